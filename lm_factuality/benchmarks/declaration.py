@@ -27,7 +27,7 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, count_present, score_interval
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.judged import JudgedMethod
@@ -160,7 +160,7 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
         **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
             ``count``, the number of reasons why rows are unscored.
     """
-    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(how_many)}
+    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, fields in load_yaml(package, "scores.yaml").items():
         has_bounds = fields.pop("bounds", False)

@@ -27,7 +27,13 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, with_finite_numbers
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
+from lm_factuality.scores.paired import (
+    flip_test,
+    holm,
+    minimum_detectable_difference,
+    score_gradient,
+    swap_test,
+)
 from lm_factuality.scores.statistics import Z95, Floats, ratio
 
 Value: TypeAlias = Callable[[Sequence[float]], float]
@@ -68,7 +74,7 @@ class PairedDifference:
 
         It is None for models that differ in no row.
         """
-        return detectable(self.stderr) if self.stderr else None
+        return minimum_detectable_difference(self.stderr) if self.stderr else None
 
 
 @contextmanager
@@ -234,7 +240,7 @@ def _adds(counts: Floats, clusters: NDArray[np.intp], value: Value) -> Floats:
 
     Of means over the same weights that is all.
     """
-    return np.asarray(_by_cluster(counts, clusters) @ slopes(value, counts.sum(axis=0)))
+    return np.asarray(_by_cluster(counts, clusters) @ score_gradient(value, counts.sum(axis=0)))
 
 
 def _by_cluster(counts: Floats, clusters: NDArray[np.intp]) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Value = Callable[[Sequence[float]], float]
+ScoreOfSums = Callable[[Sequence[float]], float]
 """A function that makes a score of the column sums of counts, such as errors / segments."""
 
 # Quantiles of the standard normal distribution. A 95% interval reaches 1.96 standard errors to
@@ -135,31 +135,34 @@ def _weighted_sums(outcomes: Sequence[Outcome | None]) -> tuple[float, float]:
     return weighted_values, weights
 
 
-def pooled_stderr(rows: Sequence[Sequence[float]], value: Value) -> float:
+def pooled_stderr(rows: Sequence[Sequence[float]], score_of_sums: ScoreOfSums) -> float:
     """Compute the standard error of a score of pooled counts by a bootstrap of 1,000 draws.
 
     Args:
         rows: The counts of each cluster, such as (errors, segments).
-        value: The score as a function of the column sums of the rows. Draws for which it is NaN
-            are left out.
+        score_of_sums: The score as a function of the column sums of the rows. Draws for which it
+            is NaN are left out.
 
     Returns:
         The standard deviation of the score over the draws, or NaN for fewer than two rows.
     """
-    draws = _bootstrap_scores(rows, value, resamples=1000, seed=0)
+    draws = _bootstrap_scores(rows, score_of_sums, resamples=1000, seed=0)
     if len(rows) < 2 or len(draws) < 2:
         return math.nan
     return float(np.std(draws, ddof=1))
 
 
 def pooled_interval(
-    rows: Sequence[Sequence[float]], value: Value, resamples: int = 10_000, seed: int = 0
+    rows: Sequence[Sequence[float]],
+    score_of_sums: ScoreOfSums,
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """Compute the 95% percentile interval of a score of pooled counts by a bootstrap.
 
     Args:
         rows: The counts of each cluster, such as (errors, segments).
-        value: The score as a function of the column sums of the rows.
+        score_of_sums: The score as a function of the column sums of the rows.
         resamples: The number of draws.
         seed: The seed of the draws.
 
@@ -168,17 +171,17 @@ def pooled_interval(
     """
     if len(rows) < 2:
         return math.nan, math.nan
-    return _percentile_interval(_bootstrap_scores(rows, value, resamples, seed))
+    return _percentile_interval(_bootstrap_scores(rows, score_of_sums, resamples, seed))
 
 
 def _bootstrap_scores(
-    rows: Sequence[Sequence[float]], value: Value, resamples: int, seed: int
+    rows: Sequence[Sequence[float]], score_of_sums: ScoreOfSums, resamples: int, seed: int
 ) -> Floats:
     """Compute a score for each bootstrap draw of rows with replacement.
 
     Args:
         rows: The counts of each cluster.
-        value: The score as a function of the column sums of a draw.
+        score_of_sums: The score as a function of the column sums of a draw.
         resamples: The number of draws.
         seed: The seed of the draws.
 
@@ -198,7 +201,7 @@ def _bootstrap_scores(
         num_draws = min(block_size, resamples - start)
         # How often each row occurs in each draw.
         frequencies = generator.multinomial(len(rows), probabilities, size=num_draws)
-        scores.extend(value(sums) for sums in (frequencies @ counts).tolist())
+        scores.extend(score_of_sums(sums) for sums in (frequencies @ counts).tolist())
     return np.array([score for score in scores if not math.isnan(score)])
 
 
@@ -297,12 +300,12 @@ def average(values: Iterable[float | None]) -> float | None:
     return sum(defined_values) / len(defined_values) if defined_values else None
 
 
-def defined(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     """Convert a number for JSON, which has no NaN: NaN becomes None."""
     return None if math.isnan(value) else value
 
 
-def interval_of(ends: tuple[float, float]) -> list[float] | None:
+def interval_or_none(ends: tuple[float, float]) -> list[float] | None:
     """Convert an interval for JSON: ``(0.2, 0.4)`` becomes ``[0.2, 0.4]``, and NaN ends None."""
     return None if math.isnan(ends[0]) else list(ends)
 
@@ -356,28 +359,28 @@ MEAN = Aggregation(mean, clustered_stderr)  # of outcomes
 TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
-def pooled(value: Value) -> Aggregation:
+def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
     """Create the aggregation that adds up the counts of all rows and makes a score of the sums.
 
     Rows that are None or hold only zeros are left out. The standard error and the interval are
     those of a bootstrap over rows.
 
     Args:
-        value: The score as a function of the column sums, such as errors / segments.
+        score_of_sums: The score as a function of the column sums, such as errors / segments.
     """
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the score, NaN without any counts."""
         totals = [sum(column) for column in zip(*_rows_with_counts(rows), strict=True)]
-        return value(totals) if totals else math.nan
+        return score_of_sums(totals) if totals else math.nan
 
     def stderr_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the bootstrap standard error of the score."""
-        return pooled_stderr(_rows_with_counts(rows), value)
+        return pooled_stderr(_rows_with_counts(rows), score_of_sums)
 
     def interval_of_rows(rows: Sequence[Sequence[float] | None]) -> tuple[float, float] | None:
         """Compute the bootstrap interval of the score, None if it is not defined."""
-        ends = pooled_interval(_rows_with_counts(rows), value)
+        ends = pooled_interval(_rows_with_counts(rows), score_of_sums)
         return None if math.isnan(ends[0]) else ends
 
     return Aggregation(score_of_rows, stderr_of_rows, interval_of_rows)
@@ -388,6 +391,6 @@ def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[f
     return [row for row in rows if row is not None and any(row)]
 
 
-def how_many(reasons: Sequence[object]) -> float:
+def count_present(reasons: Sequence[object]) -> float:
     """Count the rows that have a value, such as a reason why they are unscored."""
     return float(sum(reason is not None for reason in reasons))

@@ -42,7 +42,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
-from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
+from lm_factuality.scores.statistics import TOTAL, Aggregation, count_present, pooled, ratio
 
 ERROR_KINDS = (*TYPES, UNTYPED)
 """Every type that an error can have in a record."""
@@ -72,6 +72,7 @@ def _declare_scores() -> Iterator[Score]:
         )
     yield from rates
 
+    # Rates by domain and bounds have no label, so tables do not show them.
     for rate in rates:
         for domain in DOMAINS:
             yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher_is_better=False)
@@ -79,7 +80,7 @@ def _declare_scores() -> Iterator[Score]:
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher_is_better=False)
+        yield Score(name, Aggregation(count_present), higher_is_better=False)
 
 
 SCORES = tuple(_declare_scores())
@@ -131,7 +132,9 @@ class FelmGen(JudgedMethod):
         """
         texts = [texts_of_document[0] for texts_of_document in responses]
         records = [_make_record(doc, text) for doc, text in zip(docs, texts, strict=True)]
+        # Refusals and empty outputs have a reason already. The judge never sees them.
         indices = [index for index, record in enumerate(records) if record["unscored"] is None]
+        # Judges that cannot cut leave the segments of the rules as they are.
         if judge.config.capabilities.can_answer("cut"):
             _cut_again_by_judge(judge, records, texts, indices)
 
@@ -161,6 +164,7 @@ class FelmGen(JudgedMethod):
             By the name of the count, how often each reason or type occurs.
         """
         errors = chain.from_iterable(verdict["errors"] or () for verdict in verdicts)
+        # A response that is no answer has a count of its own.
         unscored = [verdict["unscored"] for verdict in verdicts if verdict["no_answer"] is None]
         return {
             **super().summary_counts(docs, verdicts),
@@ -194,6 +198,7 @@ class FelmGen(JudgedMethod):
         for level in LEVELS:
             name = f"{level}_error_rate"
             counts = _count_errors(verdict, level)
+            # None keeps the response out of the rate.
             scored_counts = None if verdict["unscored"] else counts
             metrics[name] = scored_counts
             metrics[f"{name}_{verdict['domain']}"] = scored_counts
@@ -215,6 +220,7 @@ class FelmGen(JudgedMethod):
         """
         errors = verdict["errors"]
         segments = verdict["segments"]
+        # A verdict on other segments would shift every mark.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
         has_reason = isinstance(verdict["unscored"], str)
@@ -245,6 +251,7 @@ class FelmGen(JudgedMethod):
             verdict: The record, whose marks people are compared with.
             response: The response of the model.
         """
+        # People see a verdict in place of the None of a factual segment.
         marks = verdict["errors"] and [error or FACTUAL for error in verdict["errors"]]
         references = doc.get("reference_texts") or ()
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
@@ -260,6 +267,7 @@ class FelmGen(JudgedMethod):
         has_one_type = doc["domain"] in WITHOUT_REFERENCES
         errors = []
         for answer in answers:
+            # All errors in math and reasoning are reasoning errors, as in the paper.
             error_type = "reasoning" if has_one_type else answer
             errors.append(None if answer == FACTUAL else error_type)
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
@@ -294,6 +302,7 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         "outputs": [],
     }
     if problem is None:
+        # These segments stay if no judge can cut the answer.
         record |= vars(cut_by_rules(answer_without_thinking(response), doc["domain"]))
     return record
 
@@ -326,6 +335,7 @@ def _cut_again_by_judge(
         max_tokens=CUT_TOKENS,
     )
     for (index, answer), samples in zip(answers.items(), samples_by_answer, strict=True):
+        # One sample was asked for, so each answer has a single reply.
         cut = apply_judge_cut(answer, records[index]["domain"], samples[0])
         records[index] |= vars(cut)
 
@@ -341,6 +351,7 @@ def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]
         The ``outputs`` of the judge, and the error type of each segment under ``errors`` or the
         reason why there is no verdict under ``unscored``.
     """
+    # The marks are a reason, as a text, if no reply can be read.
     marks = combine_marks(replies, len(record["segments"]), record["domain"])
     is_unscored = isinstance(marks, str)
     return {

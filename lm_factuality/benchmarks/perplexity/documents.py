@@ -74,6 +74,7 @@ class PerplexityMetadata(JoinMetadata):
     @model_validator(mode="after")
     def _check_stride_and_columns(self) -> "PerplexityMetadata":
         """Refuse a stride that skips tokens, and names of columns that the data cannot have."""
+        # The first token of a window would otherwise have no context.
         if self.window and self.stride and self.stride >= self.window:
             raise ValueError(
                 f"stride: found {self.stride}, expected less than the window of {self.window}"
@@ -86,6 +87,7 @@ class PerplexityMetadata(JoinMetadata):
         else:
             data = "texts"
             unused_columns = FactorColumns.model_fields.keys() - {"doc_id"}
+        # Only columns that the YAML names are in this set, and no defaults.
         wrong_columns = unused_columns & self.columns.model_fields_set
         if wrong_columns:
             names = ", ".join(sorted(wrong_columns))
@@ -172,6 +174,7 @@ def _load_documents_of_factor(
         file: The path of a table, or the name of a published file such as ``wiki_factor``.
         data_dir: A folder with the published files.
     """
+    # Names of published files have no extension.
     is_path = file.lower().endswith(tuple(FORMATS))
     source = None if is_path else file
     yaml_with_path = yaml.model_copy(update={"dataset_path": file})
@@ -211,6 +214,7 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
     """
     texts = []
     for row in rows:
+        # A row that cannot be scored may have no completion.
         completed = "".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix
         texts.append(completed)
     # White space is written differently in some prefixes, so it does not count.
@@ -284,6 +288,7 @@ def _documents_in_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
     doc_ids = document_ids(yaml.where, columns.doc_id, table, "document")
 
     documents = []
+    # The empty cell of a row is reported as its problem, and not as an error of the file.
     for record, doc_id in zip(table.records, doc_ids, strict=True):
         text = cell_text(record.values.get(columns.text))
         documents.append(_make_document(record.location, doc_id, text))
