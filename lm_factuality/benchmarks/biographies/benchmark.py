@@ -19,6 +19,7 @@ from lm_factuality.benchmarks.declaration import (
     Page,
     Sample,
     SampleDisplay,
+    SamplePages,
     count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
@@ -132,7 +133,7 @@ BENCHMARK = judged_benchmark(
             margin_label="gap",
             right_count_label="Responses without a gap",
             script=Path(__file__).with_name("page.js"),
-            custom_page=("biographies", _judged_texts),
+            custom_page=SamplePages("biographies", _judged_texts),
         ),
     ),
     checks=Checks(certifiable=tuple(SETTINGS.values())),
