@@ -154,7 +154,7 @@ class LexicalBackend(Backend):
             verdict = model.judge(claim, passages)
             probability = verdict.probability
             # A unit without content words, such as "Sure!", states nothing that could be wrong.
-            if kind != "verify" and not parse_text(claim).content:
+            if kind != "verify" and not parse_text(claim).content_words:
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies if passages else None)
