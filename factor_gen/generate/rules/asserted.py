@@ -54,6 +54,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
         clause_text=[clause],
         breaks_phrase=[_breaks_fixed_phrase(sentence, edit)],
     )
+    # Each reason is the name of a table of conditions.yaml.
     for reason in UNASSERTED_REASONS:
         if context.matches(reason):
             return reason
