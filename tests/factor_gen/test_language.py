@@ -14,7 +14,7 @@ from factor_gen.cli import main
 from factor_gen.config import load_build
 from factor_gen.corpus import split_into_sentences
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
-from factor_gen.generate.llm.parse import Contradictions, parse
+from factor_gen.generate.llm.parse import Contradictions, candidates_of_reply
 from factor_gen.generate.rules.edits import apply_replacements
 from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists, language_rules
 from factor_gen.language import LANGUAGES_WITH_RULES, check_language, identify_language
@@ -258,7 +258,9 @@ def test_the_examples_in_the_prompts_parse_by_their_own_rules(path):
     for each in shown:
         before, _, rest = each.partition("Sentence: " if path.stem == LINK else "Completion: ")
         completion, _, answer = rest.partition("\n")
-        found = parse(read_reply(Answer(answer, "stop"), Contradictions, {}), completion, path.stem)
+        found = candidates_of_reply(
+            read_reply(Answer(answer, "stop"), Contradictions, {}), completion, path.stem
+        )
         assert len(found.candidates) == answer.count('"contradiction":'), found.lost
         assert identify_language(completion) in ("", path.parent.name)
         assert path.stem == LINK or len(before.split("Context: ")) == 2
@@ -287,7 +289,9 @@ def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, lang
     )
     example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
     for error_type in ERROR_TYPES:
-        asked = generator._prompts.render(error_type, generator._subject(example, error_type))
+        asked = generator._prompts.render(
+            error_type, generator._template_variables(example, error_type)
+        )
         assert asked.endswith(TEXTS["de"])
         assert (f"the ISO 639-1 code {language}" in asked) == code
         assert error_type == LINK or asked.startswith(begin)

@@ -88,7 +88,7 @@ class RulesGenerator:
         settings: GenerateSettings,
         types: TypesSettings,
         seed: int,
-        contexts: Path | None = None,
+        collocations: Path | None = None,
         language: str = ENGLISH,
         *,
         filtered: bool = False,
@@ -99,8 +99,8 @@ class RulesGenerator:
             settings: The settings of the stage.
             types: The settings that name the tagger.
             seed: The seed of the build. The candidates depend on it and the document alone.
-            contexts: A file with the collocations of the corpus. Without one, every substitute of
-                the word lists is allowed.
+            collocations: A file with the collocations of the corpus. Without one, every substitute
+                of the word lists is allowed.
             language: The ISO 639-1 code of the texts' language.
             filtered: Whether a model filters the candidates afterwards. It rejects most of them,
                 so all that can be made are offered.
@@ -110,7 +110,7 @@ class RulesGenerator:
         self.seed = seed
         self._is_filtered = filtered
         self._language = language
-        self._collocations = load_collocations(contexts) if contexts else Collocations()
+        self._collocations = load_collocations(collocations) if collocations else Collocations()
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -149,11 +149,13 @@ class RulesGenerator:
             sentence = tag_sentence(
                 self._tagger, example.prefix, example.completion, self._collocations
             )
+            # A filter rejects most candidates, so all that can be made are offered.
             if self._is_filtered:
                 sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
             edits = _edits_of_english(sentence, example.types, seed, lost)
         else:
             rng = random.Random(seed)
+            # Other languages have no tagger.
             edits = list(edit_by_word_lists(example.completion, self._language, rng))
             rng.shuffle(edits)
 
@@ -204,6 +206,7 @@ def _contradicting_edits(
     lost.clear()
     edits = []
     for name, operator in OPERATORS.items():
+        # Each operator has random numbers of its own, so that a new one does not change the others.
         rng = random.Random(f"{seed}/{name}")
         operator_edits = list(operator(sentence, rng))
         rng.shuffle(operator_edits)
@@ -211,6 +214,7 @@ def _contradicting_edits(
             reason = _reason_without_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
+            # Some operators also make edits of a type that was not asked for.
             elif edit.error_type in types:
                 replacements = adjust_articles_and_capitals(sentence.text, edit.replacements)
                 edits.append(edit._replace(replacements=replacements))
@@ -255,6 +259,7 @@ def _choose_candidates(
             if count == most_per_type:
                 break
             text = apply_replacements(completion, edit.replacements)
+            # Two operators may make the same text.
             if text in candidates or text.casefold() == completion.casefold():
                 continue
             count += 1
@@ -284,13 +289,13 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
 
     ordered_edits: list[SentenceEdit] = []
     for degree in (0, 1, 2):
-        queues = []
-        for operator, operator_edits in edits_by_operator.items():
-            if DOUBTFUL.get(operator, 0) == degree:
-                queues.append(operator_edits)
+        queues = [
+            operator_edits
+            for operator, operator_edits in edits_by_operator.items()
+            if DOUBTFUL.get(operator, 0) == degree
+        ]
         random.Random(seed).shuffle(queues)
-        # The longest queue decides how many turns there are; shorter ones are filled with None.
-        for edit_or_none in chain(*zip_longest(*queues)):
-            if edit_or_none:
-                ordered_edits.append(edit_or_none)
+        # Shorter queues are filled with None, which is left out again.
+        turns = zip_longest(*queues)
+        ordered_edits += filter(None, chain(*turns))
     return ordered_edits

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, overlaps_any
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
@@ -86,6 +86,7 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
             pattern = _pattern_of_members(before, after, members)
         else:
             pattern, *members = columns
+        # "~" marks an adjective, whose ending is kept.
         words = tuple(member.removesuffix("~") for member in members)
         rules.append(LanguageRule(operator, error_type, way, re.compile(pattern), words))
     return tuple(rules)
@@ -128,14 +129,16 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> 
     if rule.way == "step":
         return _draw_number(old, int(rule.members[0]), int(rule.members[1]), rng)
 
+    # The ending of a German adjective is kept: "kleine" becomes "große".
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
     is_capitalised = old[0].isupper() and stem not in rule.members
     # A capital letter within a sentence is that of a name, or of the polite "Ihr".
     if is_capitalised and match.start() > 0:
         return []
+    # At the start of a sentence, the old word has a capital letter.
     other_members = [member for member in rule.members if member.lower() != stem.lower()]
-    drawn = rng.sample(other_members, min(_MOST_SUBSTITUTES, len(other_members)))
+    drawn = sample_up_to(rng, other_members, _MOST_SUBSTITUTES)
     if is_capitalised:
         drawn = [member[0].upper() + member[1:] for member in drawn]
     return [member + ending for member in drawn]
@@ -160,6 +163,7 @@ def _draw_number(number: str, least: int, most: int, rng: random.Random) -> list
     last = min(most, value + reach)
     fitting = []
     for new_value in range(first, last + 1):
+        # 30 does not become 8 or 110.
         if new_value != value and len(str(new_value)) == len(number):
             fitting.append(str(new_value))
-    return rng.sample(fitting, min(1, len(fitting)))
+    return sample_up_to(rng, fitting, 1)

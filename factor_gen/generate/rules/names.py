@@ -36,13 +36,16 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
             continue
         if _is_located_elsewhere(sentence, name):
             continue
+        # A name that the prefix has several times counts once.
         new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
         rng.shuffle(new_names)
 
         mentions = re.finditer(rf"(?<!\w){re.escape(name.text)}(?!\w)", sentence.text)
         spans = [Span(*mention.span()) for mention in mentions]
+        # A mention within a longer name, as "Lund" in "Lund Bank", is of another thing.
         if not spans or not spans_of_names.issuperset(spans):
             continue
+        # A place says where an event was (section 3.1 of the paper).
         error_type = CIRCUMSTANCE if name.kind == PLACE else ENTITY
         for new_name in new_names[:_MOST_NEW_NAMES]:
             replacements = [Replacement(*span, new_name) for span in spans]
@@ -92,6 +95,7 @@ def _is_located_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
     if name.text.upper() in dateline.upper():
         return True
     for entity in sentence.entities:
+        # "JAPAN" is looked up as "Japan".
         other_name = entity.text.title() if entity.text.isupper() else entity.text
         if entity.text != name.text and is_within(other_name, name.text):
             return True
@@ -129,6 +133,7 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
         )
         if not is_alike or _is_mentioned(sentence, prefix_name.text):
             continue
+        # A woman's name does not replace the name that a "he" refers to.
         sex = FIRST_NAMES.get(words[0], "")
         context = _context_of_name(
             sentence, name, new=[new_name], new_words=new_name.split(), sex=[sex]
@@ -143,6 +148,7 @@ def _sort_of_place(name: str) -> str:
     Returns:
         The sort; empty if the name is of no known place.
     """
+    # "capital" and "city of ..." are both cities.
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
-from factor_gen.generate.rules.sentence import TaggedSentence
+from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.substitutes import verb_tag
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
@@ -32,8 +32,8 @@ _DENIED_IMPERATIVE = "do not {word} | never {word}"
 class Denial(NamedTuple):
     """A way to deny a sentence by replacing its verb."""
 
-    verb_index: int
-    """The index of the verb's token."""
+    span: Span
+    """The characters of the verb."""
     with_not: str
     """The verb with *not*, such as *did not rise*."""
     without_not: str
@@ -54,6 +54,7 @@ def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[S
         is_negation = word == "cannot" or word in WORDS["not"]
         if not is_negation or sentence.context_of_tokens(index).matches("kept denials"):
             continue
+        # The table "kept denials" lists denials that cannot be taken back, as in "may or may not".
         replacement = _without_negation(sentence, index)
         if replacement:
             yield make_edit("negation removed", PREDICATE, replacement)
@@ -71,7 +72,7 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
     """
     context = sentence.context_of_tokens(index)
     if context.value_at("word", index) == "cannot":
-        return Replacement(*sentence.span_of_tokens(index, index + 1), "can")
+        return Replacement(*sentence.span_of_tokens(index), "can")
 
     auxiliary = context.value_at("word", index - 1)
     if auxiliary in _TAGS_WITHOUT_DO:
@@ -79,11 +80,13 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
         # "Did not" may stand at the end, or before an adverb.
         if not verb or verb not in lemmas(verb):
             return None
+        # "Did not rise" as a whole becomes "rose".
         span = sentence.span_of_tokens(index - 1, index + 2)
         return Replacement(*span, inflect(verb, _TAGS_WITHOUT_DO[auxiliary]))
 
     if auxiliary not in WORDS["auxiliaries"]:
         return None
+    # "Will not" becomes "will".
     span = sentence.span_of_tokens(index - 1, index + 1)
     return Replacement(*span, _SHORT_AUXILIARIES.get(auxiliary, auxiliary))
 
@@ -104,8 +107,8 @@ def add_negation(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         is_drawn = rng.random() < ADDED_DENIAL_SHARE
         denials = [rng.choice(denials)] if is_drawn and denials else []
     for denial in denials:
-        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
-        yield make_edit("negation added", PREDICATE, Replacement(*span, denial.with_not))
+        replacement = Replacement(*denial.span, denial.with_not)
+        yield make_edit("negation added", PREDICATE, replacement)
 
 
 def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
@@ -124,8 +127,8 @@ def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterato
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
-        yield make_edit("negation in time", PREDICATE, Replacement(*span, denial.without_not))
+        replacement = Replacement(*denial.span, denial.without_not)
+        yield make_edit("negation in time", PREDICATE, replacement)
 
 
 @lru_cache(maxsize=1)  # Two operators ask for the denials of the same sentence in turn.
@@ -151,6 +154,7 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     Yields:
         The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
     """
+    # An imperative begins the sentence, or follows the purpose at its beginning.
     indices = [0]
     opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
     if "," in opening and sentence.context_of_tokens(0).matches("begins with to"):
@@ -158,6 +162,7 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     for index in indices:
         context = sentence.context_of_tokens(index)
         word = context.value_at("word", index)
+        # An imperative is a verb in its base form.
         if word in lemmas(word) and context.matches("orders"):
             yield index
 
@@ -195,6 +200,7 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
     verb = sentence.lowercase_words[index]
     tag = sentence.tokens[index].tag
     base = _base_form(verb)
+    # The tag is wrong if the verb has no form that is spelled like this.
     if not base or inflect(base, tag) != verb:
         return False
     if tag != "VBD":
@@ -216,7 +222,7 @@ def _filled_denial(sentence: TaggedSentence, index: int, template: str) -> Denia
     """
     word = sentence.lowercase_words[index]
     with_not, without_not = template.format(word=word, base=_base_form(word)).split(" | ")
-    return Denial(index, with_not, without_not)
+    return Denial(sentence.span_of_tokens(index), with_not, without_not)
 
 
 def _base_form(word: str) -> str:

@@ -53,7 +53,7 @@ def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
 
     replacements = []
     for index in indices:
-        span = sentence.span_of_tokens(index, index + 1)
+        span = sentence.span_of_tokens(index)
         if not sentence.is_editable(span) or overlaps_any(sentence.quotations, span):
             return
         pronoun = words[index]

@@ -75,6 +75,7 @@ def keep_response(sample: Sample) -> KeptRow:
     Args:
         sample: A line of lm_eval's samples file.
     """
+    # No score depends on the rest of the document, which is most of it.
     keys = ("index", "domain", "labels", "owners", "problem", "mode")
     doc = {key: sample["doc"][key] for key in keys}
     return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
@@ -104,6 +105,7 @@ def segment_items(
     Returns:
         One item per segment, in order, with the ids ``segment:0``, ``segment:1`` and so on.
     """
+    # Out of its context, a segment such as "He was." could not be judged.
     context = [("Question", prompt), ("Whole answer", "\n".join(segments))]
     for number, text in enumerate(references, start=1):
         context.append((f"Reference {number}", text))
@@ -173,6 +175,7 @@ def _describe_method(task: TaskResult) -> str:
     mode = _setting_of_run(task, "mode")
     description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
 
+    # The task is meant for claims from a judge, so only other claims need a remark.
     if as_mapping(task.metadata.get("claims_from")).get(RULES):
         description += " (clauses cut by rules)"
     num_without_references = int(task.metrics.get("without_references") or 0)
@@ -194,12 +197,14 @@ def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
     runs: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
         result = entry.result
+        # Scores on different data cannot be compared, so each file has its own block.
         data = as_mapping(result.metadata.get("data")).get("file") or result.task
         method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
         runs[_Table4Block(str(data), entry.model)][method] = entry
 
     blocks = []
     for block, run_of_method in runs.items():
+        # A method that the model was not run with leaves its column empty.
         columns = [run_of_method.get(_Table4Method(**column)) for column in TABLE4["columns"]]
         rows = _table4_rows(columns)
         blocks.append({"model": block.model.label, "data": block.data, "rows": rows})
@@ -215,7 +220,7 @@ def _table4_rows(runs: Sequence[Entry | None]) -> list[JsonObject]:
     rows = []
     for domain in TABLE4["domains"]:
         for level in LEVELS:
-            cells = [run and _table4_cell(run, domain, level) for run in runs]
+            cells = [_table4_cell(run, domain, level) if run else None for run in runs]
             # A file of one's own may lack a domain.
             if any(cells):
                 rows.append({"domain": domain, "level": level, "cells": cells})
@@ -255,6 +260,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     wrong_verdicts = None
     if judged.flagged is not None:
         pairs = zip(judged.errors, judged.flagged, strict=True)
+        # A missed error and a false alarm are equally wrong.
         wrong_verdicts = [error != flagged for error, flagged in pairs]
 
     shown_doc = {key: doc[key] for key in ("prompt", "segments", "claims", "owners")}
@@ -262,9 +268,10 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample,
         wrong_verdicts,
         SCORES,
-        doc={
+        row_doc={
             **shown_doc,
             "id": doc["index"],
+            # The page marks errors, and labels mark factual segments.
             "gold": [not is_factual for is_factual in doc["labels"]],
         },
         detail={
@@ -280,7 +287,8 @@ def segments_row(
     sample: Sample,
     wrong: Sequence[bool] | None,
     scores: Sequence[Score],
-    **shown: JsonObject,
+    row_doc: JsonObject,
+    detail: JsonObject,
 ) -> SampleRow:
     """Make the row of the report that shows an answer in segments.
 
@@ -288,7 +296,11 @@ def segments_row(
         sample: A line of lm_eval's samples file.
         wrong: Whether each segment counts against the model. None if the answer is unscored.
         scores: The scores of the benchmark. Those with a label are compared row by row.
-        **shown: The fields ``doc`` and ``detail`` of the row.
+        row_doc: The texts that the row shows for every model.
+        detail: The texts and verdicts that the row shows for this model.
+
+    Returns:
+        The row. Its margin is the negative share of wrong segments, so that higher is better.
     """
     doc = sample["doc"]
     row = SampleRow(
@@ -297,12 +309,14 @@ def segments_row(
         title=snippet(doc["prompt"]),
         outcome="unscored",
         margin=None,
+        doc=row_doc,
         facets=(doc["domain"],),
-        **shown,
+        detail=detail,
     )
     if wrong is None:
         return row
 
+    # The report compares two models by the counts of each row.
     score_counts = {
         score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
     }

@@ -49,7 +49,7 @@ from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
-from lm_factuality.scores.statistics import interval_of, pooled_interval
+from lm_factuality.scores.statistics import interval_or_none, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
 """The name of the prompt that asks for the claims of a row."""
@@ -84,30 +84,32 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
         samples=1,
         max_tokens=CLAIM_TOKENS,
     )
-    claims = []
-    for row, samples in zip(rows, samples_by_row, strict=True):
-        claims.append(claims_from_reply(row, samples[0], judge.name))
-    return claims
+    # One sample was asked for, so each row has a single reply.
+    return [
+        claims_from_reply(row, reply, judge.name)
+        for row, (reply,) in zip(rows, samples_by_row, strict=True)
+    ]
 
 
 class FelmTrial:
     """A test of judges on FELM's rows with one kind of prompt, for a certificate."""
 
-    def __init__(self, unit: Unit, mode: Mode, wanted: CertifyOptions) -> None:
+    def __init__(self, unit: Unit, mode: Mode, options: CertifyOptions) -> None:
         """Read the rows and, if claims are judged, their claims.
 
         Args:
             unit: Whether the judge sees segments or claims.
             mode: The kind of prompt.
-            wanted: The options of ``lm-factuality certify``.
+            options: The options of ``lm-factuality certify``.
 
         Raises:
             DataError: The rows or the claims cannot be read.
         """
-        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
-        path, self.data = find_data(sample, FELM, wanted.data_dir)
+        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if options.sample else None
+        path, self.data = find_data(sample, FELM, options.data_dir)
         self._rows = read_felm_rows(path)
-        self._settings = FelmSettings(unit, mode, claims=str(wanted.claims or RULES))
+        # Without a file of claims, rules cut the segments into clauses.
+        self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
         self._claims = self._settings.load_claims(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
@@ -127,7 +129,8 @@ class FelmTrial:
                 row.domain,
                 row.labels,
                 answers.get(row.index, ()),
-                owners=claims.segment_numbers() if claims else (),
+                # Claims are numbered through the whole response.
+                segment_of_claim=claims.segment_numbers() if claims else (),
                 problem="" if row.index in answers else "no claims for this row",
             )
             responses.append(response)
@@ -150,6 +153,7 @@ class FelmTrial:
 
         answers: dict[str, Sequence[Answer]] = {}
         for prompt, subjects in subjects_by_prompt.items():
+            # A judge answers many questions at a time if they are asked together.
             samples = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
             answers |= zip(subjects, samples, strict=True)
         return answers
@@ -171,6 +175,7 @@ class FelmTrial:
         """
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
+        # Scores of nothing would not be defined.
         if not scored:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
@@ -181,6 +186,7 @@ class FelmTrial:
             "scores": report_detection_scores(responses, "paper"),
             "intervals": _score_intervals(scored),
             "baselines": score_baselines(responses),
+            # A judge that skips hard responses must be compared on the others alone.
             "baselines_where_scored": score_baselines(scored),
         }
         if not judge.config.capabilities.reads_prompts:
@@ -209,9 +215,11 @@ class FelmTrial:
         scores = certificate["scores"]
         unscored = scores["unscored"]
         scores_by_label = {judge: scores[ALL]}
+        # The lines of domains are indented below the line of the judge.
         for domain in unscored["domains"]:
             scores_by_label[f"  {domain}"] = scores[domain]
         scores_by_label |= certificate["baselines"]
+        # The judge and its baselines are compared on the same responses.
         if unscored["responses"]:
             for name, baseline in certificate["baselines_where_scored"].items():
                 scores_by_label[f"{name} where it has a verdict"] = baseline
@@ -221,6 +229,7 @@ class FelmTrial:
             f1_interval = interval(certificate["intervals"][level]["f1"])
             for label, scores_by_level in scores_by_label.items():
                 cells = [shown(scores_by_level[level][measure]) for measure in MEASURES]
+                # Only the judge has an interval.
                 rows.append((f"{label}, {level}", *cells, f1_interval if label == judge else ""))
 
         columns = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
@@ -234,8 +243,9 @@ def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
         counts = [count_detections(response, level) for response in responses]
         intervals[level] = {}
         for measure in MEASURES:
+            # Whole responses are drawn, since the segments of one are not independent.
             ends = pooled_interval(counts, measure_from_totals(measure))
-            intervals[level][measure] = interval_of(ends)
+            intervals[level][measure] = interval_or_none(ends)
     return intervals
 
 
@@ -259,6 +269,7 @@ def score_baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
     }
     scores = {}
     for name, probability in flag_probabilities.items():
+        # A fixed seed makes certificates reproducible.
         generator = random.Random(0)
         baseline = []
         for response in responses:
@@ -285,19 +296,21 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
     labels: list[bool] = []
     for row in rows:
         question = settings.make_question(row)
+        # Without passages the judge would not be asked.
         if question is None or not question.subject["passages"]:
             continue
         passages = tuple(question.subject["passages"])
         pairs += [Pair(segment, passages) for segment in question.subject["units"]]
         labels += row.labels
 
-    lows = [number / _CALIBRATION_BINS for number in range(_CALIBRATION_BINS)]
     bins: list[JsonObject] = []
-    for number, low in enumerate(lows, start=1):
-        high = number / _CALIBRATION_BINS
-        bins.append({"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0})
+    for number in range(_CALIBRATION_BINS):
+        ends = {"low": number / _CALIBRATION_BINS, "high": (number + 1) / _CALIBRATION_BINS}
+        bins.append({**ends, "units": 0, "supported": 0, "wrong": 0})
+    lows = [counts["low"] for counts in bins]
 
     for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
+        # The judge gave no verdict, so there is no probability to check.
         if verdict.score is None:
             continue
         # The bin with the highest lower end that the probability reaches.

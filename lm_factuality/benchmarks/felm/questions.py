@@ -115,6 +115,7 @@ class FelmSettings:
         if not rows_with_claims:
             return {}
 
+        # A row that the file lacks becomes unscored. It is no error of the file.
         claims = read_claims(Path(self.claims), rows)
         return {row.index: claims[row.index] for row in rows_with_claims if row.index in claims}
 
@@ -124,7 +125,10 @@ class FelmSettings:
         claims: RowClaims | None = None,
         reference_texts: tuple[str, ...] | None = None,
     ) -> RowQuestion | None:
-        """Make the question to the judge about one row.
+        """Make the question that asks a judge which units of a row's answer contain errors.
+
+        Units are segments or claims. In mode ``link`` the question shows the links that the row
+        cites, and in mode ``doc`` the passage of each linked document that fits best.
 
         Args:
             row: The row.
@@ -150,10 +154,12 @@ class FelmSettings:
             # Some published links end with the comma of the list that they were copied from.
             links = [link.strip().rstrip(",") for link in row.references if link.strip()]
         if self.mode == "doc" and may_have_references:
+            # Fetched pages, if there are any, replace the texts in the published file.
             documents = row.reference_texts if reference_texts is None else reference_texts
             query = "\n".join([row.prompt, *units])
             passages = best_chunks(documents, query, self.chunk_tokenizer)
 
+        # A prompt that announces references and then shows none would confuse the judge.
         lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
         mode = "vanilla" if lacks_references else self.mode
         variables = _template_variables(f"{unit}s", row, units)
@@ -198,6 +204,7 @@ def format_segment(segment: str, protocol: str = "paper") -> str:
     """
     if protocol == "code":
         return re.sub("^[^a-zA-Z]*", "", segment)
+    # A numbered line without text would look like a mistake of the prompt.
     return " ".join(segment.split()) or "(no text)"
 
 
@@ -215,6 +222,7 @@ def best_chunks(documents: Sequence[str], query: str, tokenizer: str = WORDS) ->
     best: list[str] = []
     for document in documents:
         chunks = tuple(split_into_chunks(document, tokenizer))
+        # An empty document has no chunks, and adds nothing.
         best += nearest_passages(chunks, query, 1)
     return best
 
@@ -231,6 +239,7 @@ def split_into_chunks(text: str, tokenizer: str = WORDS, size: int = CHUNK_TOKEN
         The chunks without white space around them. Empty chunks are left out.
     """
     find_token_starts = make_token_finder(tokenizer)
+    # Every token at a multiple of the size begins a new chunk.
     boundaries = [*find_token_starts(text)[::size], len(text)]
     chunks = [text[start:end].strip() for start, end in itertools.pairwise(boundaries)]
     return [chunk for chunk in chunks if chunk]
@@ -331,6 +340,7 @@ def render_authors_prompt(
     follows_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
     mode = settings.mode if follows_script else question.mode
 
+    # Domains without prompts of their own use those of world knowledge.
     file_by_domain = _AUTHORS_FILES["claim" if is_about_claims else "segment"]
     file = file_by_domain.get(row.domain, file_by_domain["wk"])[mode]
     text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
@@ -343,6 +353,7 @@ def render_authors_prompt(
         text += f"\n\nQuestion: {row.prompt}\nSegments: "
     text += "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, start=1))
 
+    # The wording follows the examples in the prompt files of the authors.
     if subject["links"]:
         text += f"Reference Links:\n{', '.join(subject['links'])}\n"
     if subject["passages"]:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,11 +95,13 @@ def read_felm_rows(path: Path) -> list[FelmRow]:
     def parse_row(record: object) -> FelmRow:
         """Check one line. Remember its index, so that no later line has the same."""
         row = to_model(FelmRow, record)
+        # Every later step takes segments and labels in pairs.
         if not row.segments or len(row.segments) != len(row.labels):
             raise ValueError(
                 f"found {len(row.segments)} segments and {len(row.labels)} labels; expected one"
                 " label for each segment, and at least one segment"
             )
+        # Claims, answers and verdicts are found by the index.
         if row.index in indices:
             raise ValueError(f"index {row.index!r} appears twice; give every row its own index")
         indices.add(row.index)
@@ -139,6 +142,7 @@ def load_reference_texts(references: str, rows: Sequence[FelmRow]) -> dict[str, 
     texts = {}
     for row in rows:
         pages = [cache.get(url) for url in collect_links(row.references).urls]
+        # Pages that were dead or held no text are in the cache too.
         texts[row.index] = tuple(page.text for page in pages if page and page.text)
 
     if not any(texts.values()):
@@ -167,7 +171,7 @@ class RowClaims:
 
     def all_claims(self) -> list[str]:
         """List the claims of all segments in the order in which a judge sees them."""
-        return [claim for segment_claims in self.claims for claim in segment_claims]
+        return list(chain.from_iterable(self.claims))
 
     def segment_numbers(self) -> list[int]:
         """List the 1-based number of the segment that each of `all_claims` belongs to.
@@ -248,6 +252,7 @@ def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
     if problem:
         return problem
 
+    # A judge that finds no claim at all has not understood the question.
     has_claims = any(segment.claims for segment in reply.segments)
     return "" if has_claims else "no claims"
 
@@ -285,6 +290,7 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     Raises:
         DataError: The file cannot be read, or the claims were extracted from other segments.
     """
+    # Claims of the same row in other data would be assigned to the wrong segments.
     segment_counts = {row.index: len(row.segments) for row in rows}
 
     def parse_claims(record: object) -> RowClaims:

@@ -62,6 +62,7 @@ class FelmTask(SuiteTask):
         Raises:
             ConfigError: A setting is wrong, or the file in ``dataset_path`` does not exist.
         """
+        # The metadata also have keys of lm_eval and of the base class.
         stated = {name: metadata[name] for name in self.reads if name in metadata}
         self._settings = read_settings(FelmSettings, stated, f"{config.get('task')}: metadata")
         self._own_data = own_data(config, "JSONL in FELM's columns")
@@ -94,6 +95,7 @@ class FelmTask(SuiteTask):
         rows = read_felm_rows(path)
 
         claims = self._settings.load_claims(rows)
+        # Scores by clauses and scores by extracted claims cannot be compared.
         if claims:
             metadata["claims_from"] = count_claim_sources(claims.values())
 
@@ -101,11 +103,12 @@ class FelmTask(SuiteTask):
         self._record_prompt_hashes()
 
         reference_texts = load_reference_texts(self._settings.references, rows)
-        docs = []
-        for row in rows:
-            doc = self._make_document(row, claims.get(row.index), reference_texts[row.index])
-            docs.append(doc)
+        docs = [
+            self._make_document(row, claims.get(row.index), reference_texts[row.index])
+            for row in rows
+        ]
 
+        # The base class prints the caution, and reports show it.
         cautions = [
             self._caution_about_clauses(list(claims.values())),
             self._caution_about_references(docs),
@@ -119,6 +122,7 @@ class FelmTask(SuiteTask):
         metadata = self.config.metadata
         settings = self._settings
         if settings.prompts:
+            # The path of the checkout is replaced, since it says nothing on other machines.
             metadata["prompts"] = "authors"
             metadata["prompt_hashes"] = {"authors": hash_authors_prompts(settings.prompts)}
         else:
@@ -181,6 +185,7 @@ class FelmTask(SuiteTask):
         if not claims or self._settings.claims != RULES:
             return ""
         segments = list(chain.from_iterable(row_claims.claims for row_claims in claims))
+        # A segment with one clause is judged as a whole, as in the task by segments.
         num_single = sum(len(segment_claims) == 1 for segment_claims in segments)
         share = num_single / max(1, len(segments))
         return (
@@ -201,6 +206,7 @@ class FelmTask(SuiteTask):
         """
         if self._settings.mode not in MODES_WITH_REFERENCES:
             return ""
+        # Math and reasoning have no references in any mode, so they are not counted.
         modes = [doc["mode"] for doc in docs if doc["domain"] not in WITHOUT_REFERENCES]
         num_lacking = sum(mode not in MODES_WITH_REFERENCES for mode in modes)
         if not num_lacking:

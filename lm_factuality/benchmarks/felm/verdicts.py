@@ -49,7 +49,7 @@ def read_judged_response(
     domain: str,
     labels: Sequence[bool],
     answers: Iterable[Answer] = (),
-    owners: Sequence[int] = (),
+    segment_of_claim: Sequence[int] = (),
     problem: str = "",
     protocol: str = "paper",
 ) -> JudgedResponse:
@@ -59,7 +59,8 @@ def read_judged_response(
         domain: The domain of the response.
         labels: Whether each segment is factual, by the annotators.
         answers: The outputs of the judge. If there are several, the majority decides.
-        owners: The 1-based segment of each claim if claims were judged, otherwise empty.
+        segment_of_claim: The 1-based segment of each claim if claims were judged, otherwise
+            empty.
         problem: Why the judge was not asked. Empty if it was.
         protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
 
@@ -67,15 +68,16 @@ def read_judged_response(
         The response with a flag for each segment, or with the reason why there is no verdict.
     """
     errors = tuple(not label for label in labels)
-    num_units = len(owners or labels)
+    # The numbers in an answer are those of claims if the judge was shown claims.
+    num_units = len(segment_of_claim or labels)
     units = problem or combine_answers(list(answers), num_units, protocol)
     if isinstance(units, str):
         return JudgedResponse(domain, errors, None, units)
 
     flagged_segments = units
-    if owners:
+    if segment_of_claim:
         # A segment is wrong if any of its claims is.
-        flagged_segments = frozenset(owners[claim - 1] for claim in units)
+        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in units)
     flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
     return JudgedResponse(domain, errors, flagged)
 
@@ -96,8 +98,10 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
         for answer in answers
         if answer.text is not None
     ]
+    # Every request failed, so the first failure is the reason.
     if answers and not verdicts:
         return answers[0].error or "no answer"
+    # A vote would replace the reason why a single output is unscored.
     if len(verdicts) == 1:
         return verdicts[0]
     return majority_vote(verdicts)
@@ -126,6 +130,7 @@ def read_verdict(
     if protocol == "code":
         return _read_like_authors_script(answer, num_units)
 
+    # Bold print, code marks and unusual quotes would hide the answer from the grammar.
     text = plain(answer)
     if not text:
         return EMPTY
@@ -151,6 +156,7 @@ def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
     if "ALL_CORRECT" in output or "Answer: " not in output:
         return frozenset()
 
+    # The script takes every number behind the first answer, also those of explanations.
     answer = output.split("Answer: ", 1)[1]
     numbers = [
         int(digits) for digits in re.findall(r"\d+", answer) if len(digits) <= _SCRIPT_DIGITS
@@ -171,6 +177,7 @@ def majority_vote(verdicts: Sequence[UnitsOrReason]) -> UnitsOrReason:
     """
     if not verdicts:
         return "no output"
+    # Outputs that cannot be read do not vote.
     ballots = [verdict for verdict in verdicts if not isinstance(verdict, str)]
     if not ballots:
         return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
@@ -221,7 +228,7 @@ class JudgeOutput(BaseModel):
     )
     """The texts that the judge wrote."""
 
-    owners: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
+    segment_of_claim: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
     """The 1-based segment of each claim if claims were judged."""
 
     problem: str = Field("", validation_alias=AliasPath("doc", "problem"))
@@ -252,6 +259,7 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
         row = row_by_index.get(line.index)
         if row is None:
             raise ValueError(f"no row has the index {line.index!r}; the data has {len(rows)} rows")
+        # Other data may use the same indices. A wrong domain shows that these are not its outputs.
         if line.domain not in (None, row.domain):
             raise ValueError(
                 f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}; are these"
@@ -259,15 +267,17 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
             )
         if line.index in responses:
             raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
+        # Saved outputs do not say whether they were cut off.
         answers = [Answer(output) for output in line.outputs]
         responses[line.index] = read_judged_response(
-            row.domain, row.labels, answers, line.owners, line.problem, protocol
+            row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
         )
 
     read_lines(path, add_response, _EXPECTED)
     if not responses:
         raise DataError(f"{path}: no outputs; {_EXPECTED}")
 
+    # A row that the file lacks must not count as "no errors".
     for row in rows:
         if row.index not in responses:
             responses[row.index] = read_judged_response(

@@ -39,7 +39,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample,
         has_error,
         SCORES,
-        doc={"id": doc["index"], "prompt": doc["prompt"]},
+        row_doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={
             "segments": record["segments"],
             "errors": errors,
@@ -47,6 +47,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": record["unscored"] or record["no_answer"],
         },
     )
+    # A refusal is neither right, nor wrong, nor a failure of the judge.
     return replace(row, outcome="none") if record["no_answer"] else row
 
 

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from judges.typed import ParsedReply, Reply, numbering_problem
@@ -83,8 +84,10 @@ def why_no_answer(generation: str) -> str | None:
     text = without_thinking(generation)
     if text is None:
         return UNFINISHED
+    # Punctuation alone states nothing.
     if not re.search(r"\w", text):
         return EMPTY
+    # A list, or a turn such as "but here is ...", follows some refusals and answers after all.
     if _PATTERNS["answers_anyway"].search(text):
         return None
 
@@ -133,6 +136,7 @@ def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
         return Cut(split_sentences(response), "sentences", refused)
 
     sentences: list[str] = []
+    # The published segments of these domains end at empty lines as well.
     for paragraph in _PARAGRAPH_END.split(response):
         sentences += split_sentences(paragraph)
     return Cut(sentences, "paragraphs", refused)
@@ -140,7 +144,7 @@ def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
 
 def split_into_pieces(response: str) -> list[str]:
     """Split an answer into the sentences of each line, which a judge can group into segments."""
-    return [sentence for line in response.splitlines() for sentence in split_sentences(line)]
+    return list(chain.from_iterable(map(split_sentences, response.splitlines())))
 
 
 def cutting_subject(response: str) -> JsonObject:
@@ -158,10 +162,11 @@ def find_cut_problem(reply: CutReply, subject: Mapping[str, Any]) -> str:
     Returns:
         The problem, such as ``no piece 2``, or an empty text if there is none.
     """
-    numbers = [number for segment in reply.segments for number in segment]
+    numbers = list(chain.from_iterable(reply.segments))
     problem = numbering_problem(numbers, len(subject["pieces"]), "piece")
     if problem:
         return problem
+    # Segments are consecutive parts of the answer.
     return "" if numbers == sorted(numbers) else "pieces out of order"
 
 
@@ -186,10 +191,12 @@ def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) ->
     start = 0
     num_characters = 0
     for piece_numbers in reply.value.segments:
+        # Some judges write empty groups.
         if not piece_numbers:
             continue
         text = "".join(pieces[number - 1] for number in piece_numbers)
         num_characters += len("".join(text.split()))
+        # The segment ends behind its last character that is not white space.
         end = ends[num_characters - 1]
         segments.append(response[start:end].strip())
         start = end
@@ -280,6 +287,7 @@ def combine_marks(
             is_evidence_missing = _NO_EVIDENCE in reply.problem
             verdicts.append(_NO_EVIDENCE if is_evidence_missing else reply.problem)
             continue
+        # An empty set is a vote for "no errors".
         verdicts.append(frozenset(segment.number for segment in reply.value.wrong))
         type_counts.update((wrong.number, wrong.type) for wrong in reply.value.wrong if wrong.type)
 

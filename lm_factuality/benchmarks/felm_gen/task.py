@@ -69,6 +69,7 @@ class FelmGenTask(JudgedTask):
 
         docs = []
         for row in rows:
+            # Blank pages would leave the judge without evidence, so they count as missing.
             texts = [text for text in reference_texts[row.index] if text.strip()]
             doc = {
                 "index": row.index,
@@ -99,6 +100,7 @@ class FelmGenTask(JudgedTask):
             f"{num_without} of {len(docs)} rows have no references, so judge"
             f" {judge.name} has no verdict on their answers; a model needs none."
         )
+        # The base class may have added a caution about the judge itself.
         metadata = self.config.metadata
         earlier_caution = metadata.get("caution")
         metadata["caution"] = f"{earlier_caution} {caution}" if earlier_caution else caution

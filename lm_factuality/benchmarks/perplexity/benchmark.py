@@ -49,6 +49,7 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
         The metrics by name. None stands for a metric of a document without a score. Metrics per
         token are left out if the tokens of the model cannot be counted.
     """
+    # Either the text or the model may be the reason why there is no score.
     problem = doc["problem"] or scored.problem
     logprob = None if problem else scored.logprob
     num_bytes = len(doc["text"].encode("utf-8"))
@@ -62,6 +63,7 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     if logprob is not None:
         bits_per_byte = -logprob / num_bytes / math.log(2)
         metrics["byte_perplexity"] = _perplexity(logprob, num_bytes, doc["doc_id"])
+        # The number of bytes is the weight of the document in the mean over all documents.
         metrics["bits_per_byte"] = Outcome(bits_per_byte, doc["doc_id"], num_bytes)
 
     # Windows are counted in tokens. Without them the tokenizer is not known.
@@ -108,6 +110,7 @@ def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
     Args:
         perplexities: The perplexity of each document. None for documents without a score.
     """
+    # The derivative of exp is exp, so the error of the logarithm is scaled by the value.
     logarithms = _log_perplexities(perplexities)
     return _exp_or_infinity(mean(logarithms)) * clustered_stderr(logarithms)
 
@@ -143,6 +146,7 @@ class PerplexityAudit:
         Args:
             sample: A line of lm_eval's samples file.
         """
+        # The first argument of a request is the text. The others are the window and the stride.
         requested_texts = [request[0] for request in request_arguments(sample)]
         if requested_texts == [sample["doc"]["text"]]:
             return None
@@ -158,6 +162,7 @@ def keep_scored_text(sample: Sample) -> KeptRow:
     Raises:
         ValueError: The responses are not as the task writes them.
     """
+    # There is one request per document.
     (scored,) = results_in(sample, ScoredText)
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}
     return {"doc": doc, "scored": scored}
@@ -180,6 +185,7 @@ def note_smaller_window(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     """
     used_window = task.metadata.get("window_used")
     requested_window = task.metadata.get("window")
+    # Both are None if the tokens of the model cannot be counted.
     if used_window is not None and requested_window not in (None, used_window):
         yield f"window of {used_window} tokens, {requested_window} asked for"
 

@@ -30,7 +30,7 @@ TOWN = [
 
 def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
     start = text.index(old)
-    return gather_collocations(corpus).allow(text, start, start + len(old), new)
+    return gather_collocations(corpus).allows(text, start, start + len(old), new)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_the_corpus_allows(
 def test_a_word_in_its_very_place(text: str, expected: bool) -> None:
     corpus = gather_collocations(CODE)
     assert (
-        corpus.allow(
+        corpus.allows(
             text, text.index("summer"), text.index("summer") + 6, "winter", must_be_in_slot=True
         )
         is expected
