@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.judged import JudgedMethod, ask_where_present
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
-from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, count_present
 
 PAPER = "paper"
 """The protocol in which an answer is unscored if the judge's reply cannot be read."""
@@ -178,7 +178,7 @@ class GradedAnswers(JudgedMethod):
         scores = []
         for grade_score in self.grade_scores:
             scores += [grade_score.score, *grade_score.score.worst_and_best()]
-        return (*scores, Score("unscored", Aggregation(how_many), higher_is_better=False))
+        return (*scores, Score("unscored", Aggregation(count_present), higher_is_better=False))
 
     @property
     def recorded_settings(self) -> dict[str, str]:

@@ -46,7 +46,7 @@ from lm_factuality.harness.generation import (
 )
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
-from lm_factuality.scores.statistics import defined
+from lm_factuality.scores.statistics import none_if_nan
 
 Subject = TypeVar("Subject")
 Reply = TypeVar("Reply")
@@ -312,7 +312,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
             interval = confidence_interval(score.value_range, value, stderr, len(values))
         else:
             interval = aggregation.interval(values)
-        figure = {"value": defined(value), "stderr": defined(stderr), "interval": interval}
+        figure = {"value": none_if_nan(value), "stderr": none_if_nan(stderr), "interval": interval}
 
         for case in ("worst", "best"):
             bound_name = f"{name}_{case}"
@@ -320,7 +320,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
             # A score such as f1_at_* also matches the name, but is no bound.
             if bound is not None and bound.name == bound_name:
                 bound_values = [row[bound_name] for row in rows]
-                figure[case] = defined(bound.aggregation.value(bound_values))
+                figure[case] = none_if_nan(bound.aggregation.value(bound_values))
         figures[name] = {**figure, "rows": aggregation.rows(values)}
     return figures
 

@@ -25,7 +25,7 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
-from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import Aggregation, Outcome, count_present
 
 
 def scored_benchmark(
@@ -73,7 +73,7 @@ def scored_benchmark(
     def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
         return Rescorer(row_metrics)
 
-    unscored = Score("unscored", Aggregation(how_many), higher_is_better=False)
+    unscored = Score("unscored", Aggregation(count_present), higher_is_better=False)
     scores = (score, *score.worst_and_best(), unscored)
     scoring = Scoring(scores, (score.name,), keep_row, make_rescorer)
     return Benchmark(scoring=scoring, **benchmark_fields)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t
 from tqdm import tqdm
 
-from lm_factuality.scores.statistics import Value, defined, pooled_interval, ratio
+from lm_factuality.scores.statistics import ScoreOfSums, none_if_nan, pooled_interval, ratio
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -46,7 +46,7 @@ class Measure:
     """The number of items."""
 
 
-def cohen(pairs: Sequence[Answers]) -> float:
+def cohen_kappa(pairs: Sequence[Answers]) -> float:
     """Compute Cohen's kappa (1960), the agreement of two people beyond chance.
 
     It is (p_o - p_e) / (1 - p_e), where p_o is the observed share of agreements and p_e the share
@@ -58,15 +58,17 @@ def cohen(pairs: Sequence[Answers]) -> float:
     Returns:
         Kappa, or NaN if all answers are the same.
     """
+    # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
+    # Chance then explains all agreement: p_e is 1, and kappa 0 / 0.
     if not _has_different_answers(pairs):
         return math.nan
     first_answers, second_answers = zip(*pairs, strict=True)
     return float(cohen_kappa_score(first_answers, second_answers))
 
 
-def fleiss(items: Sequence[Answers]) -> float:
+def fleiss_kappa(items: Sequence[Answers]) -> float:
     """Compute Fleiss' kappa (1971), the agreement of several people beyond chance.
 
     It is (p_o - p_e) / (1 - p_e), where p_o is the observed share of agreeing pairs of answers and
@@ -84,7 +86,7 @@ def fleiss(items: Sequence[Answers]) -> float:
     return float(_annotation_task(items).pi())
 
 
-def krippendorff(items: Sequence[Answers]) -> float:
+def krippendorff_alpha(items: Sequence[Answers]) -> float:
     """Compute Krippendorff's alpha for nominal answers, 1 - D_o / D_e.
 
     D_o is the observed share of pairs of answers to the same item that differ, and D_e the share
@@ -120,7 +122,7 @@ def _annotation_task(items: Sequence[Answers]) -> AnnotationTask:
     return AnnotationTask(triples)
 
 
-def agreeing(answers: Answers) -> float:
+def pairwise_agreement(answers: Answers) -> float:
     """Compute the share of pairs of people who give the same answer to one item.
 
     Args:
@@ -137,8 +139,8 @@ def agreeing(answers: Answers) -> float:
     return ratio(agreeing_pairs, len(answers) * (len(answers) - 1))
 
 
-def coefficient(
-    items: Sequence[Item], clusters: Sequence[str], value: Callable[[Sequence[Item]], float]
+def measure_coefficient(
+    items: Sequence[Item], clusters: Sequence[str], compute: Callable[[Sequence[Item]], float]
 ) -> Measure:
     """Measure a coefficient of all items, with a 95% interval by the delete-a-group jackknife.
 
@@ -149,35 +151,40 @@ def coefficient(
     Args:
         items: The items, such as the answers to each of them.
         clusters: The cluster of each item.
-        value: Computes the coefficient of some of the items.
+        compute: Computes the coefficient of some of the items.
 
     Returns:
         The coefficient. It has no interval if fewer than two groups can be left out, or if that
         never changes it.
     """
-    measured = value(items)
+    measured = compute(items)
     if math.isnan(measured):
         return Measure(None, None, None, len(items))
 
+    # A cluster is left out as a whole, since its items are not independent.
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
     values = []
     for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
         remaining = [item for item, group in zip(items, groups, strict=True) if group != left_out]
-        values.append(value(remaining))
+        values.append(compute(remaining))
 
     jackknife = np.array(values)
+    # The coefficient is not defined if the remaining answers are all the same.
     jackknife = jackknife[~np.isnan(jackknife)]
     if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
         return Measure(measured, None, None, len(items))
     quantile = t.ppf(0.975, len(jackknife) - 1)
     half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
+    # No coefficient of agreement lies outside of [-1, 1].
     low = max(-1.0, measured - half_width)
     high = min(1.0, measured + half_width)
     return Measure(measured, low, high, len(items))
 
 
-def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Value) -> Measure:
+def measure_share(
+    rows: Sequence[Sequence[float]], clusters: Sequence[str], score_of_sums: ScoreOfSums
+) -> Measure:
     """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
 
     If all clusters have the same share of 0 or 1, where a bootstrap shows no spread, the interval
@@ -186,21 +193,23 @@ def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Value
     Args:
         rows: The counts of each item, such as (agreements, pairs).
         clusters: The cluster of each row.
-        value: The share as a function of the column sums of the rows.
+        score_of_sums: The share as a function of the column sums of the rows.
 
     Returns:
         The share, which is not defined without rows.
     """
-    measured = value(np.sum(rows, axis=0).tolist()) if rows else math.nan
+    measured = score_of_sums(np.sum(rows, axis=0).tolist()) if rows else math.nan
     if math.isnan(measured):
         return Measure(None, None, None, len(rows))
 
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     columns = np.array(rows, dtype=float).T
+    # The bootstrap draws clusters, so their rows are added up first.
     cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
-    interval = pooled_interval(cluster_sums.tolist(), value, resamples=2000)
-    low = defined(interval[0])
-    high = defined(interval[1])
+    interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
+    low = none_if_nan(interval[0])
+    high = none_if_nan(interval[1])
+    # All draws gave the same share, which a sample of a few clusters cannot prove.
     if low == high:
         bound = 0.025 ** (1 / len(cluster_sums))
         exact_intervals = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}

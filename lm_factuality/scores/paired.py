@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import newton
 from scipy.stats import norm
 
-from lm_factuality.scores.statistics import Z80, Z95, Floats, Value
+from lm_factuality.scores.statistics import Z80, Z95, Floats, ScoreOfSums
 
 MAX_CLUSTERS_FLIPPED = 18  # up to so many, flip_test goes through all 2**n choices of signs
 MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a score for each choice
@@ -133,7 +133,7 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     return min(1.0, normal_p + 2 * density * correction)
 
 
-def swap_test(a: Floats, b: Floats, value: Value) -> float:
+def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:
     """Test whether two models have the same score, by a randomisation test that swaps clusters.
 
     A coin decides for each cluster which model its two rows of counts belong to. The p-value is
@@ -143,59 +143,61 @@ def swap_test(a: Floats, b: Floats, value: Value) -> float:
     the sign of the contribution, so that the remaining error is of the third order.
 
     Args:
-        a: The counts of one model, a row for each cluster.
-        b: The counts of the other model, of the same shape.
-        value: The score as a function of the column sums of the counts.
+        counts_a: The counts of one model, a row for each cluster.
+        counts_b: The counts of the other model, of the same shape.
+        score_of_sums: The score as a function of the column sums of the counts.
 
     Returns:
         The two-sided p-value.
     """
-    middle = (a + b).sum(axis=0) / 2
-    half_differences = (a - b) / 2
+    middle = (counts_a + counts_b).sum(axis=0) / 2
+    half_differences = (counts_a - counts_b) / 2
     half_differences = half_differences[np.any(half_differences != 0, axis=1)]
-    observed = abs(value(a.sum(axis=0).tolist()) - value(b.sum(axis=0).tolist()))
+    score_a = score_of_sums(counts_a.sum(axis=0).tolist())
+    score_b = score_of_sums(counts_b.sum(axis=0).tolist())
+    observed = abs(score_a - score_b)
     if not len(half_differences) or observed <= _ROUNDING:
         return 1.0
 
     if len(half_differences) > MAX_CLUSTERS_SWAPPED:
-        return flip_test(half_differences @ slopes(value, middle))
+        return flip_test(half_differences @ score_gradient(score_of_sums, middle))
 
     score_differences = []
     for shift in _sums_for_all_signs(half_differences):
-        score_a = value((middle + shift).tolist())
-        score_b = value((middle - shift).tolist())
+        score_a = score_of_sums((middle + shift).tolist())
+        score_b = score_of_sums((middle - shift).tolist())
         if not math.isnan(score_a - score_b):
             score_differences.append(abs(score_a - score_b))
     is_as_large = np.array(score_differences) >= observed * (1 - _ROUNDING)
     return float(is_as_large.mean())
 
 
-def slopes(value: Value, sums: Floats) -> Floats:
+def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
     """Compute the gradient of a score with respect to its sums, by central differences.
 
     Args:
-        value: The score as a function of the sums.
+        score_of_sums: The score as a function of the sums.
         sums: The point at which the gradient is taken. Each sum is changed by a ten-thousandth.
 
     Returns:
-        (value(sums + h) - value(sums - h)) / 2h for a small change h of each sum alone.
+        (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
     """
     steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
     gradient = []
     for step in steps:
-        difference = value((sums + step).tolist()) - value((sums - step).tolist())
+        difference = score_of_sums((sums + step).tolist()) - score_of_sums((sums - step).tolist())
         gradient.append(difference / (2 * step.sum()))
     return np.array(gradient)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number by Holm's step-down method (1979).
 
     The k-th smallest of m p-values is multiplied by m - k + 1, and none may be smaller than the
     one before it. The chance of any false difference then stays below the level of the test.
 
     Args:
-        ps: The p-values of all comparisons, in any order.
+        p_values: The p-values of all comparisons, in any order.
 
     Returns:
         The adjusted p-values, in the same order.
@@ -203,15 +205,15 @@ def holm(ps: Sequence[float]) -> list[float]:
     Example:
         ``[0.01, 0.04]`` becomes ``[0.02, 0.04]``.
     """
-    order = np.argsort(ps)
-    scaled = np.arange(len(ps), 0, -1) * np.array(ps)[order]
+    order = np.argsort(p_values)
+    scaled = np.arange(len(p_values), 0, -1) * np.array(p_values)[order]
     adjusted = np.maximum.accumulate(np.minimum(1.0, scaled))
     # The rank of each p-value puts the adjusted ones back into the original order.
     ranks = np.argsort(order)
     return list(adjusted[ranks].tolist())
 
 
-def detectable(stderr: float) -> float:
+def minimum_detectable_difference(stderr: float) -> float:
     """Compute the minimum detectable effect, (z_0.975 + z_0.8) * stderr = 2.80 * stderr.
 
     A two-sided test at the level of 5% finds a true difference of this size in 80% of all cases.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Value = Callable[[Sequence[float]], float]
+ScoreOfSums = Callable[[Sequence[float]], float]
 """A function that makes a score of the column sums of counts, such as errors / segments."""
 
 # Quantiles of the standard normal distribution. A 95% interval reaches 1.96 standard errors to
@@ -50,6 +50,7 @@ class Outcome(float):
             cluster: The cluster that the row belongs to.
             weight: How much the row counts in a mean.
         """
+        # A float cannot be changed by __init__, so its attributes are set here.
         outcome = super().__new__(cls, value)
         outcome.cluster = cluster
         outcome.weight = weight
@@ -122,6 +123,7 @@ def bootstrap_interval(
         if outcome is not None:
             clusters[outcome.cluster].append(outcome)
 
+    # The sums of a cluster are all that its rows contribute to a mean.
     cluster_sums = [_weighted_sums(members) for members in clusters.values()]
     draws = _bootstrap_scores(cluster_sums, lambda sums: ratio(*sums), resamples, seed)
     return _percentile_interval(draws)
@@ -135,31 +137,34 @@ def _weighted_sums(outcomes: Sequence[Outcome | None]) -> tuple[float, float]:
     return weighted_values, weights
 
 
-def pooled_stderr(rows: Sequence[Sequence[float]], value: Value) -> float:
+def pooled_stderr(rows: Sequence[Sequence[float]], score_of_sums: ScoreOfSums) -> float:
     """Compute the standard error of a score of pooled counts by a bootstrap of 1,000 draws.
 
     Args:
         rows: The counts of each cluster, such as (errors, segments).
-        value: The score as a function of the column sums of the rows. Draws for which it is NaN
-            are left out.
+        score_of_sums: The score as a function of the column sums of the rows. Draws for which it
+            is NaN are left out.
 
     Returns:
         The standard deviation of the score over the draws, or NaN for fewer than two rows.
     """
-    draws = _bootstrap_scores(rows, value, resamples=1000, seed=0)
+    draws = _bootstrap_scores(rows, score_of_sums, resamples=1000, seed=0)
     if len(rows) < 2 or len(draws) < 2:
         return math.nan
     return float(np.std(draws, ddof=1))
 
 
 def pooled_interval(
-    rows: Sequence[Sequence[float]], value: Value, resamples: int = 10_000, seed: int = 0
+    rows: Sequence[Sequence[float]],
+    score_of_sums: ScoreOfSums,
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """Compute the 95% percentile interval of a score of pooled counts by a bootstrap.
 
     Args:
         rows: The counts of each cluster, such as (errors, segments).
-        value: The score as a function of the column sums of the rows.
+        score_of_sums: The score as a function of the column sums of the rows.
         resamples: The number of draws.
         seed: The seed of the draws.
 
@@ -168,17 +173,17 @@ def pooled_interval(
     """
     if len(rows) < 2:
         return math.nan, math.nan
-    return _percentile_interval(_bootstrap_scores(rows, value, resamples, seed))
+    return _percentile_interval(_bootstrap_scores(rows, score_of_sums, resamples, seed))
 
 
 def _bootstrap_scores(
-    rows: Sequence[Sequence[float]], value: Value, resamples: int, seed: int
+    rows: Sequence[Sequence[float]], score_of_sums: ScoreOfSums, resamples: int, seed: int
 ) -> Floats:
     """Compute a score for each bootstrap draw of rows with replacement.
 
     Args:
         rows: The counts of each cluster.
-        value: The score as a function of the column sums of a draw.
+        score_of_sums: The score as a function of the column sums of a draw.
         resamples: The number of draws.
         seed: The seed of the draws.
 
@@ -188,6 +193,7 @@ def _bootstrap_scores(
     if not rows:
         return np.array([])
     counts = np.array(rows, dtype=float)
+    # A fixed seed gives every run the same interval.
     generator = np.random.default_rng(seed)
     probabilities = np.full(len(rows), 1 / len(rows))
 
@@ -198,7 +204,7 @@ def _bootstrap_scores(
         num_draws = min(block_size, resamples - start)
         # How often each row occurs in each draw.
         frequencies = generator.multinomial(len(rows), probabilities, size=num_draws)
-        scores.extend(value(sums) for sums in (frequencies @ counts).tolist())
+        scores.extend(score_of_sums(sums) for sums in (frequencies @ counts).tolist())
     return np.array([score for score in scores if not math.isnan(score)])
 
 
@@ -211,7 +217,7 @@ def _percentile_interval(draws: Floats) -> tuple[float, float]:
 
 
 def score_interval(
-    value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
+    value: float, stderr: float, low: float = -math.inf, high: float = math.inf, num_rows: int = 0
 ) -> tuple[float, float] | None:
     """Compute the 95% interval that every table, page and file shows for a score.
 
@@ -223,8 +229,8 @@ def score_interval(
         stderr: Its standard error.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
-        n: The number of rows. It matters only if the score is at one of its bounds, where the
-            standard error is 0.
+        num_rows: The number of rows. It matters only if the score is at one of its bounds, where
+            the standard error is 0.
 
     Returns:
         The lower and the upper end. None if the score is not a number, or if rows that do not
@@ -236,7 +242,8 @@ def score_interval(
         return None
     is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
     if math.isfinite(low) and math.isfinite(high):
-        return _wilson_interval(value, None if is_certain else stderr, low, high, n)
+        return _wilson_interval(value, None if is_certain else stderr, low, high, num_rows)
+    # Rows that are all alike show no spread, and there is no bound to reason from.
     if is_certain:
         return None
     if math.isinf(low) or value <= 0:
@@ -248,7 +255,7 @@ def score_interval(
 
 
 def _wilson_interval(
-    value: float, stderr: float | None, low: float, high: float, n: int
+    value: float, stderr: float | None, low: float, high: float, num_rows: int
 ) -> tuple[float, float] | None:
     """Compute Wilson's 95% interval of a score between two bounds.
 
@@ -262,15 +269,17 @@ def _wilson_interval(
         stderr: Its standard error. None if rows do not differ.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
-        n: The number of rows, which are the trials of a score at one of its bounds.
+        num_rows: The number of rows, which are the trials of a score at one of its bounds.
 
     Returns:
         The lower and the upper end, or None if the number of trials is unknown.
     """
+    # Rounding may have put the score just outside of its bounds.
     share = min(1.0, max(0.0, (value - low) / (high - low)))
     variance = share * (1 - share)
+    # At a bound all rows are alike, and each of them counts as one trial.
     if variance <= _ROUNDING:
-        trials = min(n, _MAX_VALUE)
+        trials = min(num_rows, _MAX_VALUE)
     elif stderr is None:
         return None
     else:
@@ -281,6 +290,7 @@ def _wilson_interval(
     shrinkage = 1 + Z95**2 / trials
     centre = (share + Z95**2 / (2 * trials)) / shrinkage
     half_width = Z95 * math.sqrt(variance / trials + (Z95 / (2 * trials)) ** 2) / shrinkage
+    # Wilson's interval lies within [0, 1] but for rounding.
     lower = max(0.0, centre - half_width)
     upper = min(1.0, centre + half_width)
     return low + (high - low) * lower, low + (high - low) * upper
@@ -297,12 +307,12 @@ def average(values: Iterable[float | None]) -> float | None:
     return sum(defined_values) / len(defined_values) if defined_values else None
 
 
-def defined(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     """Convert a number for JSON, which has no NaN: NaN becomes None."""
     return None if math.isnan(value) else value
 
 
-def interval_of(ends: tuple[float, float]) -> list[float] | None:
+def interval_or_none(ends: tuple[float, float]) -> list[float] | None:
     """Convert an interval for JSON: ``(0.2, 0.4)`` becomes ``[0.2, 0.4]``, and NaN ends None."""
     return None if math.isnan(ends[0]) else list(ends)
 
@@ -323,7 +333,7 @@ class NotDefined(str):
 NOT_DEFINED = NotDefined("N/A")
 
 
-def or_not_defined(value: float) -> float | NotDefined:
+def not_defined_if_nan(value: float) -> float | NotDefined:
     """Convert a number for lm_eval's results: NaN becomes ``N/A``."""
     return NOT_DEFINED if math.isnan(value) else value
 
@@ -349,35 +359,36 @@ class Aggregation:
 
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         """Compute the number as lm_eval's results show it, ``N/A`` if it is not defined."""
-        return or_not_defined(self.value(items))
+        return not_defined_if_nan(self.value(items))
 
 
 MEAN = Aggregation(mean, clustered_stderr)  # of outcomes
 TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
-def pooled(value: Value) -> Aggregation:
+def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
     """Create the aggregation that adds up the counts of all rows and makes a score of the sums.
 
     Rows that are None or hold only zeros are left out. The standard error and the interval are
     those of a bootstrap over rows.
 
     Args:
-        value: The score as a function of the column sums, such as errors / segments.
+        score_of_sums: The score as a function of the column sums, such as errors / segments.
     """
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the score, NaN without any counts."""
+        # zip turns the rows into columns.
         totals = [sum(column) for column in zip(*_rows_with_counts(rows), strict=True)]
-        return value(totals) if totals else math.nan
+        return score_of_sums(totals) if totals else math.nan
 
     def stderr_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the bootstrap standard error of the score."""
-        return pooled_stderr(_rows_with_counts(rows), value)
+        return pooled_stderr(_rows_with_counts(rows), score_of_sums)
 
     def interval_of_rows(rows: Sequence[Sequence[float] | None]) -> tuple[float, float] | None:
         """Compute the bootstrap interval of the score, None if it is not defined."""
-        ends = pooled_interval(_rows_with_counts(rows), value)
+        ends = pooled_interval(_rows_with_counts(rows), score_of_sums)
         return None if math.isnan(ends[0]) else ends
 
     return Aggregation(score_of_rows, stderr_of_rows, interval_of_rows)
@@ -388,6 +399,6 @@ def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[f
     return [row for row in rows if row is not None and any(row)]
 
 
-def how_many(reasons: Sequence[object]) -> float:
+def count_present(reasons: Sequence[object]) -> float:
     """Count the rows that have a value, such as a reason why they are unscored."""
     return float(sum(reason is not None for reason in reasons))

@@ -36,7 +36,7 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
-from lm_factuality.scores.statistics import defined, interval_of, pooled_interval, ratio
+from lm_factuality.scores.statistics import interval_or_none, none_if_nan, pooled_interval, ratio
 
 MIN_SIMILARITY = 0.7
 """Facts are the same from this F1 of their content words.
@@ -438,7 +438,7 @@ class StepTrial:
         intervals = {}
         for score_name in self._texts["scores"]:
             value = partial(_score_from_counts, score_name)
-            intervals[score_name] = interval_of(pooled_interval(rows, value, _RESAMPLES))
+            intervals[score_name] = interval_or_none(pooled_interval(rows, value, _RESAMPLES))
         return {
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
             "intervals": intervals,
@@ -527,7 +527,7 @@ class StepTrial:
         scores = scores_from_counts(totals)
         return {
             **dict(zip(_COMPARISONS, totals, strict=True)),
-            **{score_name: defined(scores[score_name]) for score_name in self._texts["scores"]},
+            **{score_name: none_if_nan(scores[score_name]) for score_name in self._texts["scores"]},
         }
 
 

@@ -81,7 +81,7 @@ SCORES: tuple[Score, ...] = (
     Score("factscore_penalised", MEAN, PRECISION),
     *FACTSCORE.worst_and_best(),
     *D_FACTSCORE.worst_and_best(),
-    Score("unscored", Aggregation(statistics.how_many), higher_is_better=False),
+    Score("unscored", Aggregation(statistics.count_present), higher_is_better=False),
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
@@ -435,9 +435,9 @@ def bootstrapped_means(
     intervals = {}
     for metric in rows[0]:
         outcomes = [row[metric] for row in rows]
-        means[metric] = statistics.defined(statistics.mean(outcomes))
+        means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
         ends = statistics.bootstrap_interval(outcomes, resamples=_RESAMPLES)
-        intervals[metric] = [statistics.defined(end) for end in ends]
+        intervals[metric] = [statistics.none_if_nan(end) for end in ends]
     return MeansWithIntervals(means, intervals)
 
 

@@ -65,6 +65,7 @@ class LoadedData:
             DataError: Lines of the file cannot be read.
         """
         refuse(self.problems)
+        # One warning for all rows, since a file may have thousands.
         unscorable = [row for row in self.rows if row.problem]
         if unscorable:
             logger.warning(
@@ -122,6 +123,7 @@ def load_table(
     path = yaml.dataset_path or ""
     provenance: JsonObject
     if source:
+        # Results record the checksum of the file, and whether it is the published one.
         published = locate(find_source(source), data_dir)
         table = read_table(published.path)
         provenance = {
@@ -140,10 +142,12 @@ def load_table(
         table = read_table(file)
         provenance = {"file": file.name, "git_blob": blob_id(file)}
     else:
+        # Any other name is that of a dataset on the Hub or in a folder.
         table, provenance = read_dataset(
             yaml.where, path, yaml.dataset_name, yaml.dataset_kwargs, yaml.test_split
         )
 
+    # Every line of the file is broken.
     if not table.records:
         raise DataError("\n".join(table.problems))
     return table, provenance
@@ -164,6 +168,7 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
             " in which folder the YAML is; give --include_path FOLDER and the name of the task, or"
             " an absolute path to the data"
         )
+    # They are arguments of the datasets library, which does not read files on this machine.
     if yaml.dataset_kwargs:
         raise ConfigError(
             f"{yaml.where}: dataset_kwargs: found {', '.join(yaml.dataset_kwargs)}, expected none"
@@ -202,6 +207,7 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
 
 def column_names(table: Table) -> list[str]:
     """Return the names of all columns, in the order in which they first occur."""
+    # Records of JSONL may have different keys.
     names: dict[str, None] = {}
     for record in table.records:
         names |= dict.fromkeys(record.values)
@@ -263,11 +269,13 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
         prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
     contradictions = columns.contradictions or _contradiction_columns(names)
 
+    # The authors' columns: contradiction_0 and contradiction_0_type, and so on.
     error_types: Sequence[str] = [f"{name}_type" for name in contradictions]
     if columns.error_types:
         error_types = columns.error_types
     elif not set(error_types) <= set(names):
         error_types = []
+    # Error types are matched with contradictions by their order.
     if error_types and len(error_types) != len(contradictions):
         raise ConfigError(
             f"{where}: metadata.columns: {len(error_types)} error_types for"
@@ -278,6 +286,7 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     renderers = RowRenderers(
         prefix=compile_template("metadata.columns.prefix", prefix),
         choices=compile_template("metadata.columns", [columns.completion, *contradictions]),
+        # The completion is the first choice.
         target=compile_template("doc_to_target", 0),
         error_types=compile_template("metadata.columns.error_types", list(error_types)),
     )
@@ -291,6 +300,7 @@ def _contradiction_columns(names: Sequence[str]) -> Sequence[str]:
         The columns. If there are none, the first of these names, so that a message asks for it.
     """
     numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
+    # So that contradiction_10 comes behind contradiction_9.
     numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
     return numbered or ["contradiction_0"]
 
@@ -325,10 +335,10 @@ def _render_rows(
         ConfigError: The table has no such column, or a template fails.
     """
     doc_ids = document_ids(where, doc_id_column, table)
-    rows = []
-    for record, doc_id in zip(table.records, doc_ids, strict=True):
-        rows.append(_render_row(where, renderers, doc_id, record))
-    return rows
+    return [
+        _render_row(where, renderers, doc_id, record)
+        for record, doc_id in zip(table.records, doc_ids, strict=True)
+    ]
 
 
 def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:
@@ -351,6 +361,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
             " list of texts"
         )
 
+    # A choice that is no text becomes None, which makes the row unscorable.
     texts = [cell_text(choice) for choice in choices]
     types = [""] * len(texts)
     if isinstance(error_types, list) and error_types:

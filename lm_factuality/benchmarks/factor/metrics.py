@@ -74,6 +74,7 @@ def row_metrics(
     """
     row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
+    # A backend that shows no tokenizer only gives sums of log-probabilities.
     counts_tokens = has_tokens(scores)
 
     metrics: JsonObject = {}
@@ -117,6 +118,7 @@ def _metrics_of_tokens(
     """
     metrics: JsonObject = {}
     metrics["pairwise_acc"], metrics["margin"] = _compare(doc, row_score, protocol)
+    # Every row has the same metrics, also those of error types that it lacks.
     for error_type in error_types:
         comparison = _compare(doc, row_score, protocol, error_type)
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
@@ -163,6 +165,7 @@ def _compare(
     if not leads:
         return ContradictionComparison(None, None)
 
+    # A tie is lost, as in equation 1, unless the protocol is that of DoLa.
     num_beaten = sum(lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
     cluster = doc["doc_id"]
     return ContradictionComparison(
@@ -181,6 +184,7 @@ def metric_floor(task: TaskResult, metric: str) -> float | None:
     Returns:
         The share from 0 to 1, or None if the metric has no floor.
     """
+    # A guess beats one contradiction half of the time.
     if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
         return 0.5
     return number_of(task.metrics.get(FLOOR)) if metric in NORMALISATIONS else None
@@ -203,6 +207,7 @@ def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     """
     sums = np.zeros((len(choices), NUM_DRAWINGS), dtype=np.int64)
     for index, choice in enumerate(choices):
+        # Words are separated by white space.
         for word in choice.split():
             sums[index] += _random_weights(word, seed)
     shares = [pick_probabilities(drawing)[gold] for drawing in sums.T.tolist()]
@@ -216,6 +221,7 @@ def _random_weights(word: str, seed: int) -> Ints:
     Weights are whole numbers around 0, so that the order of words cannot break a tie as it can
     with rounded fractions.
     """
+    # A hash gives a word the same weights in every row and on every machine.
     text = f"{seed}/{word}".encode("utf-8", "replace")
     digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWINGS).digest()
     digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWINGS, _BYTES_PER_WEIGHT)
@@ -230,6 +236,7 @@ def pick_probabilities(values: Sequence[float]) -> list[float]:
     Example:
         The values ``[2, 5, 5]`` give ``[0, 0.5, 0.5]``.
     """
+    # Several values may tie for the highest.
     is_highest = [value == max(values) for value in values]
     num_highest = sum(is_highest)
     return [highest / num_highest for highest in is_highest]

@@ -26,6 +26,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     SCORES,
     completion_bytes,
 )
+from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
@@ -67,6 +68,7 @@ def _task_section(chosen: ReportRuns, task: str) -> Markup:
     }
     scores_by_type = [_score_of_error_type(name) for name in sorted(metrics)]
 
+    # Models of unknown size are left out of this plot.
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
     size_plot = _plot_accuracy(f"{task} accuracy by model size", _PARAMETERS, entries, sizes)
     return render(
@@ -99,6 +101,7 @@ def _plot_by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry])
         The plot, with the perplexity per token or, if no run has it, per byte. None without either.
     """
     perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
+    # The perplexity per token is declared before the one per byte.
     for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
         if score.value_range == PERPLEXITY and any(perplexities.values()):
@@ -133,6 +136,7 @@ def _plot_accuracy(
         x = x_values.get(model.id)
         y = entry.dot(entry.headline)
         if x and y:
+            # Without the organisation: gpt2 for openai-community/gpt2.
             label = model.label.rsplit("/", 1)[-1]
             points.append(Point(label, series_name(model.family, model.variant), x, y))
 
@@ -154,6 +158,7 @@ def _score_of_error_type(metric: str) -> Score | None:
     for prefix, label in ((ACCURACY_BY_TYPE, "Against"), (MARGIN_BY_TYPE, "Margin against")):
         if not metric.startswith(prefix):
             continue
+        # One declared score, such as factor_acc_vs_*, stands for all error types.
         (score,) = (score for score in SCORES if score.covers(metric))
         error_type = metric.removeprefix(prefix)
         return replace(score, name=metric, label=f"{label} {error_type} errors")
@@ -172,6 +177,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     # Backends that show no tokenizer have no accuracy per token.
     is_right = scores.get("factor_acc", scores.get("acc_bytes"))
 
+    # Samples hold the fields of a response as texts.
     responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
     detail = {
         "means": scores.get(_MEAN_LOGPROB),
@@ -197,6 +203,7 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
         By score, the value times its weight, and the weight.
     """
     error_types = list(doc["error_types"])
+    # A score that is a mean over pairs or bytes is weighted by their number.
     weights = {"pairwise_acc": len(error_types) - 1}
     if "bits_per_byte" in scores:
         weights["bits_per_byte"] = completion_bytes(doc)
@@ -238,6 +245,7 @@ def row_of_choices(
         parts: What the row adds to each score that two models are compared in.
     """
     doc = sample["doc"]
+    # The report colours rows by their outcome.
     outcome = "unscored"
     if is_right is not None:
         outcome = "right" if is_right else "wrong"
@@ -254,7 +262,7 @@ def row_of_choices(
         },
         outcome=outcome,
         margin=margin,
-        facets=sorted(set(doc["error_types"]) - {""}),
+        facets=named_error_types([doc["error_types"]]),
         detail=detail,
         score_counts=parts,
     )

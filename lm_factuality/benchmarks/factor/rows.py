@@ -5,8 +5,9 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -126,6 +127,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         if not choice.strip():
             return f"choice {index} is empty"
         texts.append(choice.strip())
+    # Such a text cannot be sent to a model or written to a file.
     if SURROGATE_PATTERN.search("".join([prefix, *texts])):
         return LONE_SURROGATE
 
@@ -134,6 +136,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
             f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
             " the text of a choice"
         )
+    # Texts that differ only in white space at their ends are the same.
     if len(set(texts)) < 2:
         return f"{len(set(texts))} distinct choice, expected at least 2"
     if texts.count(texts[gold]) > 1:
@@ -154,6 +157,15 @@ def normalise_spacing(row: Row) -> Row:
     return replace(row, prefix=prefix, choices=choices, problem=problem)
 
 
+def named_error_types(rows_types: Iterable[Sequence[str]]) -> list[str]:
+    """Return all error types that any row names, sorted.
+
+    Args:
+        rows_types: The error types of each row's choices. Empty ones are left out.
+    """
+    return sorted(set(chain.from_iterable(rows_types)) - {""})
+
+
 def spaces_before_punctuation(text: str) -> int:
     """Count the places with white space before ``. , ; : ! ?``.
 
@@ -169,6 +181,7 @@ def row_document(row: Row) -> JsonObject:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
         on every machine. ``gold`` is -1 if it is the index of no choice.
     """
+    # A copy, since the row itself does not change.
     document = dict(vars(row))
     document["location"] = Path(row.location).name
     document["choices"] = list(row.choices)
@@ -201,6 +214,7 @@ def compile_cell_template(
             column to the model as it is.
     """
     if isinstance(template, list):
+        # Each item of a list is a template of its own.
         parts = [
             compile_cell_template(where, f"{key}[{index}]", part, columns)
             for index, part in enumerate(template)
@@ -222,6 +236,7 @@ def compile_cell_template(
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
     """Compile a Jinja template over columns. A single ``{{ expression }}`` keeps its type."""
     try:
+        # An unknown name is an error now, and not in the middle of the data.
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
         unknown = variables.difference(columns, _ENVIRONMENT.globals)
         if unknown:

@@ -49,6 +49,7 @@ def keep_answers(sample: Sample) -> KeptRow:
     """
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = results_in(sample, WordAnswer)
+    # Both protocols ask as many questions as there are choices.
     if len(answers) != len(doc["choices"]):
         raise ValueError(f"{len(answers)} answers for {len(doc['choices'])} choices")
     return {"doc": doc, "answers": answers}
@@ -101,6 +102,7 @@ class FactorChatAudit(PromptAudit):
     def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with the requests of a sample, or None if nothing is."""
         doc = sample["doc"]
+        # One request for each choice, or for each rotation.
         requests = request_arguments(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         if len(requests) != len(subjects):
@@ -146,6 +148,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """
     doc = sample["doc"]
     probabilities = sample.get("auroc")
+    # An unscored row has no probabilities.
     margin = None
     if probabilities:
         false_probabilities = list(probabilities)

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -72,6 +72,7 @@ def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
         0, 1, 2 in the first prompt, for 1, 2, 0 in the second, and for 2, 0, 1 in the third.
     """
     subjects = []
+    # `first` is the choice that the letter A stands for.
     for first in range(len(choices)):
         rotated = [*choices[first:], *choices[:first]]
         versions = list(zip(LETTERS, rotated, strict=False))
@@ -165,6 +166,7 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
     if not answer:
         return "an empty answer"
 
+    # For example `True|False`.
     any_word = "|".join(map(re.escape, words))
     pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<explanation>.*)"
     lower_words = [word.lower() for word in words]
@@ -248,6 +250,10 @@ class ChoiceProbabilities(list[float]):
         self.cluster = cluster
 
 
+Rows: TypeAlias = Sequence[ChoiceProbabilities | None]
+"""The probabilities of many rows, None for a row without a score."""
+
+
 def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
     """Return every metric of one row.
 
@@ -263,6 +269,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     num_choices = len(doc["choices"])
     words = PROTOCOLS[protocol].answer_words(num_choices)
     readable_answers: list[tuple[float, ...]] = []
+    # A broken row is unscored whatever the model answers.
     reasons = [doc["problem"]] if doc["problem"] else []
     for number, answer in enumerate(answers):
         probabilities = word_probabilities(answer, words)
@@ -279,6 +286,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     if reasons:
         return metrics | _unscored_metrics(doc, protocol)
 
+    # Each answer is about one choice (statements) or about all (letters).
     row = ChoiceProbabilities(
         PROTOCOLS[protocol].choice_probabilities(readable_answers), doc["gold"], doc["doc_id"]
     )
@@ -309,6 +317,7 @@ def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
         names += ["all_right", "p_true_bias"]
 
     cluster = doc["doc_id"]
+    # An unscored row is wrong in the worst case and right in the best.
     bounds = worst_and_best_of("chat_acc", Outcome(0, cluster), Outcome(1, cluster))
     return dict.fromkeys(names) | bounds
 
@@ -322,6 +331,7 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     """Return the metrics of a row that both protocols have."""
     true_probability = row[row.gold]
     false_probabilities = _false_probabilities(row)
+    # A tie is wrong.
     is_right = Outcome(true_probability > max(false_probabilities), row.cluster)
 
     # A tie counts half.
@@ -356,6 +366,7 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     for rotation, answer in enumerate(answers):
         highest = max(answer)
         picked = [letter for letter, probability in enumerate(answer) if probability == highest]
+        # Each rotation moves the true choice one letter towards A.
         true_letter = (row.gold - rotation) % count
         if picked == [true_letter]:
             num_right += 1
@@ -376,7 +387,7 @@ class ClusteredValue(NamedTuple):
     value: float
 
 
-def auroc(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def auroc(rows: Rows) -> float:
     """Return how often a true completion of any row is likelier than a false one of any row.
 
     Args:
@@ -391,7 +402,7 @@ def auroc(rows: Sequence[ChoiceProbabilities | None]) -> float:
     return sum(placement.value for placement in true_placements) / len(true_placements)
 
 
-def auroc_stderr(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def auroc_stderr(rows: Rows) -> float:
     """Return the standard error of `auroc`, clustered by document.
 
     It is DeLong's standard error, with the residuals of a document summed before they are squared.
@@ -408,15 +419,17 @@ def auroc_stderr(rows: Sequence[ChoiceProbabilities | None]) -> float:
         for cluster, share in placements:
             residuals[cluster] += (share - area) / len(placements)
 
+    # One document does not show how documents vary.
     num_clusters = len(residuals)
     if num_clusters < 2:
         return math.nan
+    # The factor corrects for the small number of clusters.
     squares = sum(residual**2 for residual in residuals.values())
     return math.sqrt(num_clusters / (num_clusters - 1) * squares)
 
 
 def _placements(
-    rows: Sequence[ChoiceProbabilities | None],
+    rows: Rows,
 ) -> tuple[list[ClusteredValue], list[ClusteredValue]]:
     """Return DeLong's placements of all choices, from which the AUROC and its error follow.
 
@@ -462,7 +475,7 @@ def _shares_below(
     ]
 
 
-def expected_calibration_error(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def expected_calibration_error(rows: Rows) -> float:
     """Return how far the probabilities are from the share of choices that are true.
 
     Args:
@@ -478,7 +491,7 @@ def expected_calibration_error(rows: Sequence[ChoiceProbabilities | None]) -> fl
     return _calibration_error(sums.tolist())
 
 
-def _calibration_sums(rows: Sequence[ChoiceProbabilities | None]) -> list[Floats]:
+def _calibration_sums(rows: Rows) -> list[Floats]:
     """Sum what the calibration error needs over the rows of each document.
 
     Returns:
@@ -491,6 +504,7 @@ def _calibration_sums(rows: Sequence[ChoiceProbabilities | None]) -> list[Floats
             continue
         # A probability of 1 belongs to the last bin.
         bins = [min(int(probability * NUM_BINS), NUM_BINS - 1) for probability in row]
+        # With the probabilities as weights, this sums them up in each bin.
         differences = np.bincount(bins, row, NUM_BINS)
         differences[bins[row.gold]] -= 1
         sums_by_document[row.cluster] += [*differences, len(row)]
@@ -499,6 +513,7 @@ def _calibration_sums(rows: Sequence[ChoiceProbabilities | None]) -> list[Floats
 
 def _calibration_error(sums: Sequence[float]) -> float:
     """Return the calibration error that follows from the sums of `_calibration_sums`."""
+    # The last number counts choices.
     *differences, num_choices = sums
     if not num_choices:
         return math.nan

@@ -90,6 +90,7 @@ class FactorChatTask(FactorTask):
             ConfigError: The YAML cannot be used.
         """
         corpus = self.corpus_of(config)
+        # The task of FACTOR reads its rows by these settings.
         self._corpus = corpus
         self._metadata = corpus.metadata
 
@@ -101,6 +102,7 @@ class FactorChatTask(FactorTask):
         recorded_metadata: JsonObject = {
             "protocol": self._metadata.protocol,
             "answers": self._metadata.answers,
+            # A changed prompt gives other scores, so results name its hash.
             "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
         }
         if self._metadata.protocol == "letters":
@@ -163,20 +165,18 @@ class FactorChatTask(FactorTask):
             ctx: The prompts, as `fewshot_context` returns them.
             **kwargs: The other arguments of lm_eval's requests.
         """
+        # These are the same for all questions of a row.
         question_arguments = (
             self._protocol.answer_words(len(doc["choices"])),
             self._metadata.answers,
             dict(self.config.generation_kwargs or {}),
             *self.room_to_think(),
         )
-        instances = []
-        instance_arguments = without_chat(kwargs)
-        for index, prompt in enumerate(ctx):
-            request = (prompt, *question_arguments)
-            instances.append(
-                Instance(answers.REQUEST_TYPE, doc, request, index, **instance_arguments)
-            )
-        return instances
+        arguments = without_chat(kwargs)
+        return [
+            Instance(answers.REQUEST_TYPE, doc, (prompt, *question_arguments), index, **arguments)
+            for index, prompt in enumerate(ctx)
+        ]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, and record how its answers were read.
@@ -196,5 +196,6 @@ class FactorChatTask(FactorTask):
         """Return the letters that the metric of picked letters is reported for."""
         if self._metadata.protocol != "letters":
             return {POSITION: ()}
+        # Rows may have different numbers of choices.
         most_choices = max(len(doc["choices"]) for doc in self.eval_docs)
         return {POSITION: LETTERS[:most_choices]}

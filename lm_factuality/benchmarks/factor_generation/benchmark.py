@@ -61,7 +61,9 @@ def count_rows_of_score(task: TaskResult, metric: str) -> int:
         The number of rows with a minimal fact. Of an accuracy, that number times the share of
         generations that are not neutral.
     """
+    # Nothing was generated for rows without a fact.
     rows = task.effective - (number_of(task.metrics.get("without_fact")) or 0)
+    # Neutral generations have no part in an accuracy.
     if metric.startswith("accuracy"):
         rows *= 1 - (number_of(task.metrics.get("neutral_pooled")) or 0)
     return round(rows)
@@ -94,6 +96,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     outcome = "unscored" if None in marks else "none"
     share_true = None
     counts = {}
+    # Neutral generations are neither right nor wrong.
     if num_true or num_false:
         outcome = "wrong" if num_false else "right"
         share_true = num_true / (num_true + num_false)

@@ -193,6 +193,7 @@ def _common_punctuation(true_gap: str, false_gap: str) -> str:
         A mark such as a comma. Empty unless both gaps begin with the same one and it is followed
         by a space in the true completion.
     """
+    # What precedes the white space: "," in ", ".
     mark = re.split(r"\s", true_gap, maxsplit=1)[0]
     false_mark = re.split(r"\s", false_gap, maxsplit=1)[0]
     is_before_space = mark != true_gap
@@ -210,6 +211,7 @@ def complete_sentence(stem: str, generation: str) -> str | None:
         The sentence. The stem ``He was a`` and the generation `` baker. He then left.`` give
         ``He was a baker.`` None if the generation has no word, or is an unfinished thought.
     """
+    # A model that goes on writes more lines, which are not part of the sentence.
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):
         return None
@@ -239,6 +241,7 @@ def end_of_prefix(prefix: str) -> str:
     prefix = prefix.strip()
     if len(prefix) <= _CONTEXT_LENGTH:
         return prefix
+    # The cut may go through a word, whose rest is dropped.
     whole_words = prefix[-_CONTEXT_LENGTH:].split(maxsplit=1)[-1]
     return f"... {whole_words}"
 
@@ -283,6 +286,7 @@ def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     Returns:
         The mark. Its label is None after a tie, or if no reply can be read.
     """
+    # Several replies to one question are samples of the judge's opinion.
     votes = Counter(reply.value.mark for reply in replies if reply.value)
     ranking = votes.most_common(2)
     if not ranking:
@@ -339,8 +343,8 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
 
     true_edit = subject["true_edit"]
     false_edit = subject["false_edit"]
-    true_stems = parse_text(true_edit).stems
-    false_stems = parse_text(false_edit).stems
+    true_stems = parse_text(true_edit).stem_set
+    false_stems = parse_text(false_edit).stem_set
     # "he" and "she" are no content words.
     if not true_stems or not false_stems or true_stems == false_stems:
         return []

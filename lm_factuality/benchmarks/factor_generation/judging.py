@@ -78,11 +78,13 @@ class FactorGeneration(JudgedMethod):
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Return what is wrong with a document or its responses, or None if nothing is."""
+        # The task adds these scores to the document once the model has answered.
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
                 "'doc' has no 'mean_logprob' with a number or null for each choice; check that the"
                 " scores are of this model"
             )
+        # A row has either a fact or a reason why it has none.
         if bool(doc["no_fact"]) == bool(responses):
             expected = "none" if doc["no_fact"] else "at least one"
             return f"found {len(responses)} responses, expected {expected}"
@@ -130,6 +132,7 @@ class FactorGeneration(JudgedMethod):
             ``rows``, ``generations`` by mark, how often each reason leaves a row ``without_fact``
             or a generation ``unscored``, and why the weighted accuracy is ``not_defined``.
         """
+        # Unlike the weighted scores, these counts include rows that are in neither group.
         sums = tally.sum_tallies(map(tally.tally_row, docs, verdicts))
         pooled_marks = tally.marks_of_subset(sums, tally.POOLED)
         reasons = [reason for verdict in verdicts for reason in verdict["reasons"]]
@@ -168,6 +171,7 @@ class FactorGeneration(JudgedMethod):
                 follow from ``mean_logprob``.
         """
         for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
+            # A sentence has a mark, or else a reason.
             is_known = mark is None or mark in MARKS
             has_reason = isinstance(reason, str)
             if not is_known or has_reason != (mark is None):
@@ -175,6 +179,7 @@ class FactorGeneration(JudgedMethod):
 
         accuracy = doc["factor_acc"]
         if accuracy is not None:
+            # A row with an accuracy has a score for each choice.
             expected = gold_wins(doc["mean_logprob"], doc["gold"], self._protocol)
             if accuracy != expected:
                 raise ValueError("its factor_acc does not follow from mean_logprob")

@@ -28,7 +28,7 @@ from lm_factuality.scores.statistics import (
     TOTAL,
     Aggregation,
     Floats,
-    how_many,
+    count_present,
     pooled_interval,
     pooled_stderr,
     ratio,
@@ -46,7 +46,11 @@ SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
 
 Sums = Sequence[float]
-"""The sums of `RowTally.to_array` over rows, which are the numbers of `TableSums` in one list."""
+"""The sums over rows of what `RowTally.to_array` returns.
+
+These are four numbers for each group of rows (true, false, neutral and unscored generations), the
+pairs of completions in which the model is right, and all pairs of completions with scores.
+"""
 
 
 class RowTally(NamedTuple):
@@ -67,29 +71,11 @@ class RowTally(NamedTuple):
     """The number of contradictions that have a score, if the true completion has one."""
 
     def to_array(self) -> Floats:
-        """Return the numbers of the row in the order of `TableSums`, so that rows can be added."""
+        """Return the numbers of the row in the order of `Sums`, so that rows can be added."""
+        # A row adds to its own group alone.
         counts_by_group = np.zeros((len(GROUPS), len(self.counts)))
         counts_by_group[GROUPS.index(self.group)] = self.counts
         return np.append(counts_by_group, (self.pairs_right, self.pairs))
-
-
-class TableSums(NamedTuple):
-    """The sums over rows from which the table follows."""
-
-    right: Sequence[float]
-    """The true, false, neutral and unscored generations of the rows that the model has right."""
-
-    wrong: Sequence[float]
-    """The same of the rows that it has wrong."""
-
-    unsplit: Sequence[float]
-    """The same of all other rows."""
-
-    pairs_right: float
-    """The pairs of completions in which the model scores the true one above the false one."""
-
-    pairs: float
-    """The pairs of completions that both have scores."""
 
 
 def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
@@ -100,6 +86,7 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
         verdict: The judge's marks of its generations.
     """
     pairs_won = _compare_pairs(doc)
+    # The pair that generations are about decides the group of the row.
     group = UNSPLIT
     if doc["contradiction"] in pairs_won:
         group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
@@ -154,15 +141,15 @@ def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
     return [array.tolist() for array in arrays.values()]
 
 
-def _split_sums(sums: Sums) -> TableSums:
-    """Give the numbers in a list of sums their names."""
-    return TableSums(sums[0:4], sums[4:8], sums[8:12], pairs_right=sums[12], pairs=sums[13])
+def counts_by_group(sums: Sums) -> dict[str, Sequence[float]]:
+    """Return the true, false, neutral and unscored generations of each group of rows."""
+    return {RIGHT: sums[0:4], WRONG: sums[4:8], UNSPLIT: sums[8:12]}
 
 
 def right_weight(sums: Sums) -> float:
     """Return the share of pairs in which the model is right, or NaN if no pair has scores."""
-    table = _split_sums(sums)
-    return ratio(table.pairs_right, table.pairs)
+    *_, pairs_right, pairs = sums
+    return ratio(pairs_right, pairs)
 
 
 def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
@@ -175,14 +162,15 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
     Returns:
         The numbers by mark. Unscored generations are left out.
     """
-    table = _split_sums(sums)
     if subset == WEIGHTED:
         return _weighted_shares(sums)
 
-    counts = table.right if subset == RIGHT else table.wrong
+    groups = counts_by_group(sums)
     if subset == POOLED:
-        groups = (table.right, table.wrong, table.unsplit)
-        counts = [sum(counts_of_mark) for counts_of_mark in zip(*groups, strict=True)]
+        # One number for each mark: its generations in all groups together.
+        counts = [sum(counts_of_mark) for counts_of_mark in zip(*groups.values(), strict=True)]
+    else:
+        counts = list(groups[subset])
     # The fourth number counts unscored generations.
     return dict(zip(MARKS, counts[:3], strict=True))
 
@@ -200,6 +188,7 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
         if not weight_of_group:
             continue
         marks = marks_of_subset(sums, group)
+        # Shares are of the generations that have a mark.
         total = sum(marks.values())
         for mark, number in marks.items():
             shares[mark] += weight_of_group * ratio(number, total)
@@ -234,12 +223,15 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         A share from 0 to 1. If all generations are neutral, it is 1 or 0, since any accuracy is
         possible.
     """
-    table = _split_sums(sums)
-    filled = table._replace(
-        right=_mark_unscored(table.right, mark),
-        wrong=_mark_unscored(table.wrong, mark),
-    )
-    filled_sums = [*filled.right, *filled.wrong, *filled.unsplit, filled.pairs_right, filled.pairs]
+    groups = counts_by_group(sums)
+    filled_sums = [
+        *_mark_unscored(groups[RIGHT], mark),
+        *_mark_unscored(groups[WRONG], mark),
+        # The weighted accuracy does not depend on unsplit rows.
+        *groups[UNSPLIT],
+        *sums[12:],
+    ]
+    # It is not defined if all generations are neutral, or no pair has scores.
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     return float(mark == TRUE) if math.isnan(accuracy) else accuracy
 
@@ -290,8 +282,9 @@ def pooled_counts(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
         sample: A line of a samples file.
 
     Returns:
-        The numbers of the row, in the order of `TableSums`, by the name of the score.
+        The numbers of the row, in the order of `Sums`, by the name of the score.
     """
+    # Every score of marks holds the same tally.
     row = RowTally(*sample[ACCURACY])
     counts = tuple(row.to_array().tolist())
     return {score.name: counts for score in _MARK_SCORES}
@@ -305,21 +298,10 @@ def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> i
         subset: One of `SUBSETS`.
         name: ``accuracy``, to which neutral generations add nothing, or a mark.
     """
-    groups: Sequence[str] = (subset,)
-    if subset == POOLED:
-        groups = GROUPS
-    elif subset == WEIGHTED:
-        groups = (RIGHT, WRONG)
-
-    num_rows = 0
-    for row in rows:
-        num_true, num_false, num_neutral, _ = row.counts
-        num_generations = num_true + num_false
-        if name != ACCURACY:
-            num_generations += num_neutral
-        if row.group in groups and num_generations:
-            num_rows += 1
-    return num_rows
+    groups = {POOLED: GROUPS, WEIGHTED: (RIGHT, WRONG)}.get(subset, (subset,))
+    # True and false generations come first in the counts of a row, then neutral ones.
+    num_marks = 2 if name == ACCURACY else 3
+    return sum(row.group in groups and any(row.counts[:num_marks]) for row in rows)
 
 
 def count_rows_with_pairs(rows: Iterable[RowTally]) -> int:
@@ -358,32 +340,34 @@ def aggregate_sums(
     return Aggregation(value, stderr, interval, count_rows)
 
 
+# Each score with its label, and whether more of it is better. A neutral generation is neither.
+_LABELS = (
+    (ACCURACY, "True of true and false", True),
+    (TRUE, "True", True),
+    (FALSE, "False", False),
+    (NEUTRAL, "Neither", None),
+)
+
+
 def _scores_of_marks() -> Iterator[Score]:
     """Make the accuracy and the share of each mark in each subset.
 
     Yields:
         The scores. Only those of the weighted subset have a label, with which tables show them.
     """
-    labels = {
-        ACCURACY: "True of true and false",
-        TRUE: "True",
-        FALSE: "False",
-        NEUTRAL: "Neither",
-    }
-    higher_is_better = {ACCURACY: True, TRUE: True, FALSE: False, NEUTRAL: None}
     for subset in SUBSETS:
-        for name, label in labels.items():
+        for name, label, higher_is_better in _LABELS:
             aggregation = aggregate_sums(
                 partial(subset_score, subset=subset, name=name),
                 partial(count_rows_with_score, subset=subset, name=name),
             )
-            direction = higher_is_better[name]
             if subset == WEIGHTED:
                 note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
-                yield Score(name, aggregation, SHARE, label, direction, note=note)
-            else:
-                full_name = f"{name}_{subset}"
-                yield Score(full_name, aggregation, SHARE, higher_is_better=direction)
+                yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
+                continue
+            # Such as accuracy_right, the accuracy in the rows that the model has right.
+            full_name = f"{name}_{subset}"
+            yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
 
 
 def _bounds_of_accuracy() -> Iterator[Score]:
@@ -400,5 +384,5 @@ SCORES = (
     Score("pairs_right", aggregate_sums(right_weight, count_rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher_is_better=False),
-    Score("without_fact", Aggregation(how_many), higher_is_better=False),
+    Score("without_fact", Aggregation(count_present), higher_is_better=False),
 )

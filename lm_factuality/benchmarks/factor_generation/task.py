@@ -15,7 +15,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import Row, row_document
+from lm_factuality.benchmarks.factor.rows import Row, named_error_types, row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
@@ -111,12 +111,14 @@ class FactorGenerationTask(JudgedTask):
         self._scores_by_row: dict[int, JsonObject] = {}
         self._reasons: list[str] = []
 
+        # Results name every setting that changes a score.
         recorded_metadata = {
             "window": corpus.metadata.window,
             "protocol": corpus.metadata.protocol,
             **corpus.join.metadata,
             "contradiction": self._contradiction_type,
         }
+        # Such a judge sees a fact only in the row's own words.
         if not reads_prompt(self._judge_config):
             recorded_metadata["caution"] = CAUTION
         lm_eval_settings = {"doc_to_text": "prompt", "doc_to_target": "true"}
@@ -159,6 +161,7 @@ class FactorGenerationTask(JudgedTask):
         log_first_join(corpus.task, rows, corpus.join)
 
         facts = [find_minimal_fact(row, self._contradiction_type, corpus.join) for row in rows]
+        # A run that generates nothing would end without any score.
         if all(fact.no_fact for fact in facts):
             raise DataError(
                 f"{corpus.task}: no row has a minimal fact, the first because: {facts[0].no_fact}"
@@ -172,8 +175,7 @@ class FactorGenerationTask(JudgedTask):
         Raises:
             ConfigError: It does not. The message lists the error types of the data.
         """
-        error_types = {error_type for row in rows for error_type in row.error_types}
-        choices = [FIRST, *sorted(error_types - {""})]
+        choices = [FIRST, *named_error_types(row.error_types for row in rows)]
         if self._contradiction_type in choices:
             return
         named_types = ", ".join(choices[1:]) or "the data names none"
@@ -194,6 +196,7 @@ class FactorGenerationTask(JudgedTask):
             **kwargs: The other arguments of lm_eval's requests. ``metadata`` are the name of the
                 task, the number of the row, and the number of generations.
         """
+        # lm_eval would repeat every request of the row.
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
         corpus = self._corpus
@@ -220,6 +223,7 @@ class FactorGenerationTask(JudgedTask):
         choice_scores: dict[int, list[ScoredContinuation]] = defaultdict(list)
         generations = []
         for instance in self._instances:
+            # A request for a score comes back with one response.
             if instance.request_type == requests.REQUEST_TYPE:
                 score = ScoredContinuation(*instance.resps[0])
                 choice_scores[instance.doc_id].append(score)
@@ -234,6 +238,7 @@ class FactorGenerationTask(JudgedTask):
             self._scores_by_row[instance.doc_id] = scores
             self._instances.append(replace(instance, doc=instance.doc | scores))
 
+        # Nothing is judged in a run with --predict_only.
         if self.only_predicts:
             for instance in self._instances:
                 instance.filtered_resps["none"] = instance.resps

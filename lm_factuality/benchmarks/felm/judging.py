@@ -49,7 +49,7 @@ from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
-from lm_factuality.scores.statistics import interval_of, pooled_interval
+from lm_factuality.scores.statistics import interval_or_none, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
 """The name of the prompt that asks for the claims of a row."""
@@ -130,7 +130,7 @@ class FelmTrial:
                 row.labels,
                 answers.get(row.index, ()),
                 # Claims are numbered through the whole response.
-                owners=claims.segment_numbers() if claims else (),
+                segment_of_claim=claims.segment_numbers() if claims else (),
                 problem="" if row.index in answers else "no claims for this row",
             )
             responses.append(response)
@@ -215,9 +215,11 @@ class FelmTrial:
         scores = certificate["scores"]
         unscored = scores["unscored"]
         scores_by_label = {judge: scores[ALL]}
+        # The lines of domains are indented below the line of the judge.
         for domain in unscored["domains"]:
             scores_by_label[f"  {domain}"] = scores[domain]
         scores_by_label |= certificate["baselines"]
+        # The judge and its baselines are compared on the same responses.
         if unscored["responses"]:
             for name, baseline in certificate["baselines_where_scored"].items():
                 scores_by_label[f"{name} where it has a verdict"] = baseline
@@ -243,7 +245,7 @@ def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
         for measure in MEASURES:
             # Whole responses are drawn, since the segments of one are not independent.
             ends = pooled_interval(counts, measure_from_totals(measure))
-            intervals[level][measure] = interval_of(ends)
+            intervals[level][measure] = interval_or_none(ends)
     return intervals
 
 

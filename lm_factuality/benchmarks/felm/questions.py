@@ -125,7 +125,10 @@ class FelmSettings:
         claims: RowClaims | None = None,
         reference_texts: tuple[str, ...] | None = None,
     ) -> RowQuestion | None:
-        """Make the question to the judge about one row.
+        """Make the question that asks a judge which units of a row's answer contain errors.
+
+        Units are segments or claims. In mode ``link`` the question shows the links that the row
+        cites, and in mode ``doc`` the passage of each linked document that fits best.
 
         Args:
             row: The row.
@@ -156,7 +159,7 @@ class FelmSettings:
             query = "\n".join([row.prompt, *units])
             passages = best_chunks(documents, query, self.chunk_tokenizer)
 
-        # A prompt that announces references and shows none would confuse the judge.
+        # A prompt that announces references and then shows none would confuse the judge.
         lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
         mode = "vanilla" if lacks_references else self.mode
         variables = _template_variables(f"{unit}s", row, units)

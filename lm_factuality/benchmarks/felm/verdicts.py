@@ -49,7 +49,7 @@ def read_judged_response(
     domain: str,
     labels: Sequence[bool],
     answers: Iterable[Answer] = (),
-    owners: Sequence[int] = (),
+    segment_of_claim: Sequence[int] = (),
     problem: str = "",
     protocol: str = "paper",
 ) -> JudgedResponse:
@@ -59,7 +59,8 @@ def read_judged_response(
         domain: The domain of the response.
         labels: Whether each segment is factual, by the annotators.
         answers: The outputs of the judge. If there are several, the majority decides.
-        owners: The 1-based segment of each claim if claims were judged, otherwise empty.
+        segment_of_claim: The 1-based segment of each claim if claims were judged, otherwise
+            empty.
         problem: Why the judge was not asked. Empty if it was.
         protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
 
@@ -68,15 +69,15 @@ def read_judged_response(
     """
     errors = tuple(not label for label in labels)
     # The numbers in an answer are those of claims if the judge was shown claims.
-    num_units = len(owners or labels)
+    num_units = len(segment_of_claim or labels)
     units = problem or combine_answers(list(answers), num_units, protocol)
     if isinstance(units, str):
         return JudgedResponse(domain, errors, None, units)
 
     flagged_segments = units
-    if owners:
+    if segment_of_claim:
         # A segment is wrong if any of its claims is.
-        flagged_segments = frozenset(owners[claim - 1] for claim in units)
+        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in units)
     flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
     return JudgedResponse(domain, errors, flagged)
 
@@ -227,7 +228,7 @@ class JudgeOutput(BaseModel):
     )
     """The texts that the judge wrote."""
 
-    owners: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
+    segment_of_claim: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
     """The 1-based segment of each claim if claims were judged."""
 
     problem: str = Field("", validation_alias=AliasPath("doc", "problem"))
@@ -269,7 +270,7 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
         # Saved outputs do not say whether they were cut off.
         answers = [Answer(output) for output in line.outputs]
         responses[line.index] = read_judged_response(
-            row.domain, row.labels, answers, line.owners, line.problem, protocol
+            row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
         )
 
     read_lines(path, add_response, _EXPECTED)

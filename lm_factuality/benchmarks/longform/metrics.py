@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, Score
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.scores.statistics import MEAN, defined, ratio
+from lm_factuality.scores.statistics import MEAN, none_if_nan, ratio
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")
@@ -63,10 +63,10 @@ class FactTally:
     def scores(self, k: int) -> dict[str, float | None]:
         f1 = self.f1_at(k)
         relevant = self.supported + self.not_supported
-        factscore = defined(ratio(self.supported, relevant + self.irrelevant))
+        factscore = none_if_nan(ratio(self.supported, relevant + self.irrelevant))
         return {
             "f1_at_k": f1,
-            "precision": defined(ratio(self.supported, relevant)),
+            "precision": none_if_nan(ratio(self.supported, relevant)),
             "recall_at_k": None if f1 is None else min(self.supported / k, 1.0),
             "factscore": factscore,
             "factscore_penalised": factscore and factscore * length_penalty(self.facts),
