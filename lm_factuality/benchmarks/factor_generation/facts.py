@@ -343,8 +343,8 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
 
     true_edit = subject["true_edit"]
     false_edit = subject["false_edit"]
-    true_stems = parse_text(true_edit).stems
-    false_stems = parse_text(false_edit).stems
+    true_stems = parse_text(true_edit).stem_set
+    false_stems = parse_text(false_edit).stem_set
     # "he" and "she" are no content words.
     if not true_stems or not false_stems or true_stems == false_stems:
         return []

@@ -79,6 +79,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
     Returns:
         The numbers of the wrong units, or the reason why the output cannot be read.
     """
+    # Models of mathematics write answers such as \text{2}.
     text = _PATTERNS["latex_text"].sub(r"\1", text)
     answers = list(_find_answers(text))
     next_question = _PATTERNS["example"].search(text)
@@ -87,12 +88,14 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
         answers = list(_find_answers(text[: next_question.start()]))
         is_cut_off = False
     elif not answers and _is_bare_answer(text):
+        # The model answered without the word "Answer".
         answers = [LocatedAnswer(0, text)]
     if not answers:
         return CUT_OFF_BEFORE if is_cut_off else NO_ANSWER
 
     last_units = _read_single_answer(answers[-1].text, num_units, is_cut_off)
     if isinstance(last_units, str):
+        # "Answer:" may have been the last word that fitted into the token limit.
         is_unfinished = last_units == EMPTY_ANSWER and is_cut_off
         return CUT_OFF_BEFORE if is_unfinished else last_units
 
@@ -105,7 +108,14 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
 
 
 def _find_answers(text: str) -> Iterator[LocatedAnswer]:
-    """Yield the answers in an output, in the order in which they appear."""
+    r"""Yield the answers in an output, in the order in which they appear.
+
+    Example:
+        ``Answer: 2. Or rather \boxed{3}.`` → ``2. Or rather``, ``3`` and what follows each
+
+    Args:
+        text: The output of the model.
+    """
     marks = [_AnswerMark(*head.span(), "") for head in _PATTERNS["head"].finditer(text)]
     for match in _PATTERNS["set_off"].finditer(text):
         is_boxed = match["boxed"] is not None
@@ -114,6 +124,7 @@ def _find_answers(text: str) -> Iterator[LocatedAnswer]:
         marks += [_AnswerMark(*match.span(), f"{value}\n") for value in values]
     marks.sort()
 
+    # Each answer ends where the next one begins.
     ends = [mark.start for mark in marks[1:]] + [len(text)]
     for mark, end in zip(marks, ends, strict=False):
         yield LocatedAnswer(mark.start, mark.value + text[mark.end : end])
@@ -198,6 +209,7 @@ def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> UnitsOrR
     names_other_units = bool(_units_named_in(explanation, num_units) - flagged)
     is_explanation = _PATTERNS["end"].match(explanation)
     has_ordinal = _PATTERNS["nth"].search(explanation)  # such as "the third segment"
+    # The explanation must not change the answer.
     if not is_explanation or is_taken_back or has_ordinal or names_other_units:
         return MORE_THAN_IDS
     if flagged and re.search(r"\ball_correct\b", explanation, re.IGNORECASE):
@@ -265,6 +277,7 @@ def _read_leading_ids(body: str, num_units: int, is_below_heading: bool) -> Lead
     """
     match = _PATTERNS["first"].match(body)
     next_id = _PATTERNS["further"]
+    # If the first line has a single number, each of the next lines may have one too.
     if match and is_below_heading and re.match(r"[.,;]?\n", body[match.end() :]):
         next_id = _PATTERNS["below"]
 

@@ -130,7 +130,7 @@ class FelmTrial:
                 row.labels,
                 answers.get(row.index, ()),
                 # Claims are numbered through the whole response.
-                owners=claims.segment_numbers() if claims else (),
+                segment_of_claim=claims.segment_numbers() if claims else (),
                 problem="" if row.index in answers else "no claims for this row",
             )
             responses.append(response)
@@ -215,9 +215,11 @@ class FelmTrial:
         scores = certificate["scores"]
         unscored = scores["unscored"]
         scores_by_label = {judge: scores[ALL]}
+        # The lines of domains are indented below the line of the judge.
         for domain in unscored["domains"]:
             scores_by_label[f"  {domain}"] = scores[domain]
         scores_by_label |= certificate["baselines"]
+        # The judge and its baselines are compared on the same responses.
         if unscored["responses"]:
             for name, baseline in certificate["baselines_where_scored"].items():
                 scores_by_label[f"{name} where it has a verdict"] = baseline

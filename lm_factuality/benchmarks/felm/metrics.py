@@ -43,11 +43,13 @@ MEASURES = ("precision", "recall", "f1", "balanced_accuracy")
 
 
 def detection_scores(counts: Sequence[float]) -> dict[str, float]:
-    """Compute how well errors are found.
+    """Compute how well a judge finds errors: precision, recall, F1 and balanced accuracy.
+
+    A unit is a segment of a response, or a whole response.
 
     Args:
         counts: The numbers of true positives, false positives, false negatives and true negatives.
-            An error is a positive.
+            An error is a positive, and a flagged unit is one that the judge calls wrong.
 
     Returns:
         The scores from 0 to 1 by name, or NaN where a score is not defined:
@@ -87,7 +89,8 @@ def count_detections(
             right, as if every verdict were wrong, or, for None, not at all.
 
     Returns:
-        The four counts in the order of `COUNTS`.
+        The numbers of true positives, false positives, false negatives and true negatives. All of
+        them are 0 for a response that does not count.
     """
     errors = response.errors
     flagged = response.flagged
@@ -98,12 +101,13 @@ def count_detections(
 
     if flagged is None:
         if unscored_as_right is None:
-            return [0] * len(COUNTS)
+            return [0, 0, 0, 0]
         # A right verdict equals the label, and a wrong one is the opposite.
         flagged = tuple(error == unscored_as_right for error in errors)
 
-    pairs = Counter(zip(errors, flagged, strict=True))
-    return [pairs[True, True], pairs[False, True], pairs[True, False], pairs[False, False]]
+    # The keys are pairs: whether a unit has an error, and whether it is flagged.
+    units = Counter(zip(errors, flagged, strict=True))
+    return [units[True, True], units[False, True], units[True, False], units[False, False]]
 
 
 def report_detection_scores(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
@@ -150,12 +154,12 @@ def score_pooled_counts(
         unscored_as_right: How responses without a verdict count (see `count_detections`).
 
     Returns:
-        The counts and scores by name, under ``segment`` and under ``response``. None stands for a
-        score that is not defined.
+        Under ``segment`` and under ``response``, the counts ``tp``, ``fp``, ``fn`` and ``tn`` and
+        the scores by name. None stands for a score that is not defined.
     """
     scores_by_level: dict[str, JsonObject] = {}
     for level in LEVELS:
-        totals = [0] * len(COUNTS)
+        totals = [0, 0, 0, 0]
         for response in responses:
             counts = count_detections(response, level, unscored_as_right)
             # Scores of single responses are never averaged, as in the paper.
@@ -197,7 +201,7 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
     for level in LEVELS:
         counts = count_detections(response, level)
         for suffix in SUFFIXES:
-            part = counts if suffix in suffixes_of_response else [0] * len(COUNTS)
+            part = counts if suffix in suffixes_of_response else [0, 0, 0, 0]
             for measure in MEASURES:
                 metrics[f"{level}_{measure}{suffix}"] = part
         # If the response has a verdict, the bounds are its counts.
@@ -222,7 +226,7 @@ def read_judged_document(doc: Doc, texts: Sequence[str], protocol: str) -> Judge
 
 
 def measure_from_totals(measure: str) -> Callable[[Sequence[float]], float]:
-    """Return a function that computes one of `MEASURES` from the sums of the four counts."""
+    """Return a function that computes a score, such as ``f1``, from the sums of the four counts."""
     return lambda totals: detection_scores(totals)[measure]
 
 

@@ -125,7 +125,10 @@ class FelmSettings:
         claims: RowClaims | None = None,
         reference_texts: tuple[str, ...] | None = None,
     ) -> RowQuestion | None:
-        """Make the question to the judge about one row.
+        """Make the question that asks a judge which units of a row's answer contain errors.
+
+        Units are segments or claims. In mode ``link`` the question shows the links that the row
+        cites, and in mode ``doc`` the passage of each linked document that fits best.
 
         Args:
             row: The row.
@@ -156,7 +159,7 @@ class FelmSettings:
             query = "\n".join([row.prompt, *units])
             passages = best_chunks(documents, query, self.chunk_tokenizer)
 
-        # A prompt that announces references and shows none would confuse the judge.
+        # A prompt that announces references and then shows none would confuse the judge.
         lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
         mode = "vanilla" if lacks_references else self.mode
         variables = _template_variables(f"{unit}s", row, units)
@@ -262,6 +265,7 @@ def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
 
+    # All of these errors mean that the user named a tokenizer that this machine does not have.
     try:
         if tokenizer.startswith(_TIKTOKEN):
             return _make_tiktoken_finder(tokenizer.removeprefix(_TIKTOKEN))
@@ -276,6 +280,7 @@ def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
 
 def _make_tiktoken_finder(encoding_name: str) -> Callable[[str], list[int]]:
     """Make the token finder of an encoding of tiktoken, such as ``cl100k_base``."""
+    # The package is optional, so it is imported only when it is needed.
     import tiktoken
 
     encoding = tiktoken.get_encoding(encoding_name)
@@ -294,6 +299,7 @@ def _make_transformers_finder(name: str) -> Callable[[str], list[int]]:
     Raises:
         NotImplementedError: The tokenizer is not a fast one, so it knows no offsets.
     """
+    # The import takes seconds, so tasks that use words do without it.
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)

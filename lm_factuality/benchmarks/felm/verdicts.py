@@ -49,7 +49,7 @@ def read_judged_response(
     domain: str,
     labels: Sequence[bool],
     answers: Iterable[Answer] = (),
-    owners: Sequence[int] = (),
+    segment_of_claim: Sequence[int] = (),
     problem: str = "",
     protocol: str = "paper",
 ) -> JudgedResponse:
@@ -59,7 +59,8 @@ def read_judged_response(
         domain: The domain of the response.
         labels: Whether each segment is factual, by the annotators.
         answers: The outputs of the judge. If there are several, the majority decides.
-        owners: The 1-based segment of each claim if claims were judged, otherwise empty.
+        segment_of_claim: The 1-based segment of each claim if claims were judged, otherwise
+            empty.
         problem: Why the judge was not asked. Empty if it was.
         protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
 
@@ -67,16 +68,20 @@ def read_judged_response(
         The response with a flag for each segment, or with the reason why there is no verdict.
     """
     errors = tuple(not label for label in labels)
+    if problem:
+        return JudgedResponse(domain, errors, None, problem)
+
     # The numbers in an answer are those of claims if the judge was shown claims.
-    num_units = len(owners or labels)
-    units = problem or combine_answers(list(answers), num_units, protocol)
+    num_units = len(segment_of_claim or labels)
+    units = combine_answers(list(answers), num_units, protocol)
+    # A text is the reason why the answers give no verdict.
     if isinstance(units, str):
         return JudgedResponse(domain, errors, None, units)
 
     flagged_segments = units
-    if owners:
+    if segment_of_claim:
         # A segment is wrong if any of its claims is.
-        flagged_segments = frozenset(owners[claim - 1] for claim in units)
+        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in units)
     flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
     return JudgedResponse(domain, errors, flagged)
 
@@ -181,6 +186,7 @@ def majority_vote(verdicts: Sequence[UnitsOrReason]) -> UnitsOrReason:
     if not ballots:
         return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
 
+    # Each ballot has one vote for each unit that it flags.
     votes = Counter(chain.from_iterable(ballots))
     return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
 
@@ -195,6 +201,7 @@ def _flatten_outputs(output: object) -> list[object]:
     """
     if output is None:
         return [""]
+    # A plain line may hold one text instead of a list.
     if not isinstance(output, list):
         return [output]
 
@@ -227,7 +234,7 @@ class JudgeOutput(BaseModel):
     )
     """The texts that the judge wrote."""
 
-    owners: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
+    segment_of_claim: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
     """The 1-based segment of each claim if claims were judged."""
 
     problem: str = Field("", validation_alias=AliasPath("doc", "problem"))
@@ -269,7 +276,7 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
         # Saved outputs do not say whether they were cut off.
         answers = [Answer(output) for output in line.outputs]
         responses[line.index] = read_judged_response(
-            row.domain, row.labels, answers, line.owners, line.problem, protocol
+            row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
         )
 
     read_lines(path, add_response, _EXPECTED)

@@ -130,20 +130,25 @@ class FelmGen(JudgedMethod):
         Returns:
             The record of each response, in order.
         """
-        texts = [texts_of_document[0] for texts_of_document in responses]
+        texts = [text for (text,) in responses]
         records = [_make_record(doc, text) for doc, text in zip(docs, texts, strict=True)]
-        # Refusals and empty outputs have a reason already. The judge never sees them.
-        indices = [index for index, record in enumerate(records) if record["unscored"] is None]
         # Judges that cannot cut leave the segments of the rules as they are.
         if judge.config.capabilities.can_answer("cut"):
-            _cut_again_by_judge(judge, records, texts, indices)
+            _cut_again_by_judge(judge, records, texts)
 
-        subjects = [marking_subject(docs[index], records[index]["segments"]) for index in indices]
+        subjects = []
+        records_to_mark = []
+        for doc, record in zip(docs, records, strict=True):
+            # Refusals and empty outputs have a reason already. The judge never sees them.
+            if record["unscored"] is None:
+                subjects.append(marking_subject(doc, record["segments"]))
+                records_to_mark.append(record)
+
         samples_by_answer = judge.ask_typed(
             MARK_PROMPT, MarksReply, subjects, "marking segments", find_marks_problem
         )
-        for index, samples in zip(indices, samples_by_answer, strict=True):
-            records[index] |= _marks_for_record(records[index], samples)
+        for record, samples in zip(records_to_mark, samples_by_answer, strict=True):
+            record.update(_marks_for_record(record, samples))
         return list(records)
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
@@ -186,6 +191,7 @@ class FelmGen(JudgedMethod):
             The metrics by name. An error rate has the number of units with an error and the number
             of units, or None if the response is unscored.
         """
+        # A response that is no answer has a reason as well, but does not count as unscored.
         is_unscored = verdict["unscored"] is not None and verdict["no_answer"] is None
         errors_by_type = Counter(verdict["errors"] or ())
         metrics: JsonObject = {
@@ -223,6 +229,7 @@ class FelmGen(JudgedMethod):
         # A verdict on other segments would shift every mark.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
+        # Every record has either a verdict or a reason.
         has_reason = isinstance(verdict["unscored"], str)
         if (errors is None) != has_reason:
             raise ValueError("it has errors and a reason why it has none, or neither")
@@ -239,6 +246,7 @@ class FelmGen(JudgedMethod):
             verdict: The record as the file has it.
         """
         record = _make_record(doc, responses[0])
+        # The response is an answer, so the judge may have marked it.
         if record["unscored"] is None:
             return {**verdict, "no_answer": None}
         return record
@@ -270,6 +278,7 @@ class FelmGen(JudgedMethod):
             # All errors in math and reasoning are reasoning errors, as in the paper.
             error_type = "reasoning" if has_one_type else answer
             errors.append(None if answer == FACTUAL else error_type)
+        # The outputs of the judge do not explain the decisions of people.
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
 
@@ -308,7 +317,7 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
 
 
 def _cut_again_by_judge(
-    judge: Judge, records: list[JsonObject], responses: Sequence[str], indices: Sequence[int]
+    judge: Judge, records: Sequence[JsonObject], responses: Sequence[str]
 ) -> None:
     """Have a judge cut the answers in math and writing_rec, and replace the cuts in their records.
 
@@ -316,28 +325,31 @@ def _cut_again_by_judge(
         judge: The judge.
         records: The records of all responses. Those that the judge cuts are changed in place.
         responses: The response of each record.
-        indices: The indices of the responses that are answers.
     """
-    answers = {}
-    for index in indices:
-        answer = answer_without_thinking(responses[index])
+    answers = []
+    records_to_cut = []
+    for record, response in zip(records, responses, strict=True):
+        # Responses that are no answers have no segments.
+        if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
+            continue
+        answer = answer_without_thinking(response)
         # A single piece cannot be grouped in two ways.
-        if records[index]["domain"] in BY_JUDGE and len(split_into_pieces(answer)) > 1:
-            answers[index] = answer
+        if len(split_into_pieces(answer)) > 1:
+            answers.append(answer)
+            records_to_cut.append(record)
 
     samples_by_answer = judge.ask_typed(
         CUT_PROMPT,
         CutReply,
-        [cutting_subject(answer) for answer in answers.values()],
+        [cutting_subject(answer) for answer in answers],
         "cutting responses",
         find_cut_problem,
         samples=1,
         max_tokens=CUT_TOKENS,
     )
-    for (index, answer), samples in zip(answers.items(), samples_by_answer, strict=True):
-        # One sample was asked for, so each answer has a single reply.
-        cut = apply_judge_cut(answer, records[index]["domain"], samples[0])
-        records[index] |= vars(cut)
+    # One sample was asked for, so each answer has a single reply.
+    for record, answer, (reply,) in zip(records_to_cut, answers, samples_by_answer, strict=True):
+        record.update(vars(apply_judge_cut(answer, record["domain"], reply)))
 
 
 def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
@@ -351,7 +363,7 @@ def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]
         The ``outputs`` of the judge, and the error type of each segment under ``errors`` or the
         reason why there is no verdict under ``unscored``.
     """
-    # The marks are a reason, as a text, if no reply can be read.
+    # If no reply can be read, the result is a text with the reason.
     marks = combine_marks(replies, len(record["segments"]), record["domain"])
     is_unscored = isinstance(marks, str)
     return {

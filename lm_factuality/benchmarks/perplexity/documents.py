@@ -106,6 +106,7 @@ class TextsYaml(TableYaml):
     @model_validator(mode="after")
     def _check_names_data_once(self) -> "TextsYaml":
         """Refuse a YAML that names both a table of texts and a FACTOR file, or neither."""
+        # The two are equal if both are named, or neither is.
         if bool(self.dataset_path) == bool(self.metadata.documents_of):
             raise ValueError(
                 "expected either dataset_path (a CSV, JSONL or Parquet file with a column of texts,"
@@ -141,6 +142,20 @@ class TextDocument:
     """Why the text cannot be scored. Empty if it can."""
 
 
+@dataclass(frozen=True, eq=False)
+class _RowText:
+    """The text of a FACTOR row. Two of them are equal only if they are the same object."""
+
+    row: Row
+    """The row."""
+
+    text: str
+    """The prefix of the row joined to its true completion."""
+
+    plain_text: str
+    """The text with single spaces, since the files differ in white space."""
+
+
 def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
     """Load the documents that a YAML names.
 
@@ -159,6 +174,7 @@ def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loade
     if yaml.metadata.documents_of:
         return _load_documents_of_factor(yaml, yaml.metadata.documents_of, data_dir)
 
+    # The rows of a table of texts are whole documents already.
     table, provenance = load_table(yaml)
     documents = _documents_in_table(yaml, table)
     return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
@@ -198,9 +214,9 @@ def _load_documents_of_factor(
 def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
     """Rebuild the documents that FACTOR's rows were made from, without counting any text twice.
 
-    The text of a row is its prefix joined to its true completion. It is dropped if another row of
-    the same document contains it or continues its prefix, or if a text in the file begins with it.
-    So each document keeps its longest text, and every text that begins differently.
+    The text of a row is its prefix joined to its true completion. It is dropped if a longer text of
+    the same document contains it or continues its prefix, or if any other text begins with it. So
+    each document keeps its longest text, and every text that begins differently.
 
     Example:
         Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
@@ -212,62 +228,71 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
     Returns:
         The kept texts in the order of the rows.
     """
-    texts = []
-    for row in rows:
-        # A row that cannot be scored may have no completion.
-        completed = "".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix
-        texts.append(completed)
-    # White space is written differently in some prefixes, so it does not count.
-    plain_texts = [_normalise_spaces(text) for text in texts]
-
-    repeated = _indices_of_beginnings(plain_texts)
+    row_texts = [_join_row(row, join) for row in rows]
+    beginnings = _find_beginnings(row_texts)
     longer_texts_by_document: dict[str, list[str]] = defaultdict(list)
-    kept: list[int] = []
+    kept_texts = set()
     # A text can only be part of a longer one, so the longest come first.
-    for index in sorted(range(len(rows)), key=lambda index: len(plain_texts[index]), reverse=True):
-        plain_text = plain_texts[index]
-        longer_texts = longer_texts_by_document[rows[index].doc_id]
-        if _is_part_of(plain_text, _normalise_spaces(rows[index].prefix), longer_texts):
+    for row_text in sorted(row_texts, key=lambda item: len(item.plain_text), reverse=True):
+        longer_texts = longer_texts_by_document[row_text.row.doc_id]
+        if _is_part_of(row_text, longer_texts):
             continue
-        longer_texts.append(plain_text)
-        if index not in repeated:
-            kept.append(index)
+        longer_texts.append(row_text.plain_text)
+        if row_text not in beginnings:
+            kept_texts.add(row_text)
 
     return [
-        _make_document(rows[index].location, rows[index].doc_id, texts[index])
-        for index in sorted(kept)
+        _make_document(row_text.row.location, row_text.row.doc_id, row_text.text)
+        for row_text in row_texts
+        if row_text in kept_texts
     ]
 
 
-def _indices_of_beginnings(texts: Sequence[str]) -> set[int]:
-    """Find the texts with which another text begins. Of equal texts the first is not one of them.
+def _join_row(row: Row, join: Join) -> _RowText:
+    """Join the prefix of a row to its true completion."""
+    text = row.prefix
+    # A row that cannot be scored may have no completion.
+    if row.choices:
+        text = "".join(join(row.prefix, row.choices[row.gold]))
+    return _RowText(row, text, _normalise_spaces(text))
+
+
+def _find_beginnings(row_texts: Sequence[_RowText]) -> set[_RowText]:
+    """Find the texts with which another text begins. Of equal texts, the first is not one of them.
 
     Example:
-        ``["One.", "One. Two.", "Three."]`` → ``{0}``
+        Of ``One.``, ``One. Two.`` and ``Three.``, it is ``One.``
+
+    Args:
+        row_texts: All texts of the file.
 
     Returns:
-        The indices of these texts. Empty texts are never among them.
+        These texts. Empty texts are never among them.
     """
-    # Sorting puts a text right before one that begins with it. Of equal texts, the first is last.
-    order = sorted(range(len(texts)), key=lambda index: (texts[index], -index))
+    # Sorting puts a text right before one that begins with it. Since sorting keeps the order of
+    # equal texts, the list is reversed first, and the first of equal texts comes last.
+    order = list(reversed(row_texts))
+    order.sort(key=lambda item: item.plain_text)
     beginnings = set()
-    for index, next_index in pairwise(order):
-        if texts[index] and texts[next_index].startswith(texts[index]):
-            beginnings.add(index)
+    for row_text, next_text in pairwise(order):
+        beginning = row_text.plain_text
+        if beginning and next_text.plain_text.startswith(beginning):
+            beginnings.add(row_text)
     return beginnings
 
 
-def _is_part_of(text: str, prefix: str, longer_texts: Sequence[str]) -> bool:
+def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
     """Return whether a longer text contains a row's text, or begins with the row's prefix.
 
     Args:
-        text: The prefix and completion of the row.
-        prefix: The prefix alone. An empty prefix tells nothing.
+        row_text: The text of the row.
         longer_texts: The longer texts of the same document.
     """
+    prefix = _normalise_spaces(row_text.row.prefix)
     for longer_text in longer_texts:
+        # Every text begins with an empty prefix, so that tells nothing.
         continues_prefix = prefix and longer_text.startswith(prefix)
-        if continues_prefix or text in longer_text:
+        if continues_prefix or row_text.plain_text in longer_text:
             return True
     return False
 
