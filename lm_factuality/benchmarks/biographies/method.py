@@ -378,9 +378,8 @@ class AmbigBio(JudgedMethod):
 
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return the pairs of facts and pages of one response."""
-        find_page = passages_by_title(judged.generation).get
-        if self.pages is not None:
-            find_page = self.pages.passages
+        given_pages = passages_by_title(judged.generation)
+        find_page = given_pages.get if self.pages is None else self.pages.passages
         return pair_facts_with_pages(judged.facts, judged.entities, find_page)
 
     def link(self, judged: JudgedBiography) -> JudgedBiography:
