@@ -150,13 +150,16 @@ class JudgedStep:
         if obstacle:
             return CertificationStatus(step, f"not certified: {obstacle}", is_certified=False)
 
+        # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
         reason = ""
+        # The settings come in order of quality, so the first certificate counts.
         for setting in self.settings:
             certificate = certificates.get(setting.name)
             if not isinstance(certificate, dict):
                 continue
+            # A certificate says nothing about a judge that is asked with other words.
             if _has_same_prompts(certificate, judge):
                 text = _describe_certificate(setting, certificate)
                 return CertificationStatus(step, text, is_certified=True)
@@ -203,6 +206,7 @@ def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str,
     Example:
         ``F1 of segments with errors 61.3% [55.0%, 67.2%], 3 unscored (segment_doc, 2026-01-31)``
     """
+    # Scores are nested by level, such as {"segment": {"f1": 0.613}}.
     value = certificate.get("scores")
     ends = certificate.get("intervals")
     for key in setting.headline:
@@ -224,6 +228,7 @@ def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str,
     unscored = int(number_of(certificate.get("unscored")) or 0)
     if unscored:
         text += f", {unscored} unscored"
+    # Only the day of a time such as 2026-01-31T12:00:00+00:00.
     date = str(certificate.get("date"))[:10]
     return f"{text} ({setting.name}, {date})"
 

@@ -83,6 +83,7 @@ def certificate_problems(
         return
 
     certified_judge = certificate["judge"]
+    # A key that only one of them has counts as a difference as well.
     for key in sorted({*certified_judge, *judge} - _KEYS_WITHOUT_EFFECT):
         if certified_judge.get(key) != judge.get(key):
             yield f"another judge: its {key[:60]} is not that of the run; certify this one"
@@ -93,8 +94,10 @@ def certificate_problems(
         accepted = ", ".join(suite_versions)
         yield f"made by suite {version}, taken are {accepted}; certify again"
 
+    # A run can use prompts that the setting does not, so only shared ones are compared.
     run_hashes = as_mapping(judge.get("prompt_hashes"))
     replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
+    # A judge may replace prompts. Their hashes then count instead of those of the setting.
     certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
     for name in sorted(set(run_hashes) & set(certified_hashes)):
         if certified_hashes[name] != run_hashes[name]:
