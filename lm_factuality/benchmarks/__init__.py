@@ -77,6 +77,7 @@ def _load_plugin(entry_point: EntryPoint) -> Benchmark:
     Raises:
         ConfigError: The import fails, or the entry point names something else than a `Benchmark`.
     """
+    # An entry point that was made by hand has no package.
     package = entry_point.dist.name if entry_point.dist else "a package"
     location = f"entry point {entry_point.name} = {entry_point.value} of {package}"
     try:
@@ -129,6 +130,7 @@ def find_source(name: str) -> Source:
     sources = all_sources()
     if name in sources:
         return sources[name]
+    # Names with one wrong letter get a suggestion.
     expected = f"expected one of {listed(list(sources))}, as 'lm-factuality data ls' lists them"
     hint = did_you_mean(name, sources)
     raise ConfigError(f"no data source is called {name!r}, {expected}{hint}")

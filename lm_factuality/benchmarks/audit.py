@@ -112,6 +112,7 @@ class PromptAudit:
             prompt: The prompt that the model received.
             text: The text of the document.
         """
+        # Without a template, the model gets the text and nothing else.
         if not self._expected.has_template:
             return prompt == text
 

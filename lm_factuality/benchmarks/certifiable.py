@@ -175,11 +175,13 @@ class JudgedStep:
         """Return why no judge can be certified for this step of a run, or an empty text."""
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
+            # A run that does not state the setting has the default, which was measured.
             value = metadata.get(key, measured_value)
             if value != measured_value:
                 unmeasured.append(f"{key}: {value}")
         if unmeasured:
             return f"no judge is measured with {', '.join(unmeasured)}"
+        # Nobody has released labels for this step.
         if not self.settings:
             return "no released decisions to hold it against"
         return ""
@@ -192,6 +194,7 @@ def _has_same_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) 
     """
     certified_hashes = as_mapping(certificate.get("prompt_hashes"))
     run_hashes = as_mapping(judge.get("prompt_hashes"))
+    # The hash of a prompt changes with every change of its text.
     shared_names = set(certified_hashes) & set(run_hashes)
     return all(certified_hashes[name] == run_hashes[name] for name in shared_names)
 

@@ -249,6 +249,7 @@ def displayed_score(kind: str, name: str) -> Score:
         The declared score. For metrics that no table shows, it is a score that leaves the values
         unchanged.
     """
+    # The package of the benchmark may not be installed here.
     benchmark = find_benchmark(kind)
     score = benchmark.find_score(name) if benchmark else None
     if score is not None and score.label:
@@ -284,6 +285,7 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
     if not tasks or benchmark is None:
         return Markup()
 
+    # One table for each task, with a row for each model.
     tables = []
     for task in tasks:
         entries = report_runs.of_task(task)
@@ -396,6 +398,7 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
         The score, or None if the run has no such score or it is not defined.
     """
     value = number_of(task.metrics.get(metric))
+    # lm_eval writes a text such as "N/A" for a score that is not defined.
     if value is None:
         return None
 
@@ -404,6 +407,7 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
     interval = None
+    # A score of one cluster has no standard error, and thus no interval.
     if stderr is not None:
         value_range = score.value_range if score else None
         interval = confidence_interval(value_range, value, stderr, num_rows)

@@ -357,6 +357,7 @@ class PublishedScores:
     def label(self) -> str:
         """The name of the model with decoding and protocol, such as ``gpt2 (hf-dola)``."""
         label = self.model
+        # Plain decoding is the usual case, so the label does not name it.
         if self.decoding:
             label += f" ({self.decoding})"
         if self.protocol:
@@ -620,6 +621,7 @@ class Benchmark:
         """
         if metric_list is None:
             return
+        # A mapping would be read as a list of its keys.
         if not isinstance(metric_list, list):
             kind = type(metric_list).__name__
             yield f"metric_list: found a {kind}, expected a list of metrics"
@@ -653,6 +655,7 @@ class Benchmark:
         directions = {}
         for name in names:
             score = self.find_score(name)
+            # lm_eval has no entry for scores without a better direction.
             if score is not None and score.higher_is_better is not None:
                 directions[name] = score.higher_is_better
         return directions

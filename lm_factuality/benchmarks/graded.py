@@ -189,6 +189,7 @@ class GradedTask(JudgedTask):
         )
         documents = []
         for number, record in enumerate(records):
+            # Raises an error that names the row if the cell is empty.
             question = text_in(record, self._answers.question)
             document = {
                 "index": str(number),

@@ -171,6 +171,7 @@ class JudgedMethod(abc.ABC):
         rows = []
         notes = []
         for name, entry in summary.items():
+            # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
                 value = score.format_value(entry["value"])
@@ -260,6 +261,7 @@ class JudgedMethod(abc.ABC):
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
         for key, value in rebuilt.items():
+            # A changed file shows in the first key that differs.
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None

@@ -133,6 +133,7 @@ def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]
     """
     scores = []
     for score in benchmark.table_scores:
+        # For a score without a direction, no model is the better one.
         has_direction = score.higher_is_better is not None
         if score.name in names and score.value_range is not None and has_direction:
             scores.append(score)
@@ -229,6 +230,7 @@ def compare_all_models(
     condition = score.comparable_if_equal
     # Each pair occurs once, in the order of the models.
     for name_a, name_b in combinations(models, 2):
+        # For example, perplexities per token need the same number of tokens.
         if metrics[name_a].get(condition) != metrics[name_b].get(condition):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
@@ -261,6 +263,7 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
 
 def score_stderr(model: ScoredRows, score: Score) -> float | None:
     """Return the standard error of one model's score, or None for fewer than two clusters."""
+    # An empty array has no columns to compute a score from.
     if not model.rows:
         return None
     compute_score = score_of_sums(score, model.counts.shape[1])
@@ -305,6 +308,7 @@ def format_difference(pair: PairedDifference, score: Score) -> FormattedDifferen
         A difference of 0.0213 in accuracy gives ``+2.1`` and an interval such as ``+0.4 to +3.8``.
     """
     interval = ""
+    # Rows of a single cluster say nothing about the uncertainty.
     if pair.stderr is not None:
         low = _format_number(score, pair.low, sign="+")
         high = _format_number(score, pair.high, sign="+")
@@ -393,5 +397,6 @@ def _stderr_of_influences(influences: Floats) -> float | None:
     num_clusters = len(influences)
     if num_clusters < 2:
         return None
+    # Clusters are the units, since rows of one document depend on each other.
     squares = float(((influences - influences.mean()) ** 2).sum())
     return math.sqrt(num_clusters / (num_clusters - 1) * squares)

@@ -139,6 +139,7 @@ def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Score]) ->
     """
     counts_by_score = {}
     for score in scores:
+        # A sample has None for a score if its row is unscored.
         if score.label and sample.get(score.name) is not None:
             counts_by_score[score.name] = mean_counts(sample[score.name])
     return counts_by_score
