@@ -168,8 +168,8 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
     Args:
         sums: The sums over rows.
         subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong rows,
-            mixed by how often the model is right).
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
 
     Returns:
         The numbers by mark, or shares if the subset is weighted. Unscored generations are left out.
@@ -219,8 +219,8 @@ def subset_score(sums: Sums, subset: str, name: str) -> float:
     Args:
         sums: The sums over rows.
         subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong rows,
-            mixed by how often the model is right).
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
         name: ``accuracy``, the share of true generations among true and false ones, or a mark.
 
     Returns:
@@ -327,8 +327,8 @@ def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> i
     Args:
         rows: The tallies of all rows.
         subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong rows,
-            mixed by how often the model is right).
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
         name: ``accuracy``, to which neutral generations add nothing, or a mark, of whose share all
             marked generations are the whole.
     """
