@@ -102,6 +102,7 @@ class Step:
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
     """Return one case, which asks for the facts of the response, if it has sentences."""
+    # A judge decomposes sentences, so there is nothing to ask without any.
     prepared = AMBIGBIO.prepare(response.generation)
     if not prepared.sentences:
         return []
@@ -125,6 +126,7 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
         return [judged.problem or "taken for an abstention"]
     facts = [fact.text for fact in judged.facts]
     matched = count_matches(facts, released, judged.generation.name)
+    # There are no true negatives: nobody lists the facts that a text does not state.
     outcomes: list[Outcome] = []
     outcomes += [Comparison(True, True)] * matched
     outcomes += [Comparison(True, False)] * (len(facts) - matched)
@@ -166,6 +168,7 @@ def _content_words(fact: str, name: str) -> set[str]:
 def _grouping_cases(response: ReleasedResponse) -> list[Case]:
     """Return one case, which asks for the groups, if the files group at least two facts."""
     groups = [group.facts for group in response.groups]
+    # A single fact makes no pair.
     num_grouped = sum(len(facts) for facts in groups)
     if not response.judged.sentences or num_grouped < 2:
         return []
@@ -190,12 +193,13 @@ def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -
     """
     if judged.ungrouped is not None:
         return [judged.ungrouped]
+    # A pair has no outcome of its own if there is no grouping at all.
     judged_groups = _group_by_fact(judged.groups)
     released_groups = _group_by_fact(released)
     return [
         Comparison(
-            judged=judged_groups[first] == judged_groups[second],
-            released=released_groups[first] == released_groups[second],
+            judged_groups[first] == judged_groups[second],
+            released_groups[first] == released_groups[second],
         )
         for first, second in combinations(released_groups, 2)
     ]
@@ -224,6 +228,7 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
         groups.append(tuple(range(first_number, len(facts))))
         entities.append(group.entity)
 
+    # With one candidate there is nothing to choose.
     if len(candidates) < 2 or not groups:
         return []
     grouped = replace(response.judged, facts=tuple(facts), groups=tuple(groups))
@@ -257,6 +262,7 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
         if all(judgement.outcome == UNSCORED for judgement in judgements):
             outcomes.append(judgements[0].reason)
             continue
+        # The released entity always exists, so there are no negatives.
         is_same_entity = link is not None and judged.entities[link] == entity
         outcomes.append(Comparison(is_same_entity, True))
     return outcomes
@@ -266,6 +272,7 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
     """Return a case for each entity, which asks for the facts that its page supports."""
     facts_by_entity: dict[str, list[Fact]] = defaultdict(list)
     verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
+    # A case has one page, so facts are sorted by entity.
     for (number, entity), is_supported in response.verdicts.items():
         facts_by_entity[entity].append(response.judged.facts[number])
         verdicts_by_entity[entity].append(is_supported)
@@ -325,6 +332,7 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
     predicted = true_positives + false_positives
     positives = true_positives + false_negatives
     negatives = true_negatives + false_positives
+    # `ratio` is NaN where nothing can be divided.
     recall = ratio(true_positives, positives)
     return {
         "accuracy": ratio(true_positives + true_negatives, positives + negatives),
@@ -371,6 +379,7 @@ class StepTrial:
             )
         self._texts = _STEP_TEXTS[name]
         self._step = STEPS[name]
+        # Published files are downloaded once and checked.
         paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
         blobs = ",".join(blob_id(path) for path in paths)
         file_names = ", ".join(path.name for path in paths)
@@ -382,6 +391,7 @@ class StepTrial:
                 f"{file_names}: none of {len(cases_by_response)} responses has what the step"
                 f" {name} needs; give the files as they were released"
             )
+        # A fixed seed makes judges comparable.
         count = min(options.rows or len(usable), len(usable))
         # The cases of each drawn response.
         self._cases = random.Random(_SEED).sample(usable, count)
@@ -433,6 +443,7 @@ class StepTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
+        # A judge that is no better than the baseline has learnt nothing from the text.
         guesses = [self._step.guess(biography) for biography in self._biographies]
         baseline_rows, _ = self._count_comparisons(guesses)
         intervals = {}
@@ -500,12 +511,14 @@ class StepTrial:
             for case in cases:
                 outcomes += self._step.compare(next(remaining_results), case.released)
             reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
+            # A text is a reason and no comparison.
             comparisons = [outcome for outcome in outcomes if not isinstance(outcome, str)]
             if comparisons:
                 comparisons_by_name[cases[0].biography.generation.name] += comparisons
             else:
                 unscored_responses += 1
 
+        # Responses about one name are drawn together by the bootstrap.
         rows = []
         for comparisons_of_name in comparisons_by_name.values():
             counts = [comparisons_of_name.count(kind) for kind in _COMPARISONS.values()]

@@ -58,6 +58,7 @@ def is_abstention(output: str) -> bool:
     or asks for more information, and at least one does not only ask. A response that apologises
     and then states anything is no abstention: the judge decides about what it states.
     """
+    # The patterns know the straight apostrophe only.
     text = output.replace("\u2019", "'").strip()
     if why_no_answer(text) == EMPTY:
         return True
@@ -81,6 +82,7 @@ def _split_clauses(sentence: str) -> list[str]:
     """
     opening = re.match(_OPENING, sentence, re.IGNORECASE)
     statement = sentence[opening.end() :] if opening else sentence
+    # The apology is then all that the sentence says.
     if not re.search(r"\w", statement):
         return [sentence]
     return [clause for clause in _TURN.split(statement) if re.search(r"\w", clause)]
@@ -99,6 +101,7 @@ def response_sentences(output: str) -> tuple[str, ...]:
     Sentences of fewer than two words are left out. A sentence does not go on in the next line.
     """
     sentences = []
+    # Each line is split by itself, since headings and list items often have no full stop.
     for line in remove_citations(output).splitlines():
         for sentence in split_sentences(line.strip()):
             if len(words_in(sentence)) > 1:
@@ -127,6 +130,7 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
         the sentence (``as_written``).
     """
     demonstrations, searcher = _load_demonstrations()
+    # A sentence may share no word with any demonstration.
     ranking = searcher.best(sentence, 1)
     nearest = ranking[0][0] if ranking else 0
     return [
@@ -168,6 +172,7 @@ def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
         the sentence has words, and one more. Every fact has at least two words and is not merely
         a circumstance such as "In the late 19th century.".
     """
+    # More facts than words are a sign that a model repeats itself.
     num_words = len(words_in(subject["sentence"]))
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
@@ -188,6 +193,7 @@ def _clean_fact(text: str) -> str:
     Returns:
         The fact, or an empty string if it has fewer than two words.
     """
+    # Some judges copy the citations of the sentence.
     fact = " ".join(remove_citations(text).split())
     return fact if len(words_in(fact)) > 1 else ""
 
@@ -225,6 +231,7 @@ def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     Returns:
         The problem, such as "no fact 3", or an empty string if the groups are usable.
     """
+    # Prompts number facts from 1.
     numbers = [number for group in reply.groups for number in group]
     return numbering_problem(numbers, len(subject["facts"]), "fact")
 

@@ -163,6 +163,7 @@ class AmbigBio(JudgedMethod):
                 store.
             DataError: The store of answers cannot be used.
         """
+        # Every step asks about all biographies at once, so that requests run in parallel.
         biographies = [self.prepare(text) for text in texts]
         biographies = self.decompose(judge, biographies)
         biographies = self.group(judge, biographies)
@@ -187,6 +188,7 @@ class AmbigBio(JudgedMethod):
         """
         prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
         answers = [biography for biography in prepared if biography.is_answer]
+        # An offline judge answers from its store only.
         decomposed = []
         for biography in self.decompose(judge.offline_copy(), answers):
             decomposed.append(biography if biography.facts else _with_facts_by_rules(biography))
@@ -224,6 +226,7 @@ class AmbigBio(JudgedMethod):
                 because the model declined to answer.
         """
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        # An abstention is scored without a judge.
         if prepared.is_answer:
             prepared = replace(prepared, problem=reason)
         return self.make_record(prepared)
@@ -243,6 +246,7 @@ class AmbigBio(JudgedMethod):
             a ``problem`` if there is nothing to judge.
         """
         prepared = JudgedBiography(text, (), (), (), text.entities, (), ())
+        # The model was cut off before it began to answer.
         if without_thinking(text.output) is None:
             return replace(prepared, problem=UNFINISHED)
         sentences = response_sentences(text.output)
@@ -269,6 +273,7 @@ class AmbigBio(JudgedMethod):
             check_facts,
             samples=1,
         )
+        # There is one sample per question, and the replies come in the order of sentences.
         replies = (reply for (reply,) in replies_by_sentence)
         decomposed = []
         for biography in judged:
@@ -319,6 +324,7 @@ class AmbigBio(JudgedMethod):
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
+        # Replies come in the order of the responses that need grouping.
         replies = (reply for (reply,) in replies_by_response)
         grouped = []
         for biography in judged:
@@ -370,6 +376,7 @@ class AmbigBio(JudgedMethod):
         """Return the pairs of facts and pages of several responses."""
         pairs: dict[PairKey, FactPair] = {}
         for number, biography in enumerate(judged):
+            # Without facts there is nothing to look pages up for.
             if not biography.facts:
                 continue
             for pair in self.fact_pairs(biography):
@@ -413,6 +420,7 @@ class AmbigBio(JudgedMethod):
             ValueError: Parts of the record contradict each other. The message says which.
         """
         judged = biography_from_record(verdict)
+        # A response has either facts or a problem, unless the model declined.
         if not judged.abstained and bool(judged.facts) == bool(judged.problem):
             raise ValueError("it has facts and a reason why it has none, or neither")
         if len(set(judged.facts)) < len(judged.facts):
@@ -441,6 +449,7 @@ class AmbigBio(JudgedMethod):
         if not prepared.is_answer:
             return self.make_record(prepared)
         judged = biography_from_record(verdict)
+        # Sentences, candidates and abstention follow from the response. The rest is the judge's.
         decided = replace(
             prepared,
             facts=judged.facts,
@@ -465,6 +474,7 @@ class AmbigBio(JudgedMethod):
         """
         judged = biography_from_record(verdict)
         items = people.items_for_people(judged, self.noun)
+        # Answers have no ids of their own.
         answer_by_id = {item.id: answer for item, answer in zip(items, answers, strict=True)}
         relabelled = people.apply_answers(judged, answer_by_id, self.protocol, self.link)
         return self.make_record(relabelled)
@@ -495,6 +505,7 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     """
     source = str(metadata.get("knowledge") or DOCUMENTS)
     pages = None if source == DOCUMENTS else Knowledge(Path(source))
+    # Results name the file without its folder, which differs between machines.
     settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
     return read_settings(AmbigBio, settings, "metadata")
 
@@ -514,6 +525,7 @@ def _with_facts(
     """
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
+        # The scores of the other sentences alone would mislead.
         if reply.value is None:
             place = f"sentence {number + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {place}: {reply.problem}")
@@ -541,6 +553,7 @@ def _check_judgements(judged: JudgedBiography) -> None:
         ValueError: A score contradicts its outcome, or facts with the same text have different
             judgements although the judge is asked about a text only once.
     """
+    # A judge is asked about each distinct text once.
     row_by_text: dict[str, tuple[Judgement, ...]] = {}
     for fact, row in zip(judged.facts, judged.matrix, strict=True):
         if row_by_text.setdefault(fact.text, row) != row:

@@ -50,6 +50,7 @@ def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
         subject has only questions of the last kind.
     """
     verdict_items = _verdict_items(judged)
+    # There is nobody to tell apart.
     if judged.entities == SINGLE_SUBJECT:
         return verdict_items
     return [*_group_items(judged, noun), *_link_items(judged, noun), *verdict_items]
@@ -66,6 +67,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         individual_by_fact |= dict.fromkeys(facts, individual)
 
     for number, fact in enumerate(judged.facts[1:], start=1):
+        # Every fact may introduce one more individual.
         most_individuals = min(number + 1, MAX_INDIVIDUALS)
         options = []
         for individual in range(1, most_individuals + 1):
@@ -75,6 +77,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
             ("Taken from", judged.sentences[fact.sentence]),
         )
         judged_individual = individual_by_fact.get(number)
+        # The judge may see more individuals than there are keys.
         has_option = judged_individual is not None and judged_individual <= most_individuals
         judge_answer = str(judged_individual) if has_option else None
         item_id = f"group:{number}"
@@ -106,6 +109,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     most_individuals = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
     for individual in range(1, most_individuals + 1):
         judge_answer = NO_SUCH_INDIVIDUAL if groups else None
+        # The judge may see fewer individuals than there are pages.
         if individual in groups:
             entity = link_by_group[groups[individual]]
             judge_answer = NO_MATCHING_PAGE if entity is None else str(entity)
@@ -127,6 +131,7 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
     items: dict[tuple[str, int], Item] = {}
     for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
         for entity, judgement in enumerate(row):
+            # The verdict on a missing page follows without asking.
             if not judgement.evidence or (fact.text, entity) in items:
                 continue
             title = judged.entities[entity] or "Evidence"
@@ -134,6 +139,7 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
                 ("Asked", judged.generation.question),
                 (title, "\n\n".join(judgement.evidence)),
             )
+            # Unscored is no option that people have.
             judge_answer = None if judgement.outcome == UNSCORED else judgement.outcome
             item_id = f"verdict:{number}:{entity}"
             items[fact.text, entity] = Item(item_id, "verdict", fact.text, context, judge_answer)
@@ -159,6 +165,7 @@ def apply_answers(
     if judged.entities == SINGLE_SUBJECT:
         return judged
 
+    # People are asked about every fact, so their groups replace all of the judge's.
     individual_by_group = _individuals_from_answers(judged, answers, protocol)
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
     has_same_groups = set(individual_by_group) == set(judged.groups)
@@ -186,6 +193,7 @@ def _matrix_from_answers(
     first_numbers: dict[str, int] = {}
     matrix = []
     for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
+        # People are asked only about the first of equal facts.
         first_number = first_numbers.setdefault(fact.text, number)
         judgements = []
         for entity, judgement in enumerate(row):

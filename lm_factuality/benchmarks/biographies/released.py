@@ -42,6 +42,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
     rows = []
     answered = []
     for number, response in enumerate(decisions.responses):
+        # A declined question counts only in the share of responses.
         metrics = dict.fromkeys(_METRICS) | {"respond_ratio": float(response is not None)}
         if response is not None:
             answered.append(response)
@@ -70,11 +71,13 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         fact of the response.
     """
     factscore = released_factscore(response)
+    # Lost facts are None here, and `average` leaves them out.
     if protocol == "fixed":
         d_factscore = average(response.grouped_verdicts)
     else:
         d_factscore = released_d_factscore(response)
 
+    # The entities of a response are the pages that support its facts.
     titles = {fact.supporting_topic for fact in response.facts}
     num_facts = len(response.facts)
     return {
@@ -112,6 +115,7 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
         ``worst`` and the ``best`` mean of ``d_factscore``, with all lost facts not supported and
         with all supported.
     """
+    # A verdict is None where grouping lost the fact.
     verdicts_by_response = [response.grouped_verdicts for response in responses]
     worst_shares = [_supported_share(verdicts, False) for verdicts in verdicts_by_response]
     best_shares = [_supported_share(verdicts, True) for verdicts in verdicts_by_response]
