@@ -107,7 +107,12 @@ def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
 
 
 def _judged_texts(result: TaskResult, title: str) -> str:
-    """Return the HTML page that shows all judged responses of a run with samples."""
+    """Return the HTML page that shows all judged responses of a run with samples.
+
+    Args:
+        result: The results of a run whose samples were kept.
+        title: The title of the page.
+    """
     # The report offers the page only for runs with samples.
     assert result.samples is not None
     records = [verdict_of(sample) for sample in read_samples(result.samples)]

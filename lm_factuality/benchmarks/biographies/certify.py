@@ -101,7 +101,14 @@ class Step:
 
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the facts of the response, if it has sentences."""
+    """Make the case that measures a judge in decomposing a response into facts.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released facts, or none if the response has no sentences.
+    """
     # A judge decomposes sentences, so there is nothing to ask without any.
     prepared = AMBIGBIO.prepare(response.generation)
     if not prepared.sentences:
@@ -117,6 +124,10 @@ def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
 
 def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
     """Compare the facts that a judge found with the released ones.
+
+    Args:
+        judged: The biography with the judge's facts.
+        released: The texts of the released facts.
 
     Returns:
         One outcome for each fact that is in both lists or in one of them. If the judge found no
@@ -166,7 +177,14 @@ def _content_words(fact: str, name: str) -> set[str]:
 
 
 def _grouping_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the groups, if the files group at least two facts."""
+    """Make the case that measures a judge in grouping the facts of a response by individual.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released groups, or none if fewer than two facts are in a group.
+    """
     groups = [group.facts for group in response.groups]
     # A single fact makes no pair.
     num_grouped = sum(len(facts) for facts in groups)
@@ -211,9 +229,14 @@ def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _linking_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the entities of the released groups.
+    """Make the case that measures a judge in linking the released fact groups to entities.
 
-    There is none if the response has only one candidate entity, or no group of a candidate.
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the title of the released entity of each group. No case if the response has
+        only one candidate entity, or no group of a candidate.
     """
     candidates = response.generation.entities
     facts: list[Fact] = []
@@ -269,7 +292,14 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
 
 
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
-    """Return a case for each entity, which asks for the facts that its page supports."""
+    """Make the cases that measure a judge in verifying facts against the page of an entity.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        A case for each entity, with the released verdict on each of its facts.
+    """
     facts_by_entity: dict[str, list[Fact]] = defaultdict(list)
     verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
     # A case has one page, so facts are sorted by entity.
@@ -429,6 +459,9 @@ class StepTrial:
     def measure(self, judge: Judge) -> JsonObject:
         """Measure how often a judge agrees with the released decisions.
 
+        Args:
+            judge: The judge to measure.
+
         Returns:
             The ``scores``, their 95% ``intervals``, which bootstrap names, and the scores of a
             baseline that does not read the biographies.
@@ -532,6 +565,9 @@ class StepTrial:
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
+
+        Args:
+            rows: The counts of each name, in the order tp, fp, fn, tn.
 
         Returns:
             The four totals (tp, fp, fn, tn) and the scores. None for a score that is not defined.

@@ -167,6 +167,10 @@ def _split_line(line: str, split: Splitter) -> list[str]:
 
     Example:
         "She sang. [1] He won. [2]" becomes "She sang.[1]" and "He won.[2]".
+
+    Args:
+        line: A line of the response with at least one word.
+        split: Splits the line into sentences.
     """
     sentences: list[str] = []
     opening_citations = ""
@@ -218,6 +222,9 @@ def _cited_numbers(brackets: str) -> list[int]:
     Example:
         "[1, 3-5]" becomes [1, 3, 4, 5]. "[1871-1940]" becomes [1871, 1940], since the range is too
         long for a citation.
+
+    Args:
+        brackets: One or several brackets with numbers.
     """
     numbers: list[int] = []
     for match in _RANGE.finditer(brackets):
@@ -385,7 +392,11 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
 
 
 def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
-    """Count the responses, sentences and citations, and those without a citation."""
+    """Count the responses, sentences and citations, and those without a citation.
+
+    Args:
+        judged: The judged responses.
+    """
     responses_without_sentence = 0
     responses_without_citation = 0
     for response in judged:
@@ -409,6 +420,9 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
 
 def _summarise_unscored(judged: Sequence[JudgedCitations]) -> JsonObject:
     """Count what has no verdict, and bound the means by it.
+
+    Args:
+        judged: The judged responses.
 
     Returns:
         The numbers of ``sentences`` and ``citations`` without a verdict, and the means with all

@@ -246,6 +246,10 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     Facts follow the order of the text. Of all assignments in this order, the one is chosen in which
     facts share most words with their sentences.
 
+    Args:
+        facts: The texts of the facts, in the order of the response.
+        sentences: The sentences of the response.
+
     Returns:
         The number of the sentence of each fact, or an empty list if there are no sentences.
     """
@@ -307,6 +311,10 @@ def match_texts(
     Decision files and generation files have no common key, and one may lack entries of the other.
     The text that shares most words with the facts is therefore taken, if more than 60% of all
     words of both are common.
+
+    Args:
+        responses: The released decisions, None where the model declined.
+        texts: The generated texts of the same model. There is at least one.
 
     Yields:
         Each response with its text. Responses without a text are left out.

@@ -57,6 +57,9 @@ def is_abstention(output: str) -> bool:
     Every clause of an abstention declines ("I'm sorry, I cannot ..."), says that nothing was found,
     or asks for more information, and at least one does not only ask. A response that apologises
     and then states anything is no abstention: the judge decides about what it states.
+
+    Args:
+        output: The response as the model wrote it.
     """
     # The patterns know the straight apostrophe only.
     text = output.replace("\u2019", "'").strip()
@@ -79,6 +82,9 @@ def _split_clauses(sentence: str) -> list[str]:
     Example:
         "Sorry, I know little, but he was a painter." becomes "I know little" and "he was a
         painter.". A sentence that only apologises is returned whole.
+
+    Args:
+        sentence: A sentence of the response.
     """
     opening = re.match(_OPENING, sentence, re.IGNORECASE)
     statement = sentence[opening.end() :] if opening else sentence
@@ -99,6 +105,9 @@ def response_sentences(output: str) -> tuple[str, ...]:
     """Split a response into sentences, after removing its citations.
 
     Sentences of fewer than two words are left out. A sentence does not go on in the next line.
+
+    Args:
+        output: The response as the model wrote it.
     """
     sentences = []
     # Each line is split by itself, since headings and list items often have no full stop.
@@ -122,6 +131,9 @@ def remove_citations(text: str) -> str:
 
 def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
     """Choose the demonstrations that show the judge how to decompose a sentence.
+
+    Args:
+        sentence: The sentence that the judge is to decompose.
 
     Returns:
         Seven demonstrations that are the same for every sentence, then the one of the others that
@@ -190,6 +202,9 @@ def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
 def _clean_fact(text: str) -> str:
     """Remove citations and repeated white space from a fact.
 
+    Args:
+        text: The fact as the judge wrote it.
+
     Returns:
         The fact, or an empty string if it has fewer than two words.
     """
@@ -206,6 +221,9 @@ class GroupsReply(Reply):
 
 def grouping_subject(judged: JudgedBiography) -> JsonObject:
     """Return the variables of the prompt that asks a judge to group the facts of a response.
+
+    Args:
+        judged: The response with its facts.
 
     Returns:
         ``name``, ``paragraph`` and ``facts`` for the prompt. ``sentences`` and ``owners``, the
@@ -241,6 +259,9 @@ def reply_to_groups(reply: GroupsReply) -> Groups:
 
     Example:
         The groups [[2, 1], [], [3]] become ((0, 1), (2,)).
+
+    Args:
+        reply: A reply that passed `check_groups`.
     """
     groups = []
     for group in reply.groups:

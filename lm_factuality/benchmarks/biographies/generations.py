@@ -97,6 +97,9 @@ def _split_joined_passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedP
     Example:
         A document "Ada" with the lines "A painter.", "Title: Bea" and "A baker." becomes the
         passage "A painter." of the page "Ada" and the passage "A baker." of the page "Bea".
+
+    Args:
+        docs: The documents of the row.
     """
     passages: list[RetrievedPassage] = []
     for doc in docs:
@@ -134,6 +137,10 @@ def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
 
 def generation_from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
     """Join a document that `generation_to_doc` made with the output of a model.
+
+    Args:
+        doc: The document.
+        output: The text that the model wrote.
 
     Raises:
         ValueError: The document lacks a field, so it is of another task.
@@ -174,6 +181,9 @@ def question_about(name: str) -> str:
 
 def passages_by_title(generation: GeneratedText) -> dict[str, list[str]]:
     """Group the distinct passages that a model was given by the titles of their pages.
+
+    Args:
+        generation: The generation with its passages.
 
     Returns:
         The texts by title, both in the order of retrieval.

@@ -192,7 +192,13 @@ def judge_pairs(
 def _judge_pairs_by_logprobs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair by the probabilities of the answers True and False."""
+    """Judge each pair by the probabilities of the answers True and False.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs.values()]
     answers_by_pair = judge.ask(
         f"{folder}/verify_true_false", subjects, _PROGRESS, top_logprobs=TOP_LOGPROBS
@@ -208,7 +214,13 @@ def _judge_pairs_by_logprobs(
 def _judge_pairs_by_page(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge all pairs on the same page with one question, and singly the facts it leaves out."""
+    """Judge all pairs on the same page with one question, and singly the facts it leaves out.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(pairs)
     prompt_name = f"{folder}/verify_page"
@@ -229,6 +241,9 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
     """Group the pairs of a response and a page into questions about several facts.
 
     Each question shows all passages that any of its facts would be shown if it were asked singly.
+
+    Args:
+        pairs: The pairs of a fact and the page of an entity, by their keys.
     """
     questions = []
     for keys in split_by_page(pairs, lambda key: (key.response, pairs[key].page)):
@@ -252,7 +267,13 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
 def judge_pairs_singly(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair by a question of its own."""
+    """Judge each pair by a question of its own.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     subjects = [pair.subject for pair in pairs.values()]
     replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _PROGRESS)
     judgements = {}

@@ -158,6 +158,10 @@ class AmbigBio(JudgedMethod):
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
         """Find the facts, groups, judgements and linked entities of generated biographies.
 
+        Args:
+            judge: The judge to ask.
+            texts: The biographies.
+
         Raises:
             BackendDownError: The judge cannot be reached. Answers received so far stay in its
                 store.
@@ -241,6 +245,9 @@ class AmbigBio(JudgedMethod):
     def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Split a response into sentences before the judge is asked about it.
 
+        Args:
+            text: The response and its question.
+
         Returns:
             The response without facts. It is marked as an abstention if the model declined, and has
             a ``problem`` if there is nothing to judge.
@@ -284,7 +291,11 @@ class AmbigBio(JudgedMethod):
         return decomposed
 
     def sentence_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return the variables of the decomposing prompt for every sentence of every answer."""
+        """Return the variables of the decomposing prompt for every sentence of every answer.
+
+        Args:
+            judged: The prepared responses. Those that are no answer are left out.
+        """
         subjects = []
         for biography in judged:
             if not biography.is_answer:
@@ -373,7 +384,11 @@ class AmbigBio(JudgedMethod):
         return verified
 
     def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
-        """Return the pairs of facts and pages of several responses."""
+        """Return the pairs of facts and pages of several responses.
+
+        Args:
+            judged: The responses with their facts.
+        """
         pairs: dict[PairKey, FactPair] = {}
         for number, biography in enumerate(judged):
             # Without facts there is nothing to look pages up for.
@@ -397,7 +412,11 @@ class AmbigBio(JudgedMethod):
         return replace(judged, links=links)
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
-        """Return the record of a judged response: its scores, and everything they follow from."""
+        """Return the record of a judged response: its scores, and everything they follow from.
+
+        Args:
+            judged: The response after all steps.
+        """
         scores = score_biography(judged, self.protocol)
         return {
             "index": judged.generation.index,
@@ -415,6 +434,10 @@ class AmbigBio(JudgedMethod):
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Check that a judge can have produced a record.
+
+        Args:
+            doc: The document of the record.
+            verdict: The record.
 
         Raises:
             ValueError: Parts of the record contradict each other. The message says which.
@@ -548,6 +571,9 @@ def _needs_grouping(judged: JudgedBiography) -> bool:
 
 def _check_judgements(judged: JudgedBiography) -> None:
     """Check that the scores of judgements agree with their outcomes.
+
+    Args:
+        judged: The response that was read from a record.
 
     Raises:
         ValueError: A score contradicts its outcome, or facts with the same text have different

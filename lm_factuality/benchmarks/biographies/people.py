@@ -61,6 +61,10 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
 
     The first fact always describes individual 1. Fact number n, counted from 0, may describe any of
     n + 1 individuals.
+
+    Args:
+        judged: The judged biography.
+        noun: What the questions call an entity.
     """
     individual_by_fact: dict[int, int] = {}
     for individual, facts in _groups_by_individual(judged).items():
@@ -98,6 +102,10 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each individual: which page is about it?
 
     There are at most as many questions as pages or facts.
+
+    Args:
+        judged: The judged biography.
+        noun: What the questions call an entity.
     """
     link_by_group = dict(zip(judged.groups, judged.links, strict=True))
     groups = _groups_by_individual(judged)
@@ -127,6 +135,9 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
     """Return a question for each distinct fact and page: does the page support the fact?
 
     There is none for a page that the judge saw no passage of.
+
+    Args:
+        judged: The judged biography.
     """
     items: dict[tuple[str, int], Item] = {}
     for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
@@ -189,6 +200,10 @@ def _matrix_from_answers(
 
     Facts with the same text share the answers for the first of them. A judgement without an answer
     stays as it is.
+
+    Args:
+        judged: The judged biography.
+        answers: The answers of people, by the ids of their questions.
     """
     first_numbers: dict[str, int] = {}
     matrix = []
@@ -214,6 +229,11 @@ def _individuals_from_answers(
     judged: JudgedBiography, answers: Answers, protocol: str
 ) -> dict[tuple[int, ...], int]:
     """Group the facts of a biography by the individuals that people say they describe.
+
+    Args:
+        judged: The judged biography.
+        answers: The answers of people, by the ids of their questions.
+        protocol: ``code`` leaves the first fact out of its group.
 
     Returns:
         The number of the individual by its group of facts, in the order of individuals.

@@ -66,6 +66,10 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
     """Compute the metrics of one response by their names in the metrics file.
 
+    Args:
+        response: The released decisions on the response.
+        protocol: Decides which facts D-FActScore is averaged over, see `score_decisions`.
+
     Returns:
         The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
         fact of the response.
@@ -108,6 +112,9 @@ def released_d_factscore(response: DecidedResponse) -> float | None:
 
 def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
     """Count the facts that grouping lost or invented, and bound D-FActScore by them.
+
+    Args:
+        responses: The released decisions on the responses of one model.
 
     Returns:
         Of all ``responses``, those without any grouped fact; the lost ``facts``; how many of them

@@ -213,6 +213,9 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
 def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
     """Decide for each grouped fact whether the entity of its group supports it (section 4.1).
 
+    Args:
+        judged: The response with its groups, matrix and links.
+
     Returns:
         The outcome by the number of the fact, in the order of groups. A fact whose group has no
         entity is not supported. It is unscored if a page has no verdict on it, since that page
@@ -232,6 +235,9 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
 
 def linked_entities(judged: JudgedBiography) -> dict[int, int | None]:
     """Return the entity to which the group of each fact is linked.
+
+    Args:
+        judged: The response with its groups and links.
 
     Returns:
         The number of the entity, or None if the group has none, by the number of the fact. The
@@ -269,6 +275,9 @@ def _difference_over_common_facts(
 def length_penalty(num_facts: int) -> float:
     """Return FActScore's penalty for a response with few facts (Min et al., 2023, section 4).
 
+    Args:
+        num_facts: The number of facts of the response, at least 1.
+
     Returns:
         exp(1 - gamma / facts) for fewer than gamma = 10 facts, otherwise 1.
     """
@@ -282,6 +291,10 @@ def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> lis
     prefers the entity that the fact's group is linked to, then one that another group is linked to,
     then the one that was retrieved first. ``code`` prefers the entity that supports most facts of
     the response, as the authors' code does.
+
+    Args:
+        judged: The response with its matrix, groups and links.
+        protocol: ``paper`` or ``code``.
 
     Returns:
         The number of the entity of each fact, in the order of facts. None if no page supports it.
@@ -330,6 +343,10 @@ def _most_supporting_entities(
 
 def response_type(num_biographies: int, num_entities: int) -> str:
     """Classify a response by its numbers of biographies and entities (section 2.4).
+
+    Args:
+        num_biographies: The number of individuals that a reader sees.
+        num_entities: The number of entities that the facts are about.
 
     Returns:
         ``one_bio_one_entity``, ``one_bio_many_entities`` (the response merges people), or
@@ -396,6 +413,9 @@ def row_metrics(record: Verdict) -> JsonObject:
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     """Add the metrics that follow from the scores of a response to these scores.
 
+    Args:
+        scores: What `score_biography` returned.
+
     Returns:
         The scores, ``facts_per_response``, and ``one_bio_many_entities``: whether the response
         merges people, or None if that is not known. Empty if there are no scores.
@@ -457,6 +477,9 @@ def bootstrapped_means(
 
 def count_responses(records: Sequence[Verdict]) -> JsonObject:
     """Count responses, facts and candidate entities over a set of records.
+
+    Args:
+        records: The judge's records of the responses.
 
     Returns:
         The reasons why responses are ``unscored`` with their counts; the number of responses that

@@ -132,6 +132,9 @@ class JudgedBiography:
 def biography_to_record(judged: JudgedBiography) -> JsonObject:
     """Convert a judged biography to JSON values.
 
+    Args:
+        judged: The biography with the results of all steps.
+
     Returns:
         The fields of `JudgedBiography`, and under ``evidence`` each distinct passage once. A
         judgement refers to its passages by their numbers in this list, since many facts share
@@ -184,6 +187,9 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
 def _check_numbers(judged: JudgedBiography) -> None:
     """Check that all numbers of a judged biography refer to existing facts, sentences and entities.
 
+    Args:
+        judged: The biography that was read from a record.
+
     Raises:
         ValueError: A number refers to nothing, a fact is in two groups, or the lengths of two lists
             differ. The message names all such parts.
@@ -210,6 +216,9 @@ def _check_numbers(judged: JudgedBiography) -> None:
 
 def read_verdicts(path: Path) -> list[JsonObject]:
     """Read the records of judged biographies from a ``verdicts.jsonl``, one record per line.
+
+    Args:
+        path: The file, which ``lm-factuality judge ambigbio`` has written.
 
     Returns:
         The records as they are in the file. `biography_from_record` can read each of them.

@@ -92,6 +92,9 @@ def _letters_of(text: str) -> _Letters:
 
     Example:
         "Ada [1] sang" becomes "Adasang", with the positions 0, 1, 2, 8, 9, 10 and 11.
+
+    Args:
+        text: A response or one of its sentences.
     """
     # Each citation is replaced by as many spaces, so that positions do not change.
     blanked = CITATION.sub(lambda match: " " * len(match[0]), text)
@@ -101,6 +104,9 @@ def _letters_of(text: str) -> _Letters:
 
 def fact_statuses(judged: JudgedBiography) -> list[str]:
     """Return how the page marks each fact of a response.
+
+    Args:
+        judged: The response after all steps.
 
     Returns:
         For each fact, the verdict by the page of its linked entity, or by all pages if it has none.
