@@ -26,14 +26,12 @@ from factor_gen.settings import ChooseSettings
 from factor_gen.surface import BalanceLedger, Ints
 from lm_factuality.ground.packages import need
 
+# At most so many ways to make a row are compared.
 _MAX_SELECTIONS = 1500
-"""How many ways to make a row are compared at most."""
-
+# At most so many are ranked before that, by how doubtful they are and what they edit.
+_MAX_RANKED = 20 * _MAX_SELECTIONS
 # There are 2,024 ways to take three of 24 candidates.
 _MAX_CANDIDATES = 24
-
-_MAX_RANKED = 20 * _MAX_SELECTIONS
-"""How many ways to make a row are ranked at most."""
 
 _PIECES = re.compile(r"\w+|\W")
 # Two edits can be made in one sentence if so many pieces stay unchanged between them, for instance
@@ -62,19 +60,20 @@ DocumentOutcome: TypeAlias = ChosenRow | Example
 def choose_rows(
     settings: ChooseSettings, seed: int, examples: Iterable[Example]
 ) -> Iterator[DocumentOutcome]:
-    """Choose the contradictions of each example that has enough of them.
+    """Choose the contradictions of the row of each document.
 
     Args:
         settings: How many contradictions a row has, and how they are chosen.
         seed: The seed of the build.
-        examples: The examples of the whole benchmark, which passed the filters.
+        examples: The documents of the whole corpus with the contradictions that were generated.
 
     Yields:
-        For each example, in order, its row. An example that gives no row is yielded as unused,
-        with the reason.
+        For each document, in order, its row. A document without enough contradictions is yielded
+        as unused, with the reason.
     """
     ledger = BalanceLedger(settings.contradictions)
     for example in examples:
+        # An earlier stage gave the document up.
         if example.unused:
             yield example
             continue
@@ -86,19 +85,23 @@ def choose_rows(
         elif num_types < settings.min_types:
             yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
         else:
+            # The random numbers of a document do not depend on the documents before it.
             rng = random.Random(f"{seed}/choose/{example.doc_id}")
             yield _choose_row(example, usable, settings, rng, ledger)
 
 
 def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:
-    """Return the candidates from which a row may take its contradictions.
+    """Return the candidates, i.e. generated contradictions, of which a row may be made.
 
-    They are the distinct candidates that no filter rejected. Doubtful ones are among them only if
+    They are the distinct ones that no filter rejected. Doubtful ones are among them only if
     the others are too few for a row.
 
     Args:
-        example: An example with the candidates that were generated for it.
+        example: A document with the candidates that were generated for it.
         settings: How many contradictions and types a row has, and how doubtful they may be.
+
+    Returns:
+        The candidates in the order in which they were generated. They may be too few for a row.
     """
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
@@ -109,6 +112,7 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         if sentence not in distinct:
             distinct[sentence] = candidate
 
+    # More doubtful candidates are added only until there are enough for a row.
     usable: list[Candidate] = []
     for max_doubt in range(settings.most_doubtful + 1):
         usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
@@ -133,17 +137,22 @@ def _choose_row(
         settings: How many contradictions to choose, and how.
         rng: The random numbers of this document.
         ledger: The rows so far. The row is added to it if the choice is balanced.
+
+    Returns:
+        The document and its contradictions, in the order of their columns.
     """
     shuffled = rng.sample(usable, len(usable))
     candidates = _limit_candidates(shuffled, settings.contradictions)
     selections = _best_selections(example.completion, candidates, settings, rng)
 
-    # In the first rows the true completion is in the centre, in those after them it is not.
+    # In these rows all contradictions are edits of the true completion, which is therefore in the
+    # centre: more similar to the other choices than they are to each other.
     num_centred = len(selections)
     if settings.hide_centre:
-        compounds = _compound_selections(example.completion, candidates, selections)
-        candidates = compounds.candidates
-        selections = np.concatenate([selections, compounds.selections])
+        compounds = combine_edits(example.completion, candidates)
+        off_centre = _compound_selections(selections, compounds, len(candidates))
+        candidates = [*candidates, *compounds.values()]
+        selections = np.concatenate([selections, off_centre])
 
     if settings.pick == "balanced":
         texts = [candidate.text for candidate in candidates]
@@ -153,17 +162,19 @@ def _choose_row(
         has_compounds = len(selections) > num_centred
         # The true completion is in the centre of one row in (contradictions + 1).
         is_off_centre = has_compounds and rng.randrange(settings.contradictions + 1) > 0
-        selection = tuple(selections[num_centred if is_off_centre else 0].tolist())
+        row_index = num_centred if is_off_centre else 0
+        selection = tuple(selections[row_index].tolist())
 
+    # The columns are in random order, so that the first is not always of the same kind.
     column_order = rng.sample(selection, len(selection))
     return ChosenRow(example, tuple(candidates[index] for index in column_order))
 
 
 def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
-    """Leave candidates out until all ways to make a row of the others can be ranked.
+    """Leave contradictions out until all ways to make a row of the others can be ranked.
 
     Args:
-        candidates: The candidates of an example, in random order.
+        candidates: The contradictions that were generated for a document, in random order.
         row_size: How many contradictions a row has.
 
     Returns:
@@ -203,10 +214,10 @@ class _SelectionRank(NamedTuple):
 def _best_selections(
     completion: str, candidates: Sequence[Candidate], settings: ChooseSettings, rng: random.Random
 ) -> Ints:
-    """Return the best ways to make a row of some candidates.
+    """Return the best ways to choose the contradictions of a row from some candidates.
 
-    As few of their contradictions as possible are doubtful. Among such rows, as few as possible
-    edit the same words; among those, they have as many error types as possible.
+    As few of them as possible are doubtful, i.e. likely to be bad. Among such rows, as few as
+    possible edit the same words; among those, they have as many error types as possible.
 
     Args:
         completion: The true completion.
@@ -218,11 +229,13 @@ def _best_selections(
         An array (rows, contradictions) of indices of ``candidates``. Both the rows and the indices
         of each are in random order.
     """
+    # Pairs are compared once here, since each of them is in many of the rows below.
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
     is_overlapping = {}
     for first, second in combinations(range(len(candidates)), 2):
         is_overlapping[first, second] = not _lie_apart(edits[first], edits[second], min_gap=0)
 
+    # Rows of the same rank are equally good.
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
         num_types = len({candidates[index].type for index in selection})
@@ -248,30 +261,24 @@ class CandidatePair(NamedTuple):
     """The candidate whose edit is made in the first one."""
 
 
-class _CompoundSelections(NamedTuple):
-    """Ways to make a row in which the true completion is not in the centre."""
-
-    candidates: list[Candidate]
-    """The candidates, followed by their compounds."""
-
-    selections: Ints
-    """An array (rows, contradictions) of indices of ``candidates``."""
-
-
 def _compound_selections(
-    completion: str, candidates: Sequence[Candidate], selections: Ints
-) -> _CompoundSelections:
-    """Return ways to make a row in which a contradiction is in the centre.
+    selections: Ints, compounds: Iterable[CandidatePair], num_candidates: int
+) -> Ints:
+    """Return ways to make a row in which a contradiction is in the centre of the choices.
 
-    All other contradictions of the row have that contradiction's edit too.
+    All other contradictions of the row are compounds, i.e. they have that contradiction's edit and
+    an edit of their own.
 
     Args:
-        completion: The true completion.
-        candidates: The candidates of the row.
-        selections: Ways to make a row of them, an array (rows, contradictions) of their indices.
+        selections: Ways to make a row without compounds, an array (rows, contradictions) of indices
+            of candidates.
+        compounds: The pairs of candidates that can be combined.
+        num_candidates: The number of candidates. The compounds are numbered after them.
+
+    Returns:
+        An array (rows, contradictions) of indices of candidates and compounds.
     """
-    compounds = combine_edits(completion, candidates)
-    index_of_pair = {pair: len(candidates) + number for number, pair in enumerate(compounds)}
+    index_of_pair = {pair: num_candidates + number for number, pair in enumerate(compounds)}
 
     compound_selections = []
     for selection in selections.tolist():
@@ -281,17 +288,15 @@ def _compound_selections(
             if all(pair in index_of_pair for pair in pairs):
                 compound_selections.append([centre, *(index_of_pair[pair] for pair in pairs)])
 
-    # The shape is given because the list may be empty.
+    # Without a shape, an empty list would become an array of one dimension.
     array = np.array(compound_selections, dtype=selections.dtype)
-    return _CompoundSelections(
-        [*candidates, *compounds.values()], array.reshape(-1, selections.shape[1])
-    )
+    return array.reshape(-1, selections.shape[1])
 
 
 def combine_edits(
     completion: str, candidates: Sequence[Candidate]
 ) -> dict[CandidatePair, Candidate]:
-    """Make the edits of every two candidates in one sentence, a *compound*, where they lie apart.
+    """Combine every two contradictions whose edits lie apart into one sentence with both edits.
 
     If every contradiction is an edit of the true completion, the latter is the most similar to the
     others, and comparing the choices finds it without any knowledge: in 91% of the rows of the
@@ -321,6 +326,7 @@ def combine_edits(
         for edit in sorted([*edits[first], *edits[second]], reverse=True):
             edited_pieces[edit.start : edit.end] = edit.replacement
 
+        # The columns of the row show both edits and both rules.
         inner = candidates[first]
         outer = candidates[second]
         compounds[CandidatePair(first, second)] = Candidate(
@@ -352,6 +358,13 @@ class PieceEdit(NamedTuple):
 def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
     """Return the edits that turn a completion into a contradiction, in order.
 
+    Args:
+        completion: The true completion.
+        contradiction: A contradiction of it.
+
+    Returns:
+        The edits from left to right. Empty if both texts have the same pieces.
+
     Example:
         ``find_edits("In May it rained", "In June it rained")`` is
         ``[PieceEdit(start=2, end=3, replacement=("June",))]``.
@@ -360,6 +373,7 @@ def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
     true_pieces = _PIECES.findall(completion)
     false_pieces = _PIECES.findall(contradiction)
 
+    # rapidfuzz returns runs of pieces that are equal, replaced, inserted or deleted.
     edits = []
     for operation in levenshtein.opcodes(true_pieces, false_pieces):
         if operation.tag == "equal":
@@ -379,6 +393,9 @@ def _lie_apart(
         second_edits: The edits of the other.
         min_gap: How many pieces have to stay unchanged between any two edits. 0: the edits may
             touch but not overlap.
+
+    Returns:
+        True if the edits of both contradictions can be made in one sentence.
     """
     for first, second in product(first_edits, second_edits):
         # Two insertions in the same place have a gap of 0, but which comes first is unclear.

@@ -7,7 +7,7 @@ the file does not set has the defaults of :mod:`factor_gen.settings`.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from factor_gen.records import shorten_paths
 from factor_gen.settings import OFF, BuildSettings
@@ -15,14 +15,25 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import adapter_of, read_settings
 from lm_factuality.ground.suite import find_config, read_config
 
-_PATHS = (("corpus", "path"), ("generate", "prompts"))
-# These keys hold either a path or a name, such as that of a model on the Hub.
+
+class _Setting(NamedTuple):
+    """The place of a value in the YAML."""
+
+    section_names: tuple[str, ...]
+    """The sections that lead to the value, from the outermost one."""
+
+    key: str
+    """The key of the value in the innermost section."""
+
+
+_PATHS = (_Setting(("corpus",), "path"), _Setting(("generate",), "prompts"))
+# These settings hold either a path or a name, such as that of a model on the Hub.
 _PATHS_OR_NAMES = (
-    ("corpus", "dataset"),
-    ("types", "model"),
-    ("generate", "judge"),
-    ("filter", "nli", "model"),
-    ("filter", "fluency", "model"),
+    _Setting(("corpus",), "dataset"),
+    _Setting(("types",), "model"),
+    _Setting(("generate",), "judge"),
+    _Setting(("filter", "nli"), "model"),
+    _Setting(("filter", "fluency"), "model"),
 )
 # "corpus: a.txt" is short for "corpus: {path: a.txt}".
 _KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
@@ -46,6 +57,7 @@ def load_build(path: str | Path) -> BuildSettings:
         A file needs two lines: ``corpus: my_texts/*.txt`` and ``generate: rules``.
     """
     file = find_config(Path(path))
+    # The file may name the benchmark; otherwise the benchmark is called like the file.
     content = {
         "name": file.stem,
         **_read_with_includes(file),
@@ -68,10 +80,11 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
     content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
-    for *section_names, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, section_names)
-        if key in section:
-            section[key] = shorten_paths(section[key])
+    for setting in (*_PATHS, *_PATHS_OR_NAMES):
+        section = _section(content, setting.section_names)
+        # Settings that are None are not among the content.
+        if setting.key in section:
+            section[setting.key] = shorten_paths(section[setting.key])
 
     # A filter that is off is None in the settings, but has to be named in a YAML.
     filters = content["filter"]
@@ -81,6 +94,13 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
 
 def _section(content: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the section of a YAML that lies under some names, or an empty one if it is missing.
+
+    Args:
+        content: The content of a YAML file.
+        names: The names that lead to the section, from the outermost one.
+
+    Returns:
+        The section itself, not a copy, so that a caller can change it.
 
     Example:
         The names ``["filter", "nli"]`` give the mapping ``content["filter"]["nli"]``.
@@ -136,6 +156,12 @@ def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> d
 def _read_mapping(file: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file, and write out its short forms.
 
+    Args:
+        file: The YAML file.
+
+    Returns:
+        The content of the file by section and key.
+
     Raises:
         ConfigError: The file is missing, is no YAML, or holds something else.
 
@@ -148,6 +174,7 @@ def _read_mapping(file: Path) -> dict[str, Any]:
             f"{file}: expected a mapping of names to values, such as corpus: my_texts/*.txt"
         )
     for section, key in _KEY_OF_SHORT_FORM.items():
+        # The long form is a mapping already.
         if isinstance(content.get(section), str | list):
             content[section] = {key: content[section]}
     return content
@@ -164,18 +191,19 @@ def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -
     Example:
         ``texts/*.txt`` in the folder ``a/b`` becomes ``b/texts/*.txt`` for the folder ``a``.
     """
-    for *section_names, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, section_names)
-        value = section.get(key)
+    for setting in (*_PATHS, *_PATHS_OR_NAMES):
+        section = _section(content, setting.section_names)
+        value = section.get(setting.key)
         if not isinstance(value, str) or value.startswith(("~", "/")):
             continue
 
         # A value such as "gpt2" may be a name: it is a path only if it looks like one or exists.
-        is_always_path = (*section_names, key) in _PATHS
-        is_judge_file = key == "judge" and ("/" in value or value.endswith((".yaml", ".yml")))
+        is_judge_file = setting.key == "judge" and (
+            "/" in value or value.endswith((".yaml", ".yml"))
+        )
         is_folder = bool(value) and (old_folder / value).is_dir()
-        if is_always_path or is_judge_file or is_folder:
-            section[key] = os.path.relpath(old_folder / value, new_folder)
+        if setting in _PATHS or is_judge_file or is_folder:
+            section[setting.key] = os.path.relpath(old_folder / value, new_folder)
 
 
 def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,11 +211,19 @@ def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> di
 
     Sections that both have are merged in the same way.
 
+    Args:
+        base: The values of the included file.
+        overrides: The values of the file that includes it.
+
+    Returns:
+        A new mapping. The two that are merged are not changed.
+
     Example:
         ``{"a": {"b": 1, "c": 2}}`` and ``{"a": {"c": 3}}`` give ``{"a": {"b": 1, "c": 3}}``.
     """
     merged = dict(base)
     for key, value in overrides.items():
+        # Sections are merged key by key; any other value replaces that of the base.
         base_value = merged.get(key)
         if isinstance(base_value, Mapping) and isinstance(value, Mapping):
             merged[key] = _merge_sections(base_value, value)

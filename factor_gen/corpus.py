@@ -25,11 +25,11 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.ground.tables import FORMATS, TableRow
 
+# The version of how documents are cleaned and kept. Raise it if either changes.
 CLEANING = 4
-"""The version of how documents are cleaned and kept. Raise it if either changes."""
 
+# A file with one of these endings is one document.
 TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", "")
-"""The endings of files of which each is one document."""
 
 
 def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
@@ -37,6 +37,9 @@ def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
 
     ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. If
     ``corpus.dataset`` names a folder, all files in it belong to the corpus.
+
+    Args:
+        settings: The settings of the build.
 
     Returns:
         The path of each file by its id, i.e. its path from the folder that the pattern starts in.
@@ -46,6 +49,7 @@ def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
         DataError: No file matches ``corpus.path``.
     """
     path = settings.corpus.path
+    # A dataset of the Hub has no files on this machine.
     if path is None:
         folder = _dataset_folder(settings)
         return {} if folder is None else _matching_files(folder / "**")
@@ -73,6 +77,9 @@ def _dataset_folder(settings: BuildSettings) -> Path | None:
 
 def _matching_files(pattern: Path) -> dict[str, Path]:
     """Return the files that match a pattern, sorted by path.
+
+    Args:
+        pattern: An absolute path, whose parts may hold ``*`` and ``**``.
 
     Returns:
         The path of each file by its path from the folder that the pattern starts in.
@@ -111,12 +118,14 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
     Raises:
         DataError: The files or the dataset do not exist, or a file cannot be read.
     """
+    # Files are identified by their content.
     corpus = settings.corpus
     if corpus.dataset is None or _dataset_folder(settings) is not None:
         files = find_corpus_files(settings).items()
         progress = tqdm(files, desc="corpus", unit=" files", delay=2)
         return {"files": [_describe_file(file_id, path) for file_id, path in progress]}
 
+    # The newest commit may change while a build is stopped, but the build must not.
     dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
     if dataset.items() <= earlier.items():
         return dict(earlier)
@@ -134,7 +143,8 @@ def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
         return {"name": file_id, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be read: {error}; let yourself read it, or leave it out of corpus.path"
+            f"{path}: cannot be read: {error}; allow yourself to read it, or leave it out of"
+            " corpus.path"
         ) from error
 
 
@@ -159,21 +169,16 @@ def read_documents(
     corpus = settings.corpus
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        documents = _TableReader(corpus, num_left_out).read(rows)
-        return islice(documents, corpus.documents)
+        return islice(_TableReader(corpus, num_left_out).read(rows), corpus.documents)
 
     files = find_corpus_files(settings)
-    # The row numbers of several files would repeat without the file's id.
-    has_many_files = len(files) > 1
-    documents = chain.from_iterable(
-        _read_file(
-            file_id,
-            path,
-            _TableReader(corpus, num_left_out, f"{file_id}:" if has_many_files else ""),
-        )
-        for file_id, path in files.items()
-    )
-    return islice(documents, corpus.documents)
+    documents_by_file = []
+    for file_id, path in files.items():
+        # The numbers of the rows begin with 1 in each file, so that the file belongs to the id.
+        id_prefix = f"{file_id}:" if len(files) > 1 else ""
+        table_reader = _TableReader(corpus, num_left_out, id_prefix)
+        documents_by_file.append(_read_file(file_id, path, table_reader))
+    return islice(chain.from_iterable(documents_by_file), corpus.documents)
 
 
 def _dataset_rows(
@@ -217,6 +222,7 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
         yield Example(file_id, text)
         return
 
+    # A table may be compressed: "a.csv.gz" is read as "a.csv".
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     read_rows = FORMATS.get(ending)
     if read_rows is None:
@@ -253,10 +259,12 @@ class _TableReader:
         corpus = self.corpus
         columns = required_columns(corpus.text, corpus.where, corpus.id)
         for number, row in enumerate(rows, start=1):
+            # The reader yields the problem in the place of a row that it cannot read.
             if isinstance(row, str):
                 raise DataError(row)
             _check_columns(row, columns)
 
+            # A row that is left out may lack the text or the id.
             reason = reason_to_leave_out(corpus.where, row.values)
             if reason:
                 self.num_left_out[reason] += 1
@@ -269,12 +277,17 @@ class _TableReader:
 def _check_columns(row: TableRow, columns: Iterable[str]) -> None:
     """Check that a row has all columns that the settings of the corpus require.
 
+    Args:
+        row: A row of the corpus.
+        columns: The columns that it must have.
+
     Raises:
         DataError: The row lacks a column. The message names it and similar columns.
     """
     for column in columns:
         if column in row.values:
             continue
+        # The message suggests similar names, because the settings may have a typing error.
         names = [str(name) for name in row.values]
         raise DataError(
             f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
@@ -290,6 +303,9 @@ def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
         row: A row of the corpus.
         id_column: The column of the ids in the YAML. None if the YAML names none.
         default: The id of a row without a value in the column ``id``, if the YAML names none.
+
+    Returns:
+        The id as a text that can be written as UTF-8.
 
     Raises:
         DataError: The value in the column is neither a text nor a whole number, or it is blank.
@@ -354,11 +370,14 @@ def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple
         language: Its language as an ISO 639-1 code.
         earlier_hashes: The hashes of all sentences of earlier documents. The function adds those
             of this document.
+
+    Returns:
+        The sentences in the order of the text.
     """
     positions = []
     new_hashes = set()
     for start, end in sentences(text, language):
-        # Case, spaces and end marks make no other sentence.
+        # Sentences that differ only in case, spaces and end marks count as the same.
         sentence_hash = hash(plain(text[start:end]))
         positions.append(Sentence(start, end, sentence_hash in earlier_hashes))
         new_hashes.add(sentence_hash)

@@ -31,11 +31,10 @@ class LocalEngine:
             opener: The function that opens a stage.
             num_shards: How many shards there are to process.
         """
+        # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
-        """The groups of stages that every shard goes through."""
-
+        # So many shards should be submitted at the same time to keep all processes busy.
         self.capacity = 1
-        """How many shards should be submitted at the same time to keep all processes busy."""
 
         self._runner = StageRunner(settings, opener)
         self._pool: ProcessPoolExecutor | None = None
@@ -68,6 +67,7 @@ class LocalEngine:
         try:
             if self._pool is not None and not has_model:
                 return self._pool.submit(_run_in_worker, names, shard_number, examples)
+            # The caller waits here while a model runs.
             future.set_result(self._runner.run(names, shard_number, examples))
         except Exception as error:  # noqa: BLE001 (the future raises it when it is asked)
             future.set_exception(error)
@@ -75,6 +75,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """End the processes when they have finished their current shards, and close the stages."""
+        # Shards that wait in the queue of the pool are dropped: the next build makes them.
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         self._runner.close()

@@ -23,8 +23,8 @@ from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
 
 DTYPE = torch.float32
+# A typical sentence has so many tokens. A vocabulary of 50,000 gives 200 kB of numbers for each.
 _TOKENS_OF_TEXT = 64
-"""The tokens of a typical sentence. A vocabulary of 50,000 gives 200 kB of numbers for each."""
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
 
 
@@ -64,9 +64,8 @@ class FluencyModel:
                 name, revision=settings.revision, dtype=DTYPE
             )
         self.model: Any = loaded.to(default_device()).eval()
+        # The model reads so many tokens in one pass.
         self.budget = settings.batch_size * _TOKENS_OF_TEXT
-        """How many tokens the model reads in one pass."""
-
         # Some models, such as those with relative positions, have no limit.
         self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
         self._start_token = _start_token(self._tokenizer, name)
@@ -88,6 +87,7 @@ class FluencyModel:
         Returns:
             The means in nats per token. NaN for a text without tokens, or longer than the window.
         """
+        # Texts that cannot be scored are left out and get NaN at the end.
         encoded_texts = self.encode(texts, contexts)
         scorable = [encoded for encoded in encoded_texts if encoded.num_scored]
         with torch.inference_mode():
@@ -125,7 +125,14 @@ class FluencyModel:
         )
 
     def _mean_logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[float]:
-        """Return the mean log-probability of the scored tokens of each text, in nats."""
+        """Return the mean log-probability of the scored tokens of each text, in nats.
+
+        Args:
+            encoded_texts: The tokens of texts with at least one token to score.
+
+        Returns:
+            The means, in the order of the texts.
+        """
         if self._engine is None:
             return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
 
@@ -158,9 +165,10 @@ def _start_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
     Raises:
         ModelError: The tokenizer has neither token.
     """
+    # The id may be 0, which is not the same as none.
     for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
-            return token
+            return int(token)
     raise ModelError(
         f"{name}: its tokenizer names no token that begins or ends a text; set bos_token in it"
     )
@@ -248,7 +256,7 @@ class NliModel:
         )
         offsets = encoded_pairs.pop("offset_mapping")
 
-        inputs = []
+        inputs: list[dict[str, list[int]]] = []
         for index, pair in enumerate(pairs):
             # Where each token ends in its text, and whether the text is premise (0) or hypothesis
             # (1). Tokens of neither, such as separators, have None.
@@ -295,10 +303,14 @@ class NliModel:
 
         Args:
             inputs: The inputs of each pair by name, as `encode` returns them.
+
+        Returns:
+            The inputs of the model by name, each an array (pairs, tokens).
         """
         names = inputs[0].keys()
         columns = {name: [pair_inputs[name] for pair_inputs in inputs] for name in names}
         batch = self._tokenizer.pad(columns, return_tensors="pt")
+        # The copy to a GPU may overlap with its computations.
         device = self.model.device
         return {name: batch[name].to(device, non_blocking=True) for name in names}
 

@@ -83,14 +83,14 @@ class FilterStage:
         return [next(remaining) if example.candidates else example for example in examples]
 
     def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
-        """Reject candidates that the NLI model does not take for contradictions.
+        """Reject generated sentences that the NLI model does not take for contradictions.
 
         Args:
             nli: The thresholds, and how much context precedes premise and hypothesis.
-            examples: Examples with at least one candidate each.
+            examples: Documents with at least one candidate, i.e. generated sentence, each.
 
         Returns:
-            The examples with the probability of a contradiction in each candidate.
+            The documents with the probability of a contradiction in each candidate.
         """
         from factor_gen.filter_models import ContradictionPair
 
@@ -110,14 +110,15 @@ class FilterStage:
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
     ) -> list[Example]:
-        """Reject candidates whose mean log-likelihood is too far below that of the completion.
+        """Reject contradictions whose mean log-likelihood is too far below that of the completion.
 
         Args:
             fluency: The margin in nats per token, and how much context the model reads.
-            examples: Examples with at least one candidate each.
+            examples: Documents with at least one candidate, i.e. generated contradiction, each.
 
         Returns:
-            The examples with the difference to the completion in each candidate, in nats per token.
+            The documents with the difference to the completion in each candidate, in nats per
+            token.
         """
         texts = []
         contexts = []
@@ -164,10 +165,10 @@ def _apply_scores(
     threshold_of: Callable[[Candidate], float],
     reason: str,
 ) -> list[Example]:
-    """Set the scores of candidates, and reject those whose score is too low.
+    """Set the scores of generated contradictions, and reject those whose score is too low.
 
     Args:
-        examples: Examples with candidates.
+        examples: Documents with their candidates, i.e. the generated contradictions.
         scores: The score of each candidate, in order. NaN if it could not be scored.
         score_name: The field of the candidate that gets the score.
         threshold_of: Returns the number that the score of a candidate must exceed.
@@ -176,6 +177,7 @@ def _apply_scores(
     Returns:
         Copies of the examples. A candidate that was rejected before keeps its reason.
     """
+    # The scores are one list for all candidates of all examples.
     remaining_scores = iter(scores)
     scored_examples = []
     for example in examples:
@@ -184,12 +186,14 @@ def _apply_scores(
             score = round(next(remaining_scores), _DIGITS)
             is_scored = not math.isnan(score)
 
+            # The first filter that a candidate fails gives the reason.
             rejected = candidate.rejected
             if not rejected and not is_scored:
                 rejected = NOT_SCORED
             elif not rejected and score <= threshold_of(candidate):
                 rejected = reason
 
+            # JSON has no NaN.
             changes: dict[str, Any] = {score_name: score if is_scored else None}
             candidates.append(replace(candidate, rejected=rejected, **changes))
         scored_examples.append(replace(example, candidates=tuple(candidates)))
@@ -197,12 +201,16 @@ def _apply_scores(
 
 
 def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
-    """Reject all but the most fluent candidates of each error type.
+    """Reject all but the most fluent contradictions of each error type.
 
     Args:
-        example: An example whose candidates have a score of fluency.
+        example: A document whose generated contradictions have a score of fluency.
         max_per_type: How many candidates of each type stay.
+
+    Returns:
+        A copy of the example, with its candidates in the same order.
     """
+    # The candidates keep their order, only their indices are sorted.
     candidates = list(example.candidates)
     most_fluent_first = sorted(
         range(len(candidates)), key=lambda index: -(candidates[index].fluency or 0)
@@ -211,6 +219,7 @@ def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
     num_of_type: Counter[str] = Counter()
     for index in most_fluent_first:
         candidate = candidates[index]
+        # A candidate that failed a filter takes no place from others.
         if candidate.rejected:
             continue
         num_of_type[candidate.type] += 1
@@ -220,7 +229,14 @@ def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
 
 
 def _filter_fingerprint(settings: NliSettings | FluencySettings | None) -> object:
-    """Return every setting that can change what a filter rejects, or ``none`` if it is off."""
+    """Return every setting that can change what a filter rejects, or ``none`` if it is off.
+
+    Args:
+        settings: The settings of a filter. None if it is off.
+
+    Returns:
+        The settings as a JSON object, with the identity of the model.
+    """
     if settings is None:
         return OFF
     identity = model_identity(settings.model, settings.revision)

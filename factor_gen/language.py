@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ENGLISH = "en"
 _LISTS = Path(__file__).parent / "generate" / "rules" / "data" / "languages"
 
+# The generator "rules" has rules for these languages, given as ISO 639-1 codes.
 LANGUAGES_WITH_RULES = (ENGLISH, *sorted(path.stem for path in _LISTS.glob("*.tsv")))
-"""The languages for which the generator ``rules`` has rules, as ISO 639-1 codes."""
 
 # More characters take longer to identify, and the result does not improve.
 _CHARACTERS_LOOKED_AT = 400
@@ -84,6 +84,9 @@ def _wrong_language(num_documents: Counter[str], expected: str) -> DataError:
     Args:
         num_documents: The documents that were looked at, by their language.
         expected: The language in the settings.
+
+    Returns:
+        An error whose message says which settings suit the corpus.
     """
     language, count = num_documents.most_common(1)[0]
     advice = f"name it: corpus: {{language: {language}}}"

@@ -44,8 +44,8 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
 
+# So much of a corpus is read for the collocations of its words, in evenly spread shards.
 _COLLOCATION_BYTES = 8_000_000
-"""How much of a corpus is read for the collocations of its words, in evenly spread shards."""
 
 
 def build(
@@ -83,6 +83,7 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
+        # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
         corpus_files = find_corpus_files(settings).values()
         refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
@@ -99,6 +100,9 @@ def _build_alone(
         out: The folder of the benchmark.
         restart: Whether to remove the shards of an earlier build first.
         opener: The function that opens a stage.
+
+    Returns:
+        The files of the benchmark, and the counts of documents and rows.
     """
     root = out.resolve() / "stages"
     if restart:
@@ -115,8 +119,10 @@ def _build_alone(
     documents = _read_corpus(settings, corpus.get("commit"), folders.documents)
     _run_unfinished_shards(settings, opener, folders, range(documents.num_shards))
 
+    # Only one example is in memory at a time, because a corpus may be large.
     examples = chain.from_iterable(map(folders.finished.read_shard, range(documents.num_shards)))
     outcomes = choose_rows(settings.choose, settings.seed, examples)
+    # The manifest must not name the folders of this machine.
     published_fingerprints = {
         stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
     }
@@ -147,6 +153,9 @@ def _prepare_folders(
         root: The folder to which the folders belong.
         corpus: The files or the dataset that the corpus consists of.
         fingerprints: Every setting that can change the output of a stage, by stage.
+
+    Returns:
+        The folders, with the shards of earlier builds that can still be used.
     """
     reading_plan = describe_settings(settings)["corpus"]
     # These settings are only printed on the dataset card.
@@ -191,9 +200,13 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
         commit: The commit of a dataset of the Hub. None for other corpora.
         folder: The folder to write the documents to.
 
+    Returns:
+        How many shards there are, and how many rows were left out.
+
     Raises:
         DataError: The corpus cannot be read, is in another language, or holds no documents.
     """
+    # A build that was resumed does not read the corpus again.
     path = folder.path / "done.json"
     done = read_json_object(path)
     if done:
@@ -206,6 +219,7 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     checked = check_language(progress, corpus.language)
     examples = split_into_sentences(checked, corpus.unwrap, corpus.language)
 
+    # The documents are read shard by shard, while the generators above pass them on.
     num_shards = 0
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)
@@ -225,6 +239,7 @@ def _no_documents(num_left_out: Counter[str]) -> DataError:
     Args:
         num_left_out: How many rows ``corpus.where`` left out, by reason.
     """
+    # The reason is often a condition that no row meets.
     reasons = "".join(
         f"; {count:,} rows are left out: {reason}" for reason, count in num_left_out.most_common(5)
     )
@@ -245,6 +260,7 @@ def _run_unfinished_shards(
         folders: The folders of the documents and of the finished shards.
         numbers: The numbers of all shards.
     """
+    # A resumed build continues with the shards that have no file yet.
     unfinished = [number for number in numbers if not folders.finished.shard_path(number).is_file()]
     if not unfinished:
         return
@@ -266,7 +282,11 @@ def _with_collocations(
         settings: The settings of the build.
         documents: The folder of the documents.
         numbers: The numbers of all shards.
+
+    Returns:
+        The settings unchanged if the generator needs no collocations.
     """
+    # A model knows such words itself, and other languages have lists of them.
     if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
         return settings
 

@@ -26,8 +26,8 @@ from factor_gen.stages import (
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.packages import first_line, need
 
+# If its actor dies, a shard is tried again so many times.
 _MAX_RETRIES = 2
-"""How many times a shard is tried again if its actor died."""
 
 
 class RayEngine:
@@ -48,11 +48,10 @@ class RayEngine:
         Raises:
             ConfigError: Ray is not installed, or there is no cluster at ``RAY_ADDRESS``.
         """
+        # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
-        """The groups of stages that every shard goes through."""
-
+        # So many shards should be submitted at the same time to keep all actors busy.
         self.capacity = 0
-        """How many shards should be submitted at the same time to keep all actors busy."""
 
         self._ray = need("ray", "engine: ray", "ray")
         # A notebook may be connected to a cluster already, and keeps it after the build.
@@ -66,6 +65,7 @@ class RayEngine:
         self._idle_actors = [
             self._start_actors(group.names[0], group.has_model, num_shards) for group in self.groups
         ]
+        # Each thread waits for one actor.
         self._threads = ThreadPoolExecutor(self.capacity)
 
     def _start_actors(
@@ -125,10 +125,14 @@ class RayEngine:
             shard_number: The number of the shard, for error messages.
             examples: The examples of the shard.
 
+        Returns:
+            The examples after the last stage of the group, in the same order.
+
         Raises:
             FactualityError: A stage failed, or Ray could not run it.
         """
         names = list(self.groups[group].names)
+        # An actor takes one shard at a time, and is idle again when it returns the result.
         actor = self._idle_actors[group].get()
         try:
             task = actor.run.remote(names, shard_number, examples)
@@ -140,7 +144,7 @@ class RayEngine:
                 raise cause from error
             shard = describe_shard(shard_number, examples)
             raise StageError(
-                f"{', '.join(names)}, {shard}: Ray could not make it: {first_line(error)}\n"
+                f"{', '.join(names)}, {shard}: Ray could not run it: {first_line(error)}\n"
                 f"{RESUME_ADVICE}"
             ) from error
         finally:

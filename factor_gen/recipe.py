@@ -82,6 +82,9 @@ class Condition:
     def describe_failure(self, value: object) -> str:
         """Return the first requirement that a value fails, in words that do not quote the value.
 
+        Args:
+            value: The value of a column in some row. None if the row has no value.
+
         Returns:
             The requirement as the end of a sentence, such as ``is not at least 200`` for the value
             150, or an empty text if the value meets all requirements.
@@ -168,6 +171,7 @@ def _read_short_form(value: object) -> object:
     Example:
         ``language: en`` is short for ``language: {one_of: [en]}``.
     """
+    # Mappings are written in the long form already, and pydantic refuses other values.
     if isinstance(value, str | int | float | date):
         value = [value]
     return {"one_of": value} if isinstance(value, list) else value
@@ -183,6 +187,9 @@ def reason_to_leave_out(where: Where, values: Mapping[str, object]) -> str:
     Args:
         where: The conditions of the corpus, by column.
         values: The values of the row, by column.
+
+    Returns:
+        The column and what is wrong with its value.
 
     Example:
         The condition ``words: {at_least: 200}`` and a row of 150 words give
@@ -211,6 +218,7 @@ def _check_template(text: str) -> str:
     Raises:
         ValueError: It is a template that Jinja cannot read.
     """
+    # A template should fail when the settings are read, not at the first document.
     try:
         if is_template(text):
             _ENVIRONMENT.compile(text)
@@ -231,10 +239,14 @@ def required_columns(text: str, where: Where, id_column: str | None) -> list[str
         where: The conditions of the corpus, by column.
         id_column: The column with the ids of the rows. None if no column is named.
 
+    Returns:
+        The names of the columns. A name may occur twice.
+
     Example:
         The template ``{{ title }}: {{ body }}`` requires ``body`` and ``title``.
     """
     columns = [text]
+    # The variables of a template are columns. Sorting makes the error message repeatable.
     if is_template(text):
         columns = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
 
@@ -245,6 +257,7 @@ def required_columns(text: str, where: Where, id_column: str | None) -> list[str
     return columns
 
 
+# All rows of a corpus use the same template.
 _compile = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
@@ -261,6 +274,7 @@ def document_text(row: TableRow, source: str) -> str:
     Raises:
         DataError: The column holds no text, or the template cannot be filled in.
     """
+    # A template makes its own text of the row, also from columns that hold no text.
     if is_template(source):
         return _fill_in(source, row)
 
@@ -284,6 +298,7 @@ def _fill_in(template: str, row: TableRow) -> str:
     Example:
         ``{{ title }}: {{ body }}`` becomes ``Rain: It rained.``.
     """
+    # Jinja would render a null as "None".
     texts = {column: "" if value is None else value for column, value in row.values.items()}
     try:
         return _compile(template).render(texts)

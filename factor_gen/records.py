@@ -17,17 +17,13 @@ ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"
 ERROR_TYPES: tuple[ErrorType, ...] = get_args(ErrorType)
 PREDICATE, ENTITY, CIRCUMSTANCE, COREFERENCE, LINK = ERROR_TYPES
 
+# The column with all text before the completion, which our task reads.
 PREFIX = "full_prefix"
-"""The column with all text before the completion, which our task reads."""
-
+# The column that the authors' script reads, spelled as in the published files.
 CUT_PREFIX = "turncated_prefixes"
-"""The column that the authors' script reads, spelled as in the published files."""
-
+# That column holds so many words at most. A word is at least one token, and the authors' models see
+# 1,024 tokens (section 4.2).
 CUT_WORDS = 1024
-"""How many words the column `CUT_PREFIX` holds at most.
-
-A word is at least one token, and the authors' models see 1,024 tokens (section 4.2).
-"""
 
 _REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -185,6 +181,7 @@ def shorten_paths(value: object) -> object:
     Example:
         ``{"model": "/home/me/gpt2", "nli": "a/b"}`` becomes ``{"model": "gpt2", "nli": "a/b"}``.
     """
+    # Settings are nested mappings and lists with texts in them.
     if isinstance(value, Mapping):
         return {key: shorten_paths(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
@@ -192,6 +189,7 @@ def shorten_paths(value: object) -> object:
     if not isinstance(value, str):
         return value
 
+    # The name of a model on the Hub, such as "owner/model", is no absolute path.
     path = Path(value)
     is_local = path.is_absolute() or value.startswith("~/")
     return replace_surrogates(path.name) if is_local else value

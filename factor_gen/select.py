@@ -19,18 +19,16 @@ from factor_gen.text.layout import verbatim
 from factor_gen.text.sentences import plain
 from lm_factuality.ground.sentences import spaced
 
+# The version of the rules. Raise it if a change of them can change what is selected.
 _RULES_VERSION = 5
-"""The version of the rules. Raise it if a change of them can change what is selected."""
-
+# Words of more characters are codes or addresses.
 _MAX_WORD_LENGTH = 60
-"""The greatest number of characters in a word. Longer ones are codes or addresses."""
-
 # Shorter words are often in lower case in headlines, and capitalised in names.
 _MIN_HEADLINE_WORD_LENGTH = 5
-
 # So many characters before a sentence tell whether another sentence ends there.
 _CONTEXT_LENGTH = 40
 
+# An end mark, and quotes or brackets that close after it.
 _END = re.compile(r"[.!?。！？।؟][\"'“”’»«)\]」』）》]*\Z")
 _ELLIPSIS = re.compile(r"(\.\s*\.|…|\b(?:e\.g|i\.e|viz|cf)\.)[\"'”’»)\]]*\Z")
 # Capitals do not match, so that company names such as Amazon.com are allowed.
@@ -116,7 +114,11 @@ class SelectStage:
 
         Args:
             example: A document. Its draw says how many sentences were tried before.
+
+        Returns:
+            The example with completion and prefix, or marked as unused.
         """
+        # The order is the same in every draw, so that this one continues where the last ended.
         document = _Document(example, self._settings, self._language)
         order = self._order_sentences(example)
         furthest_check = -1
@@ -130,6 +132,7 @@ class SelectStage:
                     completion=sentence.text,
                     draw=replace(example.draw, tried=position + 1),
                 )
+            # The reason of the document is that of its best sentence.
             furthest_check = max(furthest_check, failed_check)
 
         reason = self._reason(example, furthest_check)
@@ -139,6 +142,12 @@ class SelectStage:
         """Return the order in which the sentences of a document are tried, as their indices.
 
         In a random order, all suitable sentences are equally likely to be the first of them.
+
+        Args:
+            example: A document with its sentences.
+
+        Returns:
+            The indices of the sentences, in the order in which they are tried.
         """
         order = list(range(len(example.sentences)))
         if self._settings.position == "random":
@@ -155,7 +164,11 @@ class SelectStage:
             example: The document.
             furthest_check: The index of the check that the best sentence failed. -1 if no sentence
                 was tried.
+
+        Returns:
+            The reason for the dataset card and ``unused.jsonl``.
         """
+        # An earlier draw found a sentence, which gave no row.
         if example.draw.tried:
             return "no other sentence"
         if furthest_check < 0:
@@ -178,10 +191,10 @@ class _Document:
         self.text = example.prefix
         self.settings = settings
         self.language = language
+        # For each line, whether it belongs to code or to a table.
         self.is_code = verbatim(self.text.split("\n"))
-        """For each line, whether it belongs to code or to a table."""
+        # The text in lower case, with single spaces.
         self.plain_text = plain(self.text)
-        """The text in lower case, with single spaces."""
 
 
 class _SentenceInDocument:
@@ -198,8 +211,8 @@ class _SentenceInDocument:
         self.is_in_earlier_document = position.is_repeated
         self.prefix = document.text[: position.start]
         self.text = document.text[position.start : position.end]
+        # Patterns search only the last characters before the sentence, because a text may be long.
         self.near_prefix = self.prefix[-_CONTEXT_LENGTH:]
-        """The last characters before the sentence."""
 
     def first_failed_check(self) -> int | None:
         """Return the index of the first check that the sentence fails, or None if it passes all."""
@@ -250,6 +263,7 @@ def _is_short_enough(sentence: _SentenceInDocument) -> bool:
 
 def _is_running_text(sentence: _SentenceInDocument) -> bool:
     """Tell whether more than half of the characters are letters, and few of these capitals."""
+    # Tables and lists of numbers have few letters, and headings may be all capitals.
     num_letters = sum(map(str.isalpha, sentence.text))
     num_capitals = sum(map(str.isupper, sentence.text))
     num_characters = sum(not character.isspace() for character in sentence.text)
@@ -289,7 +303,14 @@ def _has_no_address(sentence: _SentenceInDocument) -> bool:
 
 
 def _is_balanced(sentence: _SentenceInDocument) -> bool:
-    """Tell whether all brackets and quotes that open in the sentence also close in it."""
+    """Tell whether all brackets and quotes that open in the sentence also close in it.
+
+    Args:
+        sentence: A sentence that may be selected.
+
+    Returns:
+        False if one of them is left open, or closes without being opened.
+    """
     # The same sign opens and closes, so that only their number can be checked.
     if sentence.text.count('"') % 2:
         return False

@@ -17,9 +17,10 @@ from factor_gen.recipe import DocumentText, Where
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
+# This value turns a filter off in the YAML.
 OFF = "none"
-"""The value that turns a filter off in the YAML."""
 
+# Errors about these settings say what is expected.
 _NEEDS_JUDGE = (
     "the generator llm asks a model: name its judge, generate: {generator: llm, judge:"
     " openai-server} or the path of a judge's YAML"
@@ -115,6 +116,7 @@ class CorpusSettings(SourceSettings):
     @model_validator(mode="after")
     def _check_place(self) -> CorpusSettings:
         """Check that the settings name either files or a dataset, and not both."""
+        # Both are None, or neither is.
         if (self.path is None) == (self.dataset is None):
             places = "both path and dataset" if self.path else "neither path nor dataset"
             raise ValueError(f"has {places}; expected one of them")
@@ -330,6 +332,7 @@ class BuildSettings(WorkSettings):
             ValueError: A row cannot have as many types as it shall have, or the generator or a
                 filter cannot work as it is set.
         """
+        # Each contradiction has one type.
         if self.choose.min_types > self.choose.contradictions:
             raise ValueError(
                 f"choose.min_types is {self.choose.min_types}; expected at most"
@@ -342,6 +345,7 @@ class BuildSettings(WorkSettings):
     def _check_generator(self) -> None:
         """Check that ``llm`` has a judge, and that ``rules`` knows the language of the corpus."""
         language = self.corpus.language
+        # No judge is the default, because none is installed with the package.
         if self.generate.generator == "llm" and self.generate.judge is None:
             raise ValueError(
                 f"generate.judge is missing; {_NEEDS_JUDGE}; without a model, generate: rules"
@@ -355,6 +359,7 @@ class BuildSettings(WorkSettings):
     def _check_filter_languages(self) -> None:
         """Check that no default model of a filter, which reads English, gets another language."""
         language = self.corpus.language
+        # The defaults are the paper's models, which were trained on English.
         if language == ENGLISH:
             return
         for settings in (self.filter.nli, self.filter.fluency):

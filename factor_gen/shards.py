@@ -32,11 +32,11 @@ from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS_FILE = "settings.json"
+# The last line of a shard has the number of its examples. A file that was cut short lacks it.
 _LAST_LINE = "{} examples\n"
-"""The last line of a shard with the number of its examples. A file that was cut short lacks it."""
 _EXAMPLE = adapter_of(Example)
+# These stages give a document up because it has no sentence, or no other one, to draw.
 _STAGES_WITHOUT_SENTENCE = (READ, "select")
-"""The stages that give a document up because it has no sentence, or no other one, to draw."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,14 @@ class ShardFolder:
     def write_shard(self, number: int, examples: Iterable[Example]) -> None:
         """Write the examples of a shard to its file, one per line.
 
+        Args:
+            number: The number of the shard, counted from 0.
+            examples: Its examples.
+
         Raises:
             DataError: The file cannot be written.
         """
+        # Most fields of most examples have their default value.
         lines = [
             _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
         ]
@@ -69,6 +74,9 @@ class ShardFolder:
     def read_shard(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, and keep only one of them in memory at a time.
 
+        Args:
+            number: The number of the shard, counted from 0.
+
         Raises:
             DataError: The file is missing, or it is damaged.
         """
@@ -77,6 +85,7 @@ class ShardFolder:
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
+                    # The count in the last line also shows if lines are missing before it.
                     if line == _LAST_LINE.format(count):
                         return
                     count += 1
@@ -96,6 +105,9 @@ def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
         path: The folder. It is emptied if its shards were made with another plan.
         plan: The settings that decide the content of the shards, as a JSON object. They are saved
             in the folder.
+
+    Returns:
+        The folder, which holds only shards that were made with the plan.
     """
     # The plan in the file has lists in the place of tuples.
     plan = json.loads(json.dumps(plan))
@@ -103,6 +115,7 @@ def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
     if saved_plan == plan:
         return ShardFolder(path)
 
+    # The user should know why hours of work are repeated.
     if path.exists():
         keys = sorted({*saved_plan, *plan})
         changed = [key for key in keys if saved_plan.get(key) != plan.get(key)]
@@ -135,7 +148,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def sufficient_num_types(settings: BuildSettings) -> int:
-    """Return how many error types a draw must have so that no other sentence is drawn.
+    """Return how many error types the contradictions of a sentence must have to be sufficient.
+
+    If they have fewer, another sentence of the document is drawn.
 
     Returns:
         Two, or the number of types that the settings require of a row if it is greater. One if
@@ -165,16 +180,22 @@ class Shortfall(NamedTuple):
 
 
 def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
-    """Return how much a draw lacks. Of two draws, the one with the lesser shortfall is better.
+    """Return how much a draw, i.e. a sentence that went through the stages, lacks for a good row.
+
+    Of two draws of a document, the one with the lesser shortfall is better.
 
     Args:
         example: A document with a sentence that went through the stages.
         settings: The settings of the build, which say what a row needs.
+
+    Returns:
+        The deficiencies of the draw. They are compared from the first to the last.
     """
     choose = settings.choose
     usable = usable_candidates(example, choose)
     num_types = len({candidate.type for candidate in usable})
 
+    # A draw that the last stage dropped lacks one stage, and one that "read" dropped lacks all.
     missing_stages = 0
     if example.unused:
         missing_stages = len(ALL_STAGES) - ALL_STAGES.index(example.refusal.stage)
@@ -203,11 +224,14 @@ DrawGenerator: TypeAlias = Generator[StageRequest, list[Example], list[Example]]
 def draw_sentences(
     documents: Sequence[Example], settings: BuildSettings, num_groups: int = 1
 ) -> DrawGenerator:
-    """Draw sentences from the documents of a shard until each has given a row, or none are left.
+    """Draw sentences from documents until each document has given a row, or none are left.
+
+    A draw takes one sentence of each document through all stages. Documents that do not give a good
+    row with it are drawn from again. This generator decides what to process; its caller does it.
 
     Args:
-        documents: The documents, each with its whole text as its prefix.
-        settings: The settings of the build.
+        documents: The documents of a shard, each with its whole text as its prefix.
+        settings: The settings of the build, which say what a row needs.
         num_groups: How many groups of stages each draw goes through.
 
     Yields:
@@ -235,6 +259,7 @@ def draw_sentences(
                 next_indices.append(index)
                 next_examples.append(replace(documents[index], draw=next_draw))
 
+        # All documents have given a row, or have no other sentence.
         if not next_indices:
             break
         indices = next_indices
@@ -257,12 +282,16 @@ def _better_draw(
         latest: The latest draw.
         settings: The settings of the build, which say what a row needs.
         is_first: Whether ``latest`` is the first draw.
+
+    Returns:
+        The better draw, with the number of sentences that were drawn so far.
     """
     better = latest
     if not is_first:
         # If both lack the same, the earlier one stays.
         better = min(best, latest, key=lambda draw: shortfall(draw, settings))
 
+    # The counts are those of all draws, whichever of them is kept.
     total = best.draw.total + int(_has_sentence(latest))
     lost = Counter(best.lost) + Counter(latest.lost)
     return replace(better, draw=replace(better.draw, total=total), lost=dict(lost))
@@ -275,7 +304,7 @@ def run_shards(
     finished: ShardFolder,
     settings: BuildSettings,
 ) -> None:
-    """Take shards through the stages and write each when it is finished.
+    """Take shards, a few hundred documents each, through the stages and write them when finished.
 
     The result is the same for every engine and number of workers.
 
@@ -302,6 +331,7 @@ def run_shards(
                 draws = draw_sentences(shard_documents, settings, len(engine.groups))
                 run.start(_RunningShard(number, draws))
 
+            # Each shard continues as soon as its own group of stages is done.
             for future in wait(run.futures, return_when=FIRST_COMPLETED).done:
                 shard = run.futures.pop(future)
                 error = future.exception()
@@ -356,6 +386,7 @@ class _ShardRun:
         """
         try:
             request = shard.draws.send(results)
+        # A generator returns its value, the best draws, by this exception.
         except StopIteration as end:
             self.finished.write_shard(shard.number, end.value)
             self.progress.update()
@@ -364,6 +395,7 @@ class _ShardRun:
 
     def _submit(self, shard: _RunningShard, request: StageRequest) -> None:
         """Let the engine take the examples of a request through a group of stages."""
+        # If a process dies, the error names the documents of these examples.
         shard.examples = request.examples
         future = self.engine.submit(request.group, shard.number, request.examples)
         self.futures[future] = shard
@@ -371,6 +403,7 @@ class _ShardRun:
 
 def _explain_error(error: BaseException, shard: _RunningShard) -> BaseException:
     """Return the error of a stage, or one that names the shard if a process of the pool died."""
+    # The errors of stages name their shard already.
     if not isinstance(error, BrokenProcessPool):
         return error
     return StageError(

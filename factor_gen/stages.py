@@ -27,6 +27,7 @@ STAGES = ("select", "types", "generate", "filter")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
 
+# Errors of a build end with this advice.
 RESUME_ADVICE = "finished shards are kept: the same command continues with the rest"
 
 ModelSettings = TypeVar("ModelSettings", TypesSettings, NliSettings, FluencySettings)
@@ -75,6 +76,12 @@ class StageGroup(NamedTuple):
 def group_stages(settings: BuildSettings) -> list[StageGroup]:
     """Group consecutive stages by whether they run a model.
 
+    Args:
+        settings: The settings of the build.
+
+    Returns:
+        The groups in the order in which a shard goes through them.
+
     Example:
         With the generator ``rules`` and a filter, the groups are ``select``, ``types`` and
         ``generate`` without a model, and ``filter`` with one.
@@ -83,6 +90,7 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
         "generate": settings.generate.generator == "llm",
         "filter": settings.filter.is_on,
     }
+    # All other stages run without a model.
     groups = []
     for group_has_model, names in groupby(STAGES, key=lambda name: has_model.get(name, False)):
         groups.append(StageGroup(group_has_model, list(names)))
@@ -131,8 +139,8 @@ class StageRunner:
                 examples = stage.run(examples)
             except Exception as error:
                 # Our own errors are full sentences. Others need the name of their class.
-                is_ours = isinstance(error, FactualityError)
-                message = str(error) if is_ours else f"{type(error).__name__}: {error}"
+                is_expected = isinstance(error, FactualityError)
+                message = str(error) if is_expected else f"{type(error).__name__}: {error}"
                 shard = describe_shard(shard_number, examples)
                 raise StageError(f"stage {name}, {shard}: {message}\n{RESUME_ADVICE}") from error
         return list(examples)
@@ -140,6 +148,7 @@ class StageRunner:
     def close(self) -> None:
         """Close the open stages that have a method ``close``."""
         for stage in self._stages.values():
+            # The stages that keep connections or files open have this method.
             if hasattr(stage, "close"):
                 stage.close()
 
@@ -160,6 +169,9 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         settings: The settings of the build.
         name: The name of the stage, one of `STAGES`.
 
+    Returns:
+        The stage. It may load its models only when it is used.
+
     Raises:
         ConfigError: A package is not installed, or the stage cannot work with its settings.
     """
@@ -175,6 +187,13 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
     """Import the module of a stage and open the stage.
 
     The imports are here because the libraries of other stages may not be installed.
+
+    Args:
+        settings: The settings of the build.
+        name: The name of the stage, one of `STAGES`.
+
+    Returns:
+        The stage. Its model, if it is a local folder, is given by its full path.
 
     Raises:
         ModuleNotFoundError: A library of the stage is not installed.
@@ -193,6 +212,7 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
 
         return TypesStage(_with_model_path(settings.types, settings.folder), language)
 
+    # Either filter may be off, in which case its settings are None.
     if name == "filter":
         from factor_gen.filters import FilterStage
 
@@ -208,8 +228,16 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
 
 
 def _open_generator(settings: BuildSettings) -> Stage:
-    """Import the generator that the settings name, and open it as the stage ``generate``."""
+    """Import the generator that the settings name, and open it as the stage ``generate``.
+
+    Args:
+        settings: The settings of the build.
+
+    Returns:
+        The generator, which needs a model only if it is ``llm``.
+    """
     language = settings.corpus.language
+    # Only the generator that asks a model reads files of the user, such as a judge's YAML.
     if settings.generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
 

@@ -21,6 +21,7 @@ from lm_factuality.benchmarks.factor.rows import spaces_before_punctuation
 _DOUBLE_SPACE = re.compile(r"\s{2,}")
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _DIGIT = re.compile(r"\d")
+# Characters of a typical English sentence. All others count as rare.
 _COMMON = re.compile(r"[A-Za-z0-9\s.,;:!?'\"()$%&/-]")
 
 STATISTICS: Mapping[str, Callable[[str], float]] = {
@@ -43,9 +44,8 @@ A blind baseline picks the completion with the greatest number, or the least.
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# So many numbers stand for words and pairs of words. Words that share one blur the ledger a little.
 _NUM_FEATURES = 1 << 20
-"""How many numbers stand for words and pairs of words. Words that share a number blur the ledger
-a little."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -73,6 +73,7 @@ class BalanceLedger:
         # The sums of the words come first, then those of the ranks, last that of the centre.
         num_orders = len(STATISTICS) + 1
         size = _NUM_FEATURES + num_orders * self._num_choices + 1
+        # The sums of the changes of all rows, and of their squares for the standard deviation.
         self._sums = np.zeros(size, dtype=np.int64)
         self._squares = np.zeros(size, dtype=np.int64)
 
@@ -128,16 +129,19 @@ class BalanceLedger:
         """
         choices = [completion, *texts]
         orders = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
+        # The order of the alphabet is one more way to sort them.
         alphabet = sorted(choices)
         orders.append([alphabet.index(text) for text in choices])
 
         changes = []
         for values in np.array(orders):
+            # The true completion comes first among the choices.
             true_value = values[0]
             false_values = values[1:][selections]
             first_rank = (false_values < true_value).sum(axis=1)
             num_tied = 1 + (false_values == true_value).sum(axis=1)
             for rank in range(self._num_choices):
+                # Choices that tie share their ranks evenly.
                 has_rank = (first_rank <= rank) & (rank < first_rank + num_tied)
                 share = has_rank * (self._parts // num_tied)
                 changes.append(share - self._parts // self._num_choices)
@@ -160,6 +164,9 @@ def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
     Args:
         completion: The true completion.
         texts: Its contradictions.
+
+    Returns:
+        The changes of all words that occur in one of the texts.
     """
     true_features = _count_features(completion)
     false_features = [_count_features(text) for text in texts]
@@ -169,6 +176,7 @@ def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
     for features in false_features:
         slots.update(dict.fromkeys(features))
 
+    # A counter returns 0 for a word that a text lacks.
     changes = []
     for features in false_features:
         changes.append([features[slot] - true_features[slot] for slot in slots])
@@ -177,6 +185,9 @@ def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
 
 def _count_features(text: str) -> Counter[int]:
     """Count the words of a text, its pairs of words, the shapes of its numbers and its capitals.
+
+    Args:
+        text: A completion or a contradiction.
 
     Returns:
         The counts by the number that stands for each feature.
@@ -188,8 +199,8 @@ def _count_features(text: str) -> Counter[int]:
     lower_words = [word.lower() for word in words]
 
     features = list(lower_words)
-    # An empty text stands for the begin and the end of the sentence.
-    features += [f"{left} {right}" for left, right in pairwise(["", *lower_words, ""])]
+    # An empty text stands for the beginning and the end of the sentence.
+    features += [f"{first} {second}" for first, second in pairwise(["", *lower_words, ""])]
     features += ["#" + _DIGIT.sub("0", word) for word in words if _DIGIT.search(word)]
     features += ["^" for word in words if word[:1].isupper()]
     return Counter(map(_feature_number, features))

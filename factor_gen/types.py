@@ -76,7 +76,14 @@ class TypesStage:
         return [example if example.unused else self._set_types(example) for example in examples]
 
     def _set_types(self, example: Example) -> Example:
-        """Return the example with its error types, or dropped if it has none."""
+        """Return the example with its error types, or dropped if it has none.
+
+        Args:
+            example: An example with a completion.
+
+        Returns:
+            A copy of the example.
+        """
         types = self.settings.types
 
         # The taggers know only English. In other languages the generator finds what to edit.
@@ -84,6 +91,7 @@ class TypesStage:
             editable = editable_types(self._tagger.analyse(example.completion))
             types = tuple(error_type for error_type in types if error_type in editable)
 
+        # A sentence such as "Yes." has nothing that the generator could change.
         if not types:
             return example.drop(self.name, "nothing to edit")
         return replace(example, types=types)
@@ -94,6 +102,9 @@ def editable_types(analysis: Analysis) -> frozenset[str]:
 
     Args:
         analysis: The tagged words and the named entities of the sentence.
+
+    Returns:
+        Some of `ERROR_TYPES`, not in order.
 
     Example:
         "She left because it rained." gives predicate, coreference and link.

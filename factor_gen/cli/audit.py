@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -16,8 +16,8 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
-    from factor_gen.audit.records import BenchmarkAudit
-    from lm_factuality.benchmarks.factor.rows import Row
+    from factor_gen.audit.records import BenchmarkAudit, Property
+    from judges.judge import Judge
 
 
 def audit(
@@ -30,33 +30,35 @@ def audit(
     ],
     judge: Annotated[
         str | None,
-        Option(help="A judge's YAML: are contradictions false, fluent, consistent?"),
+        Option(
+            help="A judge's YAML. It is asked if contradictions are false, fluent and consistent."
+        ),
     ] = None,
     judge_rows: Annotated[int, Option(min=1, help="Rows that the judge sees.")] = 100,
     types: Annotated[
         bool,
-        Option("--types", help="Ask the judge for error types too, beside table 3 of the paper."),
+        Option("--types", help="Also ask the judge for error types, as in table 3 of the paper."),
     ] = False,
     store: Annotated[
         Path | None,
-        Option(help="Where answers are kept (default: the user's cache)."),
+        Option(help="Folder of the judge's answers (default: the user's cache)."),
     ] = None,
     json_file: Annotated[
         Path | None,
-        Option("--json", help="Write everything that was found."),
+        Option("--json", help="Write all results to this file."),
     ] = None,
     sample: Annotated[
         int,
         Option(
             min=1,
-            help="Score baselines on at most so many rows, drawn by the seed.",
+            help="Score baselines on at most this many rows, drawn by the seed.",
         ),
     ] = 5000,
-    seed: Annotated[int, Option(help="Of folds, samples and resamples.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds, samples and resamples.")] = 0,
     verbose: Annotated[
         bool,
         Option(
-            "--verbose", help="Show every baseline, flagged rows, and the paper's figures beside."
+            "--verbose", help="Also show every baseline, the flagged rows and the paper's figures."
         ),
     ] = False,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if anything is found.")] = False,
@@ -74,9 +76,13 @@ def audit(
     """
     from factor_gen.audit.audit import audit_rows
     from factor_gen.audit.flags import LARGE_EDIT
+    from factor_gen.audit.judged import judge_rows as judge_properties
+    from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
     from factor_gen.audit.tables import baseline_table, flag_table, shape_table
+    from lm_factuality.benchmarks.rows import finite_json
 
+    # Rules cannot tell error types, only a judge can.
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
 
@@ -90,10 +96,13 @@ def audit(
     content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
     judged_types: list[str | None] = []
     if judge is not None:
-        judged_rows = _JudgedRows(benchmark.rows, seed, judge_rows)
-        judged = _ask_judge(judge, store, judged_rows, types)
-        judged_types = judged.types
-        content["properties"] = judged.properties
+        with open_judge(judge, store) as opened:
+            properties = judge_properties(opened, benchmark.rows, seed, judge_rows)
+            if types:
+                judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
+        num_usable = sum(not row.problem for row in benchmark.rows)
+        _print_properties(properties, opened, min(judge_rows, num_usable))
+        content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*shape_table(audited, judged_types))
     if json_file is not None:
@@ -114,6 +123,7 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[s
     """
     from factor_gen.audit.tables import conclusion
 
+    # Lines that cannot be read are no rows, so that the results do not count them.
     lines = conclusion(audited, file)
     if problems:
         lines.append(
@@ -123,60 +133,25 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[s
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-class _JudgedRows(NamedTuple):
-    """The rows of a benchmark that a judge sees."""
-
-    rows: "Sequence[Row]"
-    """All rows of the benchmark."""
-
-    seed: int
-    """The seed by which rows are drawn."""
-
-    count: int
-    """How many rows are drawn at most."""
-
-
-class _JudgeResults(NamedTuple):
-    """The judge's verdicts on the contradictions of a benchmark."""
-
-    properties: list[Any]
-    """The share of contradictions that are false, fluent and consistent, as JSON objects."""
-
-    types: list[str | None]
-    """The error type of each contradiction. None if the reply could not be used."""
-
-
-def _ask_judge(
-    judge: str, store: Path | None, judged_rows: _JudgedRows, with_types: bool
-) -> _JudgeResults:
-    """Ask a judge for the properties of contradictions (table 2), and print the results.
+def _print_properties(properties: Sequence["Property"], judge: "Judge", num_rows: int) -> None:
+    """Print which share of the contradictions is false, fluent and consistent (table 2).
 
     Args:
-        judge: The judge's YAML, or its name.
-        store: The folder that keeps the answers. None: the user's cache.
-        judged_rows: The rows that the judge sees.
-        with_types: Whether to ask for error types too.
+        properties: The findings of the judge, one for each property.
+        judge: The judge that was asked.
+        num_rows: How many rows the judge saw.
 
     Raises:
-        BackendDownError: The judge could not be reached.
+        BackendDownError: The judge returned errors and scored nothing.
     """
-    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
     from factor_gen.audit.tables import property_table
-    from lm_factuality.benchmarks.rows import finite_json
 
-    types: list[str | None] = []
-    with open_judge(judge, store) as opened:
-        properties = judge_rows(opened, *judged_rows)
-        if with_types:
-            types = judge_types(opened, *judged_rows)
+    print_table(*property_table(properties, judge.name, num_rows))
 
-    num_usable = sum(not row.problem for row in judged_rows.rows)
-    print_table(*property_table(properties, opened.name, min(judged_rows.count, num_usable)))
-
+    # Replies that could not be read are no reason to fail, a server that is down is one.
     reasons = [reason for finding in properties for reason in finding.unscored]
     is_scored = any(finding.scored for finding in properties)
-    if reasons and opened.usage.errors and not is_scored:
+    if reasons and judge.usage.errors and not is_scored:
         raise BackendDownError(
-            f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
+            f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"
         )
-    return _JudgeResults([finite_json(asdict(finding)) for finding in properties], types)

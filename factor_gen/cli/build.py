@@ -56,6 +56,7 @@ def build(
     from factor_gen import pipeline
     from factor_gen.config import load_build
 
+    # Options override the YAML.
     settings = load_build(config)
     settings = replace(
         settings,
@@ -110,6 +111,7 @@ def _print_reasons(title: str, count_column: str, counts: Mapping[str, int]) -> 
         count_column: The heading of the counts. A ``#`` marks them as numbers.
         counts: The counts by reason.
     """
+    # A table without rows would only be noise.
     if counts:
         rows = [(reason, f"{count:,}") for reason, count in sorted(counts.items())]
         print_table(title, ("because", count_column), rows)

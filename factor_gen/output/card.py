@@ -18,8 +18,8 @@ from factor_gen.settings import BuildSettings
 from factor_gen.shards import sufficient_num_types
 from lm_factuality.ground.html import read_file
 
+# The Hub names the size of a benchmark with fewer rows than the key like this.
 _SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
-"""The Hub's name of the size of a benchmark with fewer rows than the key."""
 
 
 def dataset_card(
@@ -36,6 +36,7 @@ def dataset_card(
         counts: The counts of documents and rows, as the manifest lists them.
         audit: How well blind baselines find the true completions.
     """
+    # Without eligible documents, all shares are 0%.
     num_eligible = max(counts["eligible"], 1)
     card = render_template(
         "card.md.jinja",

@@ -25,24 +25,22 @@ class BuiltBenchmark:
         """
         self.files = files
         self.filtered = filtered
+        # Documents that gave no row, by stage and reason.
         self.unused: Counter[Refusal] = Counter()
-        """How many documents gave no row, by stage and reason."""
+        # Outputs of the generator that could not be used, by reason.
         self.lost: Counter[str] = Counter()
-        """How many outputs of the generator could not be used, by reason."""
+
+        # Generated contradictions by error type and generator, and rejected ones by reason.
         self._generated: Counter[tuple[str, str]] = Counter()
-        """How many contradictions were generated, by error type and generator."""
         self._rejected: Counter[str] = Counter()
-        """How many contradictions a filter rejected, by reason."""
+        # Chosen contradictions by error type, and by how doubtful they are (0, 1 or 2).
         self._chosen: Counter[str] = Counter()
-        """How many contradictions were chosen, by error type."""
         self._doubtful: Counter[int] = Counter()
-        """How many contradictions were chosen, by how doubtful they are (0, 1 or 2)."""
+        # Rows by how many error types their contradictions have.
         self._rows_by_num_types: Counter[int] = Counter()
-        """How many rows have contradictions of how many error types."""
+        # Documents by how many sentences were drawn from them, and rows by the draw they come from.
         self._documents_by_num_draws: Counter[int] = Counter()
-        """How many documents had how many sentences drawn from them."""
         self._rows_by_draw: Counter[int] = Counter()
-        """How many rows come from the first draw, the second, and so on."""
 
     @property
     def documents(self) -> int:
@@ -61,6 +59,7 @@ class BuiltBenchmark:
             outcome: The row that the document gave, or the document if it gave none.
         """
         example = outcome.example if isinstance(outcome, ChosenRow) else outcome
+        # The generator worked for documents without a row too.
         self.lost.update(example.lost)
         self._documents_by_num_draws[example.draw.total] += 1
         for candidate in example.candidates:
@@ -72,6 +71,7 @@ class BuiltBenchmark:
             self.unused[outcome.refusal] += 1
             return
 
+        # The draws are numbered from 1.
         self._rows_by_draw[example.draw.number] += 1
         num_types = len({candidate.type for candidate in outcome.contradictions})
         self._rows_by_num_types[num_types] += 1
@@ -83,11 +83,15 @@ class BuiltBenchmark:
         """Return the counts as a JSON object for the manifest.
 
         The order of its members does not depend on the order of the documents.
+
+        Returns:
+            The counts that the dataset card and the manifest show, by name.
         """
         stages = self._count_by_stage()
         # The documents in which "select" found a sentence are those that came to "types".
         eligible = stages[ALL_STAGES.index("types")]["came"]
 
+        # The reasons follow the order of the stages, and within a stage the alphabet.
         unused = []
         for refusal in sorted(self.unused, key=lambda key: (ALL_STAGES.index(key.stage), key)):
             unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
@@ -116,8 +120,13 @@ class BuiltBenchmark:
         }
 
     def _count_by_stage(self) -> list[dict[str, Any]]:
-        """Count for each stage the documents that came to it and those that it gave up."""
+        """Count for each stage the documents that came to it and those that it gave up.
+
+        Returns:
+            An object with the keys ``stage``, ``came`` and ``given_up`` for each stage, in order.
+        """
         stages = []
+        # All documents come to the first stage, and those that a stage keeps come to the next.
         came = self.documents
         for stage in ALL_STAGES:
             given_up = sum(
@@ -128,7 +137,11 @@ class BuiltBenchmark:
         return stages
 
     def _count_by_draw(self) -> list[dict[str, int]]:
-        """Count for each draw the documents that came to it and the rows that it gave."""
+        """Count for each draw the documents that came to it and the rows that it gave.
+
+        Returns:
+            An object with the keys ``draw``, ``documents`` and ``rows`` for each draw, in order.
+        """
         draws = []
         last_draw = max(self._documents_by_num_draws, default=0)
         for draw in range(1, last_draw + 1):

@@ -11,13 +11,11 @@ from factor_gen.settings import BuildSettings
 from factor_gen.shards import read_json_object
 from lm_factuality.ground.errors import DataError
 
+# The version of the manifest.
 FORMAT = 1
-"""The version of the manifest."""
-
 MANIFEST = "manifest.json"
-
+# An unfinished benchmark is written to this subfolder, and its manifest comes last.
 UNFINISHED_FOLDER = ".output.part"
-"""A subfolder for the files of an unfinished benchmark. Its manifest is written last."""
 
 
 def file_names(settings: BuildSettings) -> dict[str, str]:
@@ -51,15 +49,17 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
     if (out / UNFINISHED_FOLDER / MANIFEST).is_file():
         move_into_place(out)
 
+    # A manifest tells that a build wrote the other files.
     manifest = read_json_object(out / MANIFEST)
-    is_ours = manifest.get("format") == FORMAT
-    earlier_name = manifest.get("name") if is_ours else None
+    is_our_format = manifest.get("format") == FORMAT
+    earlier_name = manifest.get("name") if is_our_format else None
     if earlier_name not in (None, settings.name):
         raise DataError(f"{out}: holds another benchmark, {earlier_name}; choose another --out")
 
     real_inputs = {path.resolve() for path in inputs}
     for file_name in file_names(settings).values():
         path = out / file_name
+        # A link may lead to a file that the build reads.
         if path.resolve() in real_inputs:
             raise DataError(
                 f"{path}: the build reads this file and would write over it; choose another --out"

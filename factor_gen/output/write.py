@@ -47,6 +47,7 @@ from lm_factuality.ground.files import sha256_of, write_json, write_text
 
 Cell: TypeAlias = str | float | None
 
+# The fields of a contradiction by the ending of their columns, in the order of the columns.
 _FIELDS = {
     "": "text",
     "_type": "type",
@@ -55,8 +56,7 @@ _FIELDS = {
     "_nli": "contradiction",
     "_fluency": "fluency",
 }
-"""The fields of a contradiction by the ending of their columns, in the order of the columns."""
-
+# The columns with these endings hold numbers.
 _NUMBER_ENDINGS = ("_nli", "_fluency")
 # So many rows are kept in memory, and become one row group of the Parquet file.
 _ROW_GROUP_SIZE = 1000
@@ -64,6 +64,7 @@ _ROW_GROUP_SIZE = 1000
 _NUM_AUDITED_ROWS = 1000
 # The error about a benchmark without rows names so many reasons.
 _NUM_REASONS = 5
+# The version of these packages can change the output of a build.
 _PACKAGES = (
     "sentencex",
     "py3langid",
@@ -79,7 +80,6 @@ _PACKAGES = (
     "pyarrow",
     "scikit-learn",
 )
-"""The packages whose version can change the output of a build, if they are installed."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ def write_benchmark(
     built = BuiltBenchmark(files, provenance.num_left_out)
     folder = out / UNFINISHED_FOLDER
     try:
+        # A build that was killed may have left files in it.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
@@ -192,6 +193,7 @@ def _write_rows(
                 unused_file.write(_unused_line(outcome))
                 continue
 
+            # Parquet is compressed group by group, CSV is written row by row.
             row = make_row(outcome)
             table.writerow(row)
             row_group.append(row)
@@ -205,6 +207,7 @@ def _write_rows(
 
 def _column_names(num_contradictions: int) -> list[str]:
     """Return the columns of a benchmark with so many contradictions per row."""
+    # Every row has the same columns, also one without any text.
     nothing = Candidate(text="", type="", edit="", generator="")
     empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
     return list(make_row(empty_row))
@@ -258,6 +261,7 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
         "completion": replace_surrogates(chosen.example.completion),
     }
+    # All contradictions have their column of one kind before the next kind begins.
     for ending, field in _FIELDS.items():
         for index, candidate in enumerate(chosen.contradictions):
             value = getattr(candidate, field)
@@ -280,6 +284,7 @@ def _write_descriptions(
         counts: The counts of documents and rows.
     """
     names = file_names(settings)
+    # The audit reads the rows as a user would, which checks the CSV as well.
     rows = read_benchmark(str(folder / names["csv"])).rows
     audit = audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
 
@@ -288,6 +293,7 @@ def _write_descriptions(
     card = dataset_card(settings, provenance.corpus, counts, audit)
     write_text(folder / names["card"], card)
 
+    # The files in the manifest must be complete by now.
     manifest = {
         "format": FORMAT,
         "name": settings.name,
@@ -307,13 +313,22 @@ def _package_versions() -> dict[str, str]:
     """Return the versions of this package and of installed ones that can change the output."""
     versions = {"factor_gen": __version__}
     for name in _PACKAGES:
+        # The settings decide which of them are needed.
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
 
 
 def _describe_files(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the name, the size in bytes and the SHA-256 of each file that exists in a folder."""
+    """Return the name, the size in bytes and the SHA-256 of each file that exists in a folder.
+
+    Args:
+        folder: The folder of the files.
+        names: Their names.
+
+    Returns:
+        A JSON object for each file, in the order of the names.
+    """
     files = []
     for name in names:
         path = folder / name

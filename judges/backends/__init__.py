@@ -70,6 +70,7 @@ class Backend(ABC):
         A backend that does not override this method gets its tokens estimated by the length of
         the prompts.
         """
+        # Without a tokenizer, tokens are estimated from the bytes of a prompt.
         return TokenCounter(None).estimate(requests)
 
     def bind(self, store: AnswerStore) -> None:  # noqa: B027  most backends need no store

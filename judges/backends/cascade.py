@@ -43,6 +43,7 @@ class CascadeBackend(Backend):
         Raises:
             ConfigError: A setting of one of the judges cannot be used.
         """
+        # JudgeConfig has checked that a cascade names all three.
         assert config.first
         assert config.then
         assert config.unsure
@@ -51,6 +52,7 @@ class CascadeBackend(Backend):
         self._unsure = config.unsure
         self._first = open_backend(config.first)
         self._second = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
+        # Another band asks other questions of the second judge, so it belongs to the identity.
         parts = [self._first.identity, self._second.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
@@ -62,6 +64,7 @@ class CascadeBackend(Backend):
     @property
     def usage(self) -> Usage:
         """Return the calls to both judges, and the tokens, cost and errors of the second."""
+        # The first judge runs in this process, so its calls cost nothing.
         first_usage = self._first.usage or Usage()
         second_usage = self._second.usage or Usage()
         return second_usage.plus(calls=first_usage.calls)
@@ -86,11 +89,13 @@ class CascadeBackend(Backend):
         """
         first_name = self._first_config.name
         second_name = self._second_config.name
+        # The claims of all questions are asked together, so that they share batches.
         claim_requests = [self._claim_requests(request) for request in requests]
         all_claim_requests = [request for group in claim_requests for request in group]
         description = f"asking {first_name}"
         first_answers = iter(self._ask(self._first, all_claim_requests, description))
 
+        # The answers arrive in the order of the claims.
         undecided = []
         for number, request in enumerate(requests):
             claim_answers = [next(first_answers) for _ in claim_requests[number]]
@@ -108,6 +113,7 @@ class CascadeBackend(Backend):
             len(requests),
             second_name,
         )
+        # The second judge is asked the original question, with all claims in one prompt.
         undecided_requests = [requests[number] for number in undecided]
         second_answers = self._ask(self._second, undecided_requests, f"asking {second_name}")
         for number, answer in zip(undecided, second_answers, strict=True):
@@ -125,6 +131,7 @@ class CascadeBackend(Backend):
             The questions. None if the first judge cannot answer this kind of question.
         """
         subject = request.subject
+        # A classifier, for example, cannot split a text into facts.
         if not self._first_config.capabilities.can_answer(str(subject.get("kind"))):
             return []
 
@@ -164,12 +171,14 @@ class CascadeBackend(Backend):
             The answer to the question. None if the second judge has to decide, because the first
             is unsure about a claim or cannot judge the question.
         """
+        # The first judge was not asked, or the question has no claims.
         if not claim_answers:
             return None
 
         replies = []
         for answer in claim_answers:
             reply = read_reply(answer, SupportReply, request.subject).value
+            # One unsure claim is enough, since the second judge is asked the whole question.
             if reply is None or not self._is_sure(reply):
                 return None
             reason = f"{self._first_config.name}: {reply.reason}"
@@ -183,6 +192,7 @@ class CascadeBackend(Backend):
         """
         low, high = self._unsure
         probability = reply.probability
+        # A verdict without a probability cannot be compared with the band.
         if probability is None:
             return False
         if high == 1:
@@ -205,6 +215,7 @@ def _prefix_reason(answer: Answer, judge: str) -> Answer:
         reply = json.loads(answer.text or "")
         reply["reason"] = f"{judge}: {reply['reason']}"
         text = json.dumps(reply, ensure_ascii=False)
+    # The caller reports what is wrong with the reply, as for any other judge.
     except (ValueError, RecursionError, TypeError, KeyError):
         return answer
     return replace(answer, text=text)

@@ -54,12 +54,14 @@ class ClassifierBackend(Backend):
         from transformers import PreTrainedConfig
 
         self._config = config
+        # Only config.json is read here, which tells the family and the commit.
         with loading(f"the judge's model {config.model!r}"):
             model_config, _ = PreTrainedConfig.get_config_dict(
                 config.model, revision=config.revision
             )
         self._family = family_of(config.model, model_config, config.family)
         self._window = config.window or FAMILIES[self._family].window
+        # Each of these can change a verdict, so each is part of the identity.
         settings = {
             "family": self._family,
             "revision": model_config.get("_commit_hash") or config.revision,
@@ -113,10 +115,12 @@ class ClassifierBackend(Backend):
         from judges.inference.models import load_model
 
         config = self._config
+        # dict.fromkeys drops duplicates and keeps the order.
         new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._support]
         if not new_pairs:
             return
         try:
+            # A run whose answers are all in the store never loads the model.
             if self._model is None:
                 self._model = load_model(
                     config.model,
@@ -152,9 +156,11 @@ class ClassifierBackend(Backend):
         replies = []
         for pair in pairs:
             support = self._support[pair]
+            # One claim without a probability leaves the whole question without a verdict.
             if support.probability is None:
                 return Answer(None, error=f"no verdict: {support.problem}")
             reason = f"probability of support {support.probability:.3f}"
+            # The passages did not fit into the model at once.
             if support.num_windows > 1:
                 reason += f", the highest of {support.num_windows} windows"
             replies.append(support_reply(support.probability, self._config.threshold, reason))
@@ -209,9 +215,11 @@ def format_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
     """
     if replies is None:
         return Answer(None, error="no evidence: this judge needs passages")
+    # This kind has exactly one claim.
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
 
+    # Prompts number the units from 1.
     reasons_by_number = {}
     for number, reply in enumerate(replies, 1):
         if reply.verdict != SUPPORTED:

@@ -75,8 +75,10 @@ class LexicalBackend(Backend):
             DataError: A file of coefficients cannot be used.
         """
         options = read_settings(Options, dict(config.options), "lexical judge")
+        # One file of coefficients replaces both built-in ones.
         claim_model = load_lexical_model(options.coefficients or COEFFICIENTS)
         fact_model = load_lexical_model(options.coefficients or FACT_COEFFICIENTS)
+        # A threshold in the YAML replaces those that were fitted.
         if options.threshold is not None:
             claim_model = dataclasses.replace(claim_model, threshold=options.threshold)
             fact_model = dataclasses.replace(fact_model, threshold=options.threshold)
@@ -112,8 +114,10 @@ class LexicalBackend(Backend):
         """
         kind = str(subject.get("kind"))
         if not _CAPABILITIES.can_answer(kind):
+            # The prompts of the generator, for example, need a language model.
             return answer_to_unknown_kind("the lexical judge", subject.get("kind"), _CAPABILITIES)
 
+        # These three kinds are answered by rules, not by a probability.
         if kind == "decompose":
             return _json_answer(facts=split_facts(subject["sentence"]))
         if kind == "group":
@@ -127,6 +131,7 @@ class LexicalBackend(Backend):
             return _json_answer(groups=numbered_groups)
         if kind == "grade":
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
+        # All other kinds ask whether passages support claims.
         return self._verify_claims(kind, subject)
 
     def _verify_claims(self, kind: str, subject: Mapping[str, Any]) -> Answer:
@@ -142,6 +147,7 @@ class LexicalBackend(Backend):
             The verdicts in the format of the question, or an error if there are no passages.
         """
         passages = passages_of_subject(subject)
+        # A fact comes with the whole page of its entity, a claim with the passages that it cites.
         model = self._fact_model if "entity" in subject else self._claim_model
         replies = []
         for claim in claims_of_subject(subject):
@@ -166,6 +172,7 @@ def _hash_of_code() -> str:
         The first 16 hexadecimal digits of a SHA-256.
     """
     folder = COEFFICIENTS.parent
+    # A change of a word list changes answers just as a change of the code does.
     files = [Path(__file__), *sorted(folder.glob("*.py")), *sorted(folder.glob("*.yaml"))]
     content = b"\0".join(file.read_bytes() for file in files)
     return hashlib.sha256(content).hexdigest()[:16]

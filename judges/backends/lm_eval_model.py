@@ -68,6 +68,7 @@ class LmEvalBackend(Backend):
 
         A checkpoint in a folder is named by a hash of its files instead of its path.
         """
+        # The same checkpoint in another folder, or on another machine, has the same answers.
         args = {name: fingerprint_checkpoint(value) for name, value in sorted(self._args.items())}
         template = ":chat_template" if self._has_chat_template else ""
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
@@ -119,6 +120,7 @@ class LmEvalBackend(Backend):
             return self._model
         try:
             self._model = self._class.create_from_arg_obj(
+                # The user's own device, if there is one, comes last and wins.
                 {**_device_argument(self._class), **self._args}
             )
         except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
@@ -127,6 +129,7 @@ class LmEvalBackend(Backend):
                 f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
             ) from error
 
+        # A chat model without its template often answers in the wrong form.
         tokenizer = getattr(self._model, "tokenizer", None)
         if getattr(tokenizer, "chat_template", None) and not self._has_chat_template:
             logger.warning(
@@ -145,6 +148,7 @@ class LmEvalBackend(Backend):
             return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
         messages = [{"role": "user", "content": request.prompt}]
         if request.system:
+            # Some chat templates refuse a system message, so an empty one is left out.
             messages.insert(0, {"role": "system", "content": request.system})
         return self._model.apply_chat_template(messages)
 
@@ -174,6 +178,7 @@ class LmEvalBackend(Backend):
             "do_sample": is_sampled,
             "temperature": float(decoding.temperature),
         }
+        # Without sampling, transformers warns of top_p and ignores the seed.
         if is_sampled:
             arguments["top_p"] = decoding.top_p
             arguments |= _seed_sampling(self._model, (decoding.seed or 0) + sample)
@@ -184,6 +189,7 @@ class LmEvalBackend(Backend):
             for number, prompt in enumerate(prompts)
         ]
         try:
+            # lm_eval would cut thoughts out of the texts, and so hide that a thought has no end.
             with whole_texts(self._model) as restore_thought_marks:
                 texts = self._model.generate_until(instances, disable_tqdm=True)
                 return [restore_thought_marks(text) for text in texts]
@@ -238,6 +244,7 @@ def _find_model_class(name: str) -> type[LM]:
     import lm_eval.models  # noqa: F401  (fills the registry)
     from lm_eval.api.registry import get_model, model_registry
 
+    # Names are listed in the error, so they are sorted.
     names = sorted(model_registry.keys())
     if name not in names:
         raise ConfigError(
@@ -267,6 +274,7 @@ def _device_argument(model_class: type[LM]) -> dict[str, str]:
 
 def _prompts_per_round(model: LM) -> int:
     """Return how many prompts the model answers before their answers are handed out."""
+    # A batch size of "auto" is not a number.
     batch_size = getattr(model, "batch_size", None)
     if not isinstance(batch_size, int):
         return _MIN_PROMPTS_PER_ROUND
@@ -294,6 +302,7 @@ def _length_problem(model: LM, prompt: str | JsonChatStr, max_tokens: int) -> st
     Returns:
         Why they do not fit. Empty if they do, or if the model does not tell its lengths.
     """
+    # Clients of servers know neither their window nor their tokens; the server checks the length.
     window = getattr(model, "max_length", None)
     prompt_tokens = _count_tokens(model, prompt)
     if not isinstance(window, int) or prompt_tokens is None or prompt_tokens + max_tokens <= window:
@@ -343,6 +352,7 @@ def fingerprint_checkpoint(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
+    # Any other text, such as "bfloat16" or a name on the Hub, is no path that exists.
     path = Path(value).expanduser()
     if not path.exists():
         return value
@@ -351,6 +361,7 @@ def fingerprint_checkpoint(value: object) -> object:
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not file.is_file():
             continue
+        # Names and sizes go in as well, so that no two folders hash alike by moving bytes.
         status = file.stat()
         digest.update(f"{file.name}\0{status.st_size}\0".encode())
         digest.update(_hash_file(file.resolve(), status.st_size, status.st_mtime_ns))

@@ -69,10 +69,12 @@ class OpenAIBackend(Backend):
         Example: ``openai:localhost:8000/v1:chat:Qwen/Qwen2.5-7B-Instruct``.
         """
         config = self._config
+        # Two servers may serve different models under the same name, so the address is part of it.
         url = urlsplit(config.base_url)
         name = f"openai:{url.netloc}{url.path.rstrip('/')}:{config.endpoint}:{config.model}"
         if not config.extra_body:
             return name
+        # The fields may be long, and their order makes no difference.
         extra_body = json.dumps(dict(config.extra_body), sort_keys=True)
         return f"{name}:{hashlib.sha256(extra_body.encode()).hexdigest()[:16]}"
 
@@ -121,6 +123,7 @@ class OpenAIBackend(Backend):
         self._server.connect()
         work_queue = _WorkQueue(requests)
         try:
+            # More threads than requests would have nothing to do.
             num_threads = min(self._config.concurrency, len(requests))
             work_queue.start(self._answer_from_queue, num_threads)
             yield from work_queue.arriving_answers(time_limit)
@@ -130,10 +133,12 @@ class OpenAIBackend(Backend):
                 work_queue.stop(BackendDownError(f"judge {self._config.name}: {reason}"))
                 yield from work_queue.arriving_answers(_GRACE_AFTER_TIMEOUT)
         except KeyboardInterrupt:
+            # Answers that arrive now are paid for, so they are still handed out and stored.
             work_queue.stop()
             logger.warning("interrupted: waiting for calls under way (Ctrl-C again leaves them)")
             yield from work_queue.arriving_answers(_GRACE_AFTER_INTERRUPT)
             raise
+        # Also reached when the caller stops reading before all answers have arrived.
         finally:
             work_queue.stop()
 
@@ -186,6 +191,7 @@ class OpenAIBackend(Backend):
                     f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
                     f" server running? {server.RESUME_HINT}"
                 )
+            # Once the work is stopped, the pause below ends this request instead.
             if tries > config.max_retries and not work_queue.is_stopped:
                 with self._lock:
                     self._failures_in_a_row += 1

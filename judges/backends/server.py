@@ -108,6 +108,7 @@ class Server:
         """Create the HTTP client, unless there is one. The first call opens the connection."""
         if self._client is not None:
             return
+        # The import takes a second, which other backends do not need to wait for.
         from openai import DefaultHttpxClient, OpenAI
 
         # Both log a line for every call at level INFO.
@@ -162,12 +163,15 @@ class Server:
             )
             answer = parse_reply(self._without_key(reply_text), config.endpoint)
         except UnusableReplyError as error:
+            # The tokens were generated, so they are charged although the reply is useless.
             bill.answer = error.token_counts
             raise RetryableError(_quoted(str(error))) from None
         except APIStatusError as error:
+            # Servers charge nothing for a request that they reject.
             bill.is_free = True
             return self._handle_status(error)
         except APITimeoutError:
+            # The server may have answered too late, so the call counts at its highest price.
             raise RetryableError(f"no answer within {config.timeout:g} s") from None
         except APIConnectionError as error:
             # Compared by name, because openai may bring its own version of httpx.
@@ -190,6 +194,7 @@ class Server:
             BackendDownError: Every request would fail in the same way.
         """
         status = error.status_code
+        # OpenAI sends {"message": ..., "code": ...}; other servers may send any text.
         message = error.body.get("message") if isinstance(error.body, dict) else None
         readable_message = _quoted(self._without_key(str(message or error.message)))
         problem = f"HTTP {status}: {readable_message}"
@@ -243,6 +248,7 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
         "temperature": 0.0}``
     """
     decoding = request.decoding
+    # 0 alternatives means that no log-probabilities are asked for.
     alternatives = decoding.top_logprobs or None
     body: dict[str, Any] = {"model": config.model}
     if config.endpoint == "chat":
@@ -267,6 +273,7 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
 
+    # These come last, so that a user can replace or remove any field.
     body.update(config.extra_body)
     return {name: value for name, value in body.items() if value is not None}
 
@@ -493,6 +500,7 @@ def require_key(config: JudgeConfig) -> str:
     Raises:
         ConfigError: The server is not local, and there is no key for it.
     """
+    # The first judge of a cascade runs in this process.
     if config.then is not None:
         return require_key(config.then)
     key = find_key(config)
@@ -539,6 +547,7 @@ def is_local(base_url: str) -> bool:
     Such servers seldom ask for a key. Examples are ``http://localhost:8000``,
     ``http://10.0.0.5/v1`` and ``http://gpu-box/v1``.
     """
+    # "localhost" and names without a dot are resolved by the own network alone.
     host = urlsplit(base_url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_private
@@ -547,9 +556,7 @@ def is_local(base_url: str) -> bool:
         return "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
 
-def event_hooks(
-    base_url: str, key: str, timeout: float
-) -> dict[str, list[Callable[[httpx.Request], None] | Callable[[httpx.Response], None]]]:
+def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[..., None]]]:
     """Return the functions that the HTTP client calls around each request.
 
     Args:
@@ -579,9 +586,9 @@ def event_hooks(
         read_chunks = response.iter_bytes
         deadline = time.monotonic() + timeout
 
-        def read_chunks_in_time(*args: Any) -> Iterator[bytes]:
+        def read_chunks_in_time(chunk_size: int | None = None) -> Iterator[bytes]:
             """Yield the chunks of the body, and fail when the time is over."""
-            for chunk in read_chunks(*args):
+            for chunk in read_chunks(chunk_size):
                 if time.monotonic() > deadline:
                     raise RetryableError(f"no whole answer within {timeout:g} s")
                 yield chunk

@@ -110,6 +110,7 @@ class Entailment:
         Returns:
             The verdict on each pair, in order. None where the model has no verdict.
         """
+        # Many sentences cite the same passages, so equal pairs are common.
         new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self.verdicts]
         if new_pairs:
             self.verdicts.update(zip(new_pairs, self._judge_pairs(new_pairs), strict=True))
@@ -170,8 +171,10 @@ def family_of(
             f" {', '.join(FAMILIES)}"
         )
 
+    # The owner on the Hub, or the path of the folder, may contain any word.
     short_name = model_name.rstrip("/").rpartition("/")[2]
     model_type = str(model_config.get("model_type", ""))
+    # The most specific families come first in the table.
     for name, family in FAMILIES.items():
         searched_text = model_type if family.by_type else f"{short_name} {model_type}"
         if re.search(family.pattern, searched_text, re.IGNORECASE):
@@ -236,6 +239,7 @@ class PassageCutter:
         """
         spans = self._token_spans(text)
         if not spans:
+            # A text without tokens, such as an empty one, is one part.
             yield text
             return
         token_starts = [start for start, _ in spans]
@@ -253,6 +257,7 @@ class PassageCutter:
             yield text[token_starts[begin] : token_ends[end - 1]].strip()
 
             overlap = end - max_tokens // _OVERLAP
+            # The next part begins with a sentence within the overlap, if one begins there.
             possible_begins = [boundary for boundary in boundaries if overlap <= boundary <= end]
             begin = possible_begins[0] if possible_begins else overlap
         yield text[token_starts[begin] :].strip()
@@ -281,11 +286,13 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
         ModelError: The model cannot be loaded, or none of its labels is entailment.
     """
     if name != LEXICAL:
+        # Importing torch takes seconds, which the lexical judge does not need.
         from judges.inference.models import load_model
 
         model = load_model(name, batch_size, device)
         return Entailment(model.identity, model.entail)
 
+    # The lexical judge needs no model of transformers, and no windows.
     lexical_model = load_lexical_model()
 
     def judge_by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:

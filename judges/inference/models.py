@@ -117,6 +117,7 @@ class SupportModel:
 
     def _first_token(self, text: str) -> int:
         """Return the id of the first token of a text."""
+        # Special tokens would otherwise come first.
         token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return int(token_ids[0])
 
@@ -136,6 +137,7 @@ class SupportModel:
         config = self._model.config
         if config.num_labels == 1:
             return 0
+        # Models such as MiniCheck have labels without meaningful names.
         label = self._family.support
         if label is None:
             label = find_label(name, config.id2label, _ENTAILMENT_LABELS)
@@ -195,12 +197,14 @@ class SupportModel:
             The windows, pair by pair. A pair whose claim leaves no room has none.
         """
         cutter = PassageCutter(self._tokenizer)
+        # Encoding the claims alone shows how much room each of them leaves.
         claims = [_Window(number, "", pair.claim) for number, pair in enumerate(pairs)]
         encoded_claims = self._encode(claims).get("input_ids", [])
         for claim, token_ids in zip(claims, encoded_claims, strict=True):
             room = min(self._window_size, self._max_tokens - len(token_ids) - _RESERVED_TOKENS)
             if room < min(_MIN_PASSAGE_TOKENS, self._window_size):
                 continue
+            # The cutter remembers passages that several claims share.
             for premise in cutter.windows(pairs[claim.pair_number].passages, room):
                 yield claim._replace(premise=premise)
 
@@ -217,6 +221,7 @@ class SupportModel:
         encoded = self._encode(windows)
         lengths = [len(token_ids) for token_ids in encoded.get("input_ids", [])]
         fitting = [number for number, length in enumerate(lengths) if length <= self._max_tokens]
+        # Windows of similar length need little padding.
         fitting.sort(key=lambda number: -lengths[number])
 
         progress_bar = tqdm(total=len(fitting), desc="entailment", unit=" windows", delay=2)
@@ -246,6 +251,7 @@ class SupportModel:
         if not template:
             return dict(self._tokenizer(premises, claims, truncation=False, verbose=False))
 
+        # T5 ends a text by </s>; models such as BERT separate texts by [SEP].
         end_of_text = self._tokenizer.eos_token or self._tokenizer.sep_token
         texts = [
             template.format(premise=premise, claim=claim, eos=end_of_text)
@@ -265,6 +271,7 @@ class SupportModel:
         inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
         if self._family.head == "seq2seq":
             return self._first_word_probabilities(inputs)
+        # Softmax in bfloat16 would round probabilities to two digits.
         logits = self._model(**inputs).logits.float()
         if logits.shape[-1] == 1:
             # A single label is a score, not one of several classes.
@@ -284,6 +291,7 @@ class SupportModel:
             something else.
         """
         batch_size = len(inputs["input_ids"])
+        # The decoder sees only its start token, so it predicts the first word.
         decoder_start = torch.full(
             (batch_size, 1), self._model.config.decoder_start_token_id, device=self._model.device
         )
@@ -332,6 +340,7 @@ def load_model(
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{_ADVICE}{_TOKENIZER_ADVICE}"):
         model_config, _ = transformers.PreTrainedConfig.get_config_dict(name, revision=revision)
+        # The family decides which kind of model is loaded.
         family = family_of(name, model_config, family)
         if FAMILIES[family].head == "sequence":
             loaded = load_classifier(name, revision, device, _ADVICE)
@@ -433,6 +442,7 @@ def _max_tokens(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) ->
         config: The model's configuration, with its number of positions.
         tokenizer: The model's tokenizer, which may state a lower limit.
     """
+    # Models with relative positions state no number of them.
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_MAX_TOKENS
     if config.model_type in _OFFSET_POSITIONS:
         positions -= (config.pad_token_id or 0) + 1

@@ -58,8 +58,10 @@ def cohen_kappa(pairs: Sequence[Answers]) -> float:
     Returns:
         Kappa, or NaN if all answers are the same.
     """
+    # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
+    # Chance then explains all agreement: p_e is 1, and kappa 0 / 0.
     if not _has_different_answers(pairs):
         return math.nan
     first_answers, second_answers = zip(*pairs, strict=True)
@@ -159,6 +161,7 @@ def measure_coefficient(
     if math.isnan(measured):
         return Measure(None, None, None, len(items))
 
+    # A cluster is left out as a whole, since its items are not independent.
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
     values = []
@@ -167,11 +170,13 @@ def measure_coefficient(
         values.append(compute(remaining))
 
     jackknife = np.array(values)
+    # The coefficient is not defined if the remaining answers are all the same.
     jackknife = jackknife[~np.isnan(jackknife)]
     if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
         return Measure(measured, None, None, len(items))
     quantile = t.ppf(0.975, len(jackknife) - 1)
     half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
+    # No coefficient of agreement lies outside of [-1, 1].
     low = max(-1.0, measured - half_width)
     high = min(1.0, measured + half_width)
     return Measure(measured, low, high, len(items))
@@ -199,10 +204,12 @@ def measure_share(
 
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     columns = np.array(rows, dtype=float).T
+    # The bootstrap draws clusters, so their rows are added up first.
     cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
     interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
     low = none_if_nan(interval[0])
     high = none_if_nan(interval[1])
+    # All draws gave the same share, which a sample of a few clusters cannot prove.
     if low == high:
         bound = 0.025 ** (1 / len(cluster_sums))
         exact_intervals = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}

@@ -133,7 +133,7 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     return min(1.0, normal_p + 2 * density * correction)
 
 
-def swap_test(a: Floats, b: Floats, score_of_sums: ScoreOfSums) -> float:
+def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:
     """Test whether two models have the same score, by a randomisation test that swaps clusters.
 
     A coin decides for each cluster which model its two rows of counts belong to. The p-value is
@@ -143,17 +143,19 @@ def swap_test(a: Floats, b: Floats, score_of_sums: ScoreOfSums) -> float:
     the sign of the contribution, so that the remaining error is of the third order.
 
     Args:
-        a: The counts of one model, a row for each cluster.
-        b: The counts of the other model, of the same shape.
+        counts_a: The counts of one model, a row for each cluster.
+        counts_b: The counts of the other model, of the same shape.
         score_of_sums: The score as a function of the column sums of the counts.
 
     Returns:
         The two-sided p-value.
     """
-    middle = (a + b).sum(axis=0) / 2
-    half_differences = (a - b) / 2
+    middle = (counts_a + counts_b).sum(axis=0) / 2
+    half_differences = (counts_a - counts_b) / 2
     half_differences = half_differences[np.any(half_differences != 0, axis=1)]
-    observed = abs(score_of_sums(a.sum(axis=0).tolist()) - score_of_sums(b.sum(axis=0).tolist()))
+    score_a = score_of_sums(counts_a.sum(axis=0).tolist())
+    score_b = score_of_sums(counts_b.sum(axis=0).tolist())
+    observed = abs(score_a - score_b)
     if not len(half_differences) or observed <= _ROUNDING:
         return 1.0
 
@@ -188,14 +190,14 @@ def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
     return np.array(gradient)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number by Holm's step-down method (1979).
 
     The k-th smallest of m p-values is multiplied by m - k + 1, and none may be smaller than the
     one before it. The chance of any false difference then stays below the level of the test.
 
     Args:
-        ps: The p-values of all comparisons, in any order.
+        p_values: The p-values of all comparisons, in any order.
 
     Returns:
         The adjusted p-values, in the same order.
@@ -203,8 +205,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     Example:
         ``[0.01, 0.04]`` becomes ``[0.02, 0.04]``.
     """
-    order = np.argsort(ps)
-    scaled = np.arange(len(ps), 0, -1) * np.array(ps)[order]
+    order = np.argsort(p_values)
+    scaled = np.arange(len(p_values), 0, -1) * np.array(p_values)[order]
     adjusted = np.maximum.accumulate(np.minimum(1.0, scaled))
     # The rank of each p-value puts the adjusted ones back into the original order.
     ranks = np.argsort(order)

@@ -123,6 +123,7 @@ def correct_by_labels(
         not defined, or if fewer than two clusters are labelled.
     """
     sample = _LabelledSample(replace(units, strata=_strata_with_labels(units)))
+    # The variance between clusters needs at least two of them.
     if len(np.unique(sample.clusters)) < 2:
         return None
 
@@ -151,22 +152,25 @@ def correct_by_labels(
             lower = min(lower, max(low, min(score, high) - reach))
         if common.score < high:
             upper = max(upper, min(high, max(score, low) + reach))
+    # The correction may carry a score beyond its bounds.
     score_in_range = min(max(score, low), high)
     return Estimate(
         score_in_range, lower, upper, error.stderr, judge_weight, len(sample.people_counts)
     )
 
 
-def interval_within(value: float, half: float, low: float, high: float) -> tuple[float, float]:
+def interval_within(
+    value: float, half_width: float, low: float, high: float
+) -> tuple[float, float]:
     """Compute an interval around a score that stays between its bounds.
 
-    It is a normal interval on the scale of log-odds (delta method). With the share p =
-    (value - low) / (high - low), it reaches half / ((high - low) * p * (1 - p)) to each side of
-    log(p / (1 - p)).
+    It is a normal interval on the scale of log-odds (delta method): with the share
+    p = (value - low) / (high - low), it reaches half_width / ((high - low) * p * (1 - p)) to each
+    side of log(p / (1 - p)).
 
     Args:
         value: The score.
-        half: How far the plain interval reaches to each side, in units of the score.
+        half_width: How far the plain interval reaches to each side, in units of the score.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
 
@@ -175,11 +179,12 @@ def interval_within(value: float, half: float, low: float, high: float) -> tuple
         infinite, they are those of the plain interval, cut off at the bounds.
     """
     is_bounded = math.isfinite(low) and math.isfinite(high)
-    if not is_bounded or value - half <= low or value + half >= high:
-        return min(high, max(low, value - half)), max(low, min(high, value + half))
+    if not is_bounded or value - half_width <= low or value + half_width >= high:
+        return min(high, max(low, value - half_width)), max(low, min(high, value + half_width))
 
+    # p / (1 - p), where high - low cancels out.
     odds = (value - low) / (high - value)
-    half_log_odds = half * (high - low) / ((value - low) * (high - value))
+    half_log_odds = half_width * (high - low) / ((value - low) * (high - value))
     lower = low + (high - low) / (1 + math.exp(half_log_odds) / odds)
     upper = low + (high - low) / (1 + math.exp(-half_log_odds) / odds)
     return lower, upper
@@ -267,6 +272,7 @@ class _LabelledSample:
         """
         people = self._stratum_deviations(self.people_counts @ gradient)
         judged = self._stratum_deviations(self.judge_counts @ gradient)
+        # A stratum labelled completely may have one label; its factor below is 0.
         degrees = np.maximum(1, self.stratum_labels - 1)
         covariances = np.bincount(self.strata, people * judged) / degrees
 
@@ -278,6 +284,7 @@ class _LabelledSample:
         factors = self.stratum_sizes * (self.stratum_sizes - self.stratum_labels)
         factors = factors / self.stratum_labels
         weighted_variance = float(factors @ np.array(variances))
+        # A judge that counts the same for every unit says nothing about any.
         if weighted_variance <= 0:
             return 0.0
         return min(1.0, max(0.0, float(factors @ covariances) / weighted_variance))
@@ -301,17 +308,16 @@ class _LabelledSample:
         means = self._stratum_means(corrections)
         deviations = self._stratum_deviations(corrections)
 
-        influence = np.zeros(len(self.extra_weights))
+        leverage = np.zeros(len(deviations))
         if is_tuned:
-            judged_deviations = self._stratum_deviations(self.judge_counts @ gradient)
-            influence = (self.extra_weights * judged_deviations) ** 2
-        leverage = influence / (float(influence.sum()) or 1.0)
+            leverage = self._leverage(gradient)
         # At least 1, for strata that are labelled completely by one label.
         degrees = np.maximum(1, self.stratum_labels - 1)
         small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
         widened = self.extra_weights * deviations * small_sample
         widened = widened / (1 - np.minimum(leverage, _MAX_LEVERAGE))
 
+        # Labels of one cluster may err together, so they are added up by cluster.
         contributions = self._cluster_contributions(
             gradient, means, deviations + widened, judge_weight
         )
@@ -322,6 +328,22 @@ class _LabelledSample:
         quantile = self._quantile(widened, variance, bool(leverage.any()))
         return _StandardError(math.sqrt(variance), quantile)
 
+    def _leverage(self, gradient: Floats) -> Floats:
+        """Compute the leverage of each label on the tuned lambda, as in a regression through 0.
+
+        It is the square of the label's weighted deviation in the judge's counts, divided by the
+        sum of these squares.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+
+        Returns:
+            The leverages, which add up to 1. All are 0 if the judge's counts do not vary.
+        """
+        deviations = self._stratum_deviations(self.judge_counts @ gradient)
+        influence = (self.extra_weights * deviations) ** 2
+        return np.asarray(influence / (float(influence.sum()) or 1.0))
+
     def _cluster_contributions(
         self, gradient: Floats, means: Floats, deviations: Floats, judge_weight: float
     ) -> Floats:
@@ -330,7 +352,8 @@ class _LabelledSample:
         Args:
             gradient: The gradient of the score with respect to its sums.
             means: The mean correction of each stratum.
-            deviations: How far the correction of each label lies from that mean, weighted.
+            deviations: How far the correction of each label lies from that mean, times the number
+                of units that the label stands for.
             judge_weight: Lambda, from 0 to 1.
 
         Returns:
@@ -370,6 +393,7 @@ class _LabelledSample:
         Returns:
             The variance to add to that of the score; 0 if no stratum lacks any.
         """
+        # First-order contributions of the labels to the score.
         people = self.people_counts @ gradient
         mean = np.average(people, weights=self.weights)
         overall_variance = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
@@ -399,6 +423,7 @@ class _LabelledSample:
         degrees = float(max(1, num_clusters - num_strata - has_leverage))
 
         sums = np.bincount(self.clusters, widened)
+        # Clusters without labels contribute nothing to the tails.
         sums = sums[sums != 0]
         squares = float((sums**2).sum())
         fourth_powers = float((sums**4).sum())
@@ -433,6 +458,7 @@ class _LabelledSample:
 
         cluster_weights = np.bincount(self.clusters, self.extra_weights * stands_for_others)
         total = float(cluster_weights.sum())
+        # The exponent is 1 / n for the effective number of clusters n.
         bound = 1 - _TAIL ** (float((cluster_weights**2).sum()) / total**2)
         # The share is of the unlabelled units, and these are not all units.
         max_share = bound * total / float(self.weights[is_scored].sum())

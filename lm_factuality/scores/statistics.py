@@ -50,6 +50,7 @@ class Outcome(float):
             cluster: The cluster that the row belongs to.
             weight: How much the row counts in a mean.
         """
+        # A float cannot be changed by __init__, so its attributes are set here.
         outcome = super().__new__(cls, value)
         outcome.cluster = cluster
         outcome.weight = weight
@@ -122,6 +123,7 @@ def bootstrap_interval(
         if outcome is not None:
             clusters[outcome.cluster].append(outcome)
 
+    # The sums of a cluster are all that its rows contribute to a mean.
     cluster_sums = [_weighted_sums(members) for members in clusters.values()]
     draws = _bootstrap_scores(cluster_sums, lambda sums: ratio(*sums), resamples, seed)
     return _percentile_interval(draws)
@@ -191,6 +193,7 @@ def _bootstrap_scores(
     if not rows:
         return np.array([])
     counts = np.array(rows, dtype=float)
+    # A fixed seed gives every run the same interval.
     generator = np.random.default_rng(seed)
     probabilities = np.full(len(rows), 1 / len(rows))
 
@@ -214,7 +217,7 @@ def _percentile_interval(draws: Floats) -> tuple[float, float]:
 
 
 def score_interval(
-    value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
+    value: float, stderr: float, low: float = -math.inf, high: float = math.inf, num_rows: int = 0
 ) -> tuple[float, float] | None:
     """Compute the 95% interval that every table, page and file shows for a score.
 
@@ -226,8 +229,8 @@ def score_interval(
         stderr: Its standard error.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
-        n: The number of rows. It matters only if the score is at one of its bounds, where the
-            standard error is 0.
+        num_rows: The number of rows. It matters only if the score is at one of its bounds, where
+            the standard error is 0.
 
     Returns:
         The lower and the upper end. None if the score is not a number, or if rows that do not
@@ -239,7 +242,8 @@ def score_interval(
         return None
     is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
     if math.isfinite(low) and math.isfinite(high):
-        return _wilson_interval(value, None if is_certain else stderr, low, high, n)
+        return _wilson_interval(value, None if is_certain else stderr, low, high, num_rows)
+    # Rows that are all alike show no spread, and there is no bound to reason from.
     if is_certain:
         return None
     if math.isinf(low) or value <= 0:
@@ -251,7 +255,7 @@ def score_interval(
 
 
 def _wilson_interval(
-    value: float, stderr: float | None, low: float, high: float, n: int
+    value: float, stderr: float | None, low: float, high: float, num_rows: int
 ) -> tuple[float, float] | None:
     """Compute Wilson's 95% interval of a score between two bounds.
 
@@ -265,15 +269,17 @@ def _wilson_interval(
         stderr: Its standard error. None if rows do not differ.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
-        n: The number of rows, which are the trials of a score at one of its bounds.
+        num_rows: The number of rows, which are the trials of a score at one of its bounds.
 
     Returns:
         The lower and the upper end, or None if the number of trials is unknown.
     """
+    # Rounding may have put the score just outside of its bounds.
     share = min(1.0, max(0.0, (value - low) / (high - low)))
     variance = share * (1 - share)
+    # At a bound all rows are alike, and each of them counts as one trial.
     if variance <= _ROUNDING:
-        trials = min(n, _MAX_VALUE)
+        trials = min(num_rows, _MAX_VALUE)
     elif stderr is None:
         return None
     else:
@@ -284,6 +290,7 @@ def _wilson_interval(
     shrinkage = 1 + Z95**2 / trials
     centre = (share + Z95**2 / (2 * trials)) / shrinkage
     half_width = Z95 * math.sqrt(variance / trials + (Z95 / (2 * trials)) ** 2) / shrinkage
+    # Wilson's interval lies within [0, 1] but for rounding.
     lower = max(0.0, centre - half_width)
     upper = min(1.0, centre + half_width)
     return low + (high - low) * lower, low + (high - low) * upper
@@ -326,7 +333,7 @@ class NotDefined(str):
 NOT_DEFINED = NotDefined("N/A")
 
 
-def or_not_defined(value: float) -> float | NotDefined:
+def not_defined_if_nan(value: float) -> float | NotDefined:
     """Convert a number for lm_eval's results: NaN becomes ``N/A``."""
     return NOT_DEFINED if math.isnan(value) else value
 
@@ -352,7 +359,7 @@ class Aggregation:
 
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         """Compute the number as lm_eval's results show it, ``N/A`` if it is not defined."""
-        return or_not_defined(self.value(items))
+        return not_defined_if_nan(self.value(items))
 
 
 MEAN = Aggregation(mean, clustered_stderr)  # of outcomes
@@ -371,6 +378,7 @@ def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the score, NaN without any counts."""
+        # zip turns the rows into columns.
         totals = [sum(column) for column in zip(*_rows_with_counts(rows), strict=True)]
         return score_of_sums(totals) if totals else math.nan
 
