@@ -113,6 +113,7 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
     }
     # The tables look at these texts alone, and at no tokens.
     context = TokenContext(change, _TABLES, 0, 0, facts)
+    # Each reason is the name of a table of compatible.yaml.
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
             return reason

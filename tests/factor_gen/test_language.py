@@ -189,7 +189,7 @@ def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sent
 def test_every_line_of_a_list_finds_its_own_members(language):
     for line in language_rules(language):
         assert line.error_type in ERROR_TYPES
-        if line.way == "swap":
+        if line.action == "swap":
             assert len(set(line.members)) == len(line.members) > 1
             for member in line.members:
                 shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member

@@ -21,7 +21,7 @@ from factor_gen.language import ENGLISH
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
-from judges.config import load_judge_config
+from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
@@ -68,21 +68,9 @@ class LLMGenerator:
         Raises:
             ConfigError: No judge is named, or its YAML or a prompt cannot be used.
         """
-        if settings.judge is None:
-            raise ConfigError(
-                "generate: the llm generator needs a judge; name one, or set generator to rules"
-            )
         self._settings = settings
         self._store = store
-        # A judge is named by a YAML file, or is one of those that come with the package.
-        path = folder / settings.judge
-        self._config = load_judge_config(path if path.is_file() else settings.judge)
-        if not self._config.capabilities.reads_prompts:
-            raise ConfigError(
-                f"generate: judge {settings.judge}: the {self._config.backend} judge writes no"
-                " text; name a judge with a model, or set generator to rules"
-            )
-
+        self._config = _load_config_of_model(settings.judge, folder)
         user_prompts = _read_user_prompts(folder / settings.prompts) if settings.prompts else {}
         # Prompts from a YAML file are in the paper's form, which asks for numbered answers.
         self._numbered_types = {
@@ -128,8 +116,11 @@ class LLMGenerator:
                 Answers received so far stay in the store.
             ConfigError: A prompt of the user cannot be rendered.
         """
-        replies = {error_type: self._ask(error_type, examples) for error_type in ERROR_TYPES}
-        answers = []
+        replies: Replies = {
+            error_type: self._ask(error_type, examples) for error_type in ERROR_TYPES
+        }
+        # A shard with failed requests must not count as finished.
+        answers: list[Answer] = []
         for replies_of_type in replies.values():
             for samples in replies_of_type.values():
                 answers += [reply.answer for reply in samples]
@@ -180,6 +171,7 @@ class LLMGenerator:
             "count": self._settings.per_type,
             "language": self._named_language,
         }
+        # The context becomes one line of the prompt.
         if error_type != LINK:
             context = last_words(example.prefix, self._settings.context)
             variables["context"] = " ".join(context.split())
@@ -231,6 +223,32 @@ class LLMGenerator:
             del self._judge
 
 
+def _load_config_of_model(name: str | None, folder: Path) -> JudgeConfig:
+    """Load the configuration of a judge, and check that the judge has a model that writes text.
+
+    Args:
+        name: The name or the YAML file of the judge; None if the settings name none.
+        folder: The folder from which the path of the file starts.
+
+    Raises:
+        ConfigError: No judge is named, its YAML cannot be used, or it has no model.
+    """
+    if name is None:
+        raise ConfigError(
+            "generate: the llm generator needs a judge; name one, or set generator to rules"
+        )
+    # A name that is no file is that of a judge that comes with the package.
+    path = folder / name
+    config = load_judge_config(path if path.is_file() else name)
+    # The lexical judge compares words, for example.
+    if not config.capabilities.reads_prompts:
+        raise ConfigError(
+            f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
+            " with a model, or set generator to rules"
+        )
+    return config
+
+
 def _check_answers(answers: Sequence[Answer]) -> None:
     """Check that no request failed for a reason that may pass, such as an overloaded server.
 
@@ -247,6 +265,7 @@ def _check_answers(answers: Sequence[Answer]) -> None:
     for answer in answers:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
+    # An error that may pass, as of a server that is overloaded.
     passing_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
     are_few = len(errors) <= _MOST_REFUSED * len(answers)
     if not passing_errors and are_few:

@@ -43,6 +43,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
     # The first replacement stands for all of an edit, such as the pronouns of a sentence.
     replacement = edit.replacements[0]
     clause = _clause_before(sentence.text, replacement.start)
+    # The tables ask for these features of the edit, and for the words of the sentence.
     context = sentence.context_of_characters(
         replacement.start,
         replacement.end,
@@ -54,6 +55,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
         clause_text=[clause],
         breaks_phrase=[_breaks_fixed_phrase(sentence, edit)],
     )
+    # Each reason is the name of a table of conditions.yaml.
     for reason in UNASSERTED_REASONS:
         if context.matches(reason):
             return reason

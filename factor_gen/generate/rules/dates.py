@@ -63,12 +63,12 @@ def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         if entity.kind not in (DATE, TIME) or is_title:
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
-        # "Since 1985" may hold as well as "since 1983".
+        # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
         if context.matches("no date"):
             continue
         for replacement in _replace_number(sentence, entity, rng):
             yield make_edit("date", CIRCUMSTANCE, replacement)
-        # In "Monday and Tuesday", one day is not changed without the other.
+        # Table "one of two dates": "Monday and Tuesday" are not changed one by one.
         if not context.matches("one of two dates"):
             for replacement in _replace_name(sentence, entity, rng):
                 yield make_edit("date", CIRCUMSTANCE, replacement)
@@ -95,7 +95,7 @@ def _replace_number(
             continue
         span = _span_in_sentence(date, match.span())
         context = sentence.context_of_characters(*span, part=[part.name])
-        # The year of a citation, as in "Adams (1972)", is not changed.
+        # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
         if context.matches("no year"):
             return
         old = match.group()
@@ -123,8 +123,8 @@ def _draw_numbers(
         The numbers. Each is on the same side as the old number of all others of the sentence, so
         that *from 1931 to 1934* stays in order.
     """
-    others = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
-    others.discard(value)
+    used_numbers = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
+    used_numbers.discard(value)
     # An era such as "500 BC" is moved by centuries, and "480 BC" by decades.
     unit = 1
     if part.name == "era" and value % 10 == 0:
@@ -133,8 +133,8 @@ def _draw_numbers(
     possible = []
     for step in part.steps:
         number = value + step * unit
-        is_in_order = all((number < other) == (value < other) for other in others)
-        if part.least <= number <= part.most and number not in others and is_in_order:
+        is_in_order = all((number < used) == (value < used) for used in used_numbers)
+        if part.least <= number <= part.most and number not in used_numbers and is_in_order:
             possible.append(number)
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]

@@ -33,8 +33,8 @@ class LanguageRule(NamedTuple):
     """The name of the operator, such as ``weekday``."""
     error_type: str
     """The error type of its edits."""
-    way: str
-    """The kind of edit: ``swap``, ``step`` or ``edit``."""
+    action: str
+    """The third column of the list: ``swap``, ``step`` or ``edit``."""
     pattern: re.Pattern[str]
     """Finds the words to edit, as its group ``edit``."""
     members: tuple[str, ...]
@@ -66,7 +66,7 @@ def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator
                 continue
             for new in _new_texts(rule, match, rng):
                 # A sentence that has the new word already would say the same thing twice.
-                if rule.way == "swap" and new in text:
+                if rule.action == "swap" and new in text:
                     continue
                 operator = f"{language}/{rule.operator}"
                 yield make_edit(operator, rule.error_type, Replacement(*span, new))
@@ -80,15 +80,15 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
         language: The language's ISO 639-1 code, such as ``de``.
     """
     rules = []
-    for operator, error_type, way, *columns in rows(LANGUAGES / f"{language}.tsv"):
-        if way == "swap":
+    for operator, error_type, action, *columns in rows(LANGUAGES / f"{language}.tsv"):
+        if action == "swap":
             before, after, *members = columns
             pattern = _pattern_of_members(before, after, members)
         else:
             pattern, *members = columns
         # "~" marks an adjective, whose ending is kept.
         words = tuple(member.removesuffix("~") for member in members)
-        rules.append(LanguageRule(operator, error_type, way, re.compile(pattern), words))
+        rules.append(LanguageRule(operator, error_type, action, re.compile(pattern), words))
     return tuple(rules)
 
 
@@ -123,10 +123,10 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> 
     Returns:
         Up to two words of a ``swap``, one number of a ``step``, or the text of an ``edit``.
     """
-    if rule.way == "edit":
+    if rule.action == "edit":
         return [match.expand(rule.members[0])]
     old = match["edit"]
-    if rule.way == "step":
+    if rule.action == "step":
         return _draw_number(old, int(rule.members[0]), int(rule.members[1]), rng)
 
     # The ending of a German adjective is kept: "kleine" becomes "große".

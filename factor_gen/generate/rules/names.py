@@ -31,7 +31,7 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     names = [entity for entity in sentence.entities if _stands_alone(sentence, entity)]
     spans_of_names = {Span(name.start, name.end) for name in names}
     for name in names:
-        # The table lists sentences that may hold of other names as well.
+        # Table "kept names" of conditions.yaml: what may be true of another name as well.
         if _context_of_name(sentence, name).matches("kept names"):
             continue
         if _is_located_elsewhere(sentence, name):
@@ -77,6 +77,7 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
     is_title = overlaps_any(sentence.titles, Span(name.start, name.end))
     if name.text in NEWS_AGENCIES or is_title:
         return False
+    # Table "no whole name" of conditions.yaml: parts of longer names.
     return not _context_of_name(sentence, name).matches("no whole name")
 
 
@@ -116,10 +117,13 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
     size = len(name.text.split())
     is_surname = name.kind == PERSON and size == 1
     has_article = sentence.text[: name.start].lower().endswith("the ")
-    prefix_names = [other for other in sentence.prefix_names if other.kind == name.kind]
+    prefix_names = [
+        prefix_name for prefix_name in sentence.prefix_names if prefix_name.kind == name.kind
+    ]
     # A single word that is no surname in the prefix may be the name of a program.
     full_name_end = f" {name.text}"
-    if is_surname and not any(other.text.endswith(full_name_end) for other in prefix_names):
+    has_full_name = any(prefix_name.text.endswith(full_name_end) for prefix_name in prefix_names)
+    if is_surname and not has_full_name:
         return
 
     for prefix_name in prefix_names:
@@ -138,6 +142,7 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
         context = _context_of_name(
             sentence, name, new=[new_name], new_words=new_name.split(), sex=[sex]
         )
+        # Table "unfit names" of conditions.yaml: "Mr Anne" is none.
         if not context.matches("unfit names"):
             yield new_name
 

@@ -45,16 +45,16 @@ def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[S
 
     Args:
         sentence: The sentence to edit.
-        rng: Not used, since nothing is drawn.
+        rng: Not used. All operators have this parameter.
 
     Yields:
         Edits of one denial.
     """
     for index, word in enumerate(sentence.lowercase_words):
         is_negation = word == "cannot" or word in WORDS["not"]
+        # Table "kept denials" of conditions.yaml: what cannot be taken back, as in "may not".
         if not is_negation or sentence.context_of_tokens(index).matches("kept denials"):
             continue
-        # The table "kept denials" lists denials that cannot be taken back, as in "may or may not".
         replacement = _without_negation(sentence, index)
         if replacement:
             yield make_edit("negation removed", PREDICATE, replacement)
@@ -116,14 +116,14 @@ def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterato
 
     Args:
         sentence: The sentence to edit.
-        rng: Not used, since nothing is drawn.
+        rng: Not used. All operators have this parameter.
 
     Yields:
         Every denial if little else can be edited, otherwise none.
     """
     if not sentence.extra_values:
         return
-    # "It never opened in 1921" does not deny that it opened.
+    # Table "no second denial": "it never opened in 1921" does not deny that it opened.
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
@@ -138,7 +138,7 @@ def find_denials(sentence: TaggedSentence) -> list[Denial]:
         _filled_denial(sentence, index, _DENIED_IMPERATIVE)
         for index in _imperative_indices(sentence)
     ]
-    # "To see the list, the button is not used" would deny the purpose alone.
+    # Table "purpose": "to see the list, the button is not used" would deny the purpose alone.
     if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
         return denials
     for index in range(len(sentence.tokens)):
@@ -154,7 +154,8 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     Yields:
         The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
     """
-    # An imperative begins the sentence, or follows the purpose at its beginning.
+    # An imperative begins the sentence, or follows the purpose at its beginning (table "begins
+    # with to"): "to see the yard, open the gate".
     indices = [0]
     opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
     if "," in opening and sentence.context_of_tokens(0).matches("begins with to"):
@@ -162,7 +163,7 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     for index in indices:
         context = sentence.context_of_tokens(index)
         word = context.value_at("word", index)
-        # An imperative is a verb in its base form.
+        # An imperative is in its base form. Table "orders" looks at the words after it.
         if word in lemmas(word) and context.matches("orders"):
             yield index
 
@@ -179,10 +180,11 @@ def _denial_template(sentence: TaggedSentence, index: int) -> str:
         the token is no verb, or if denying it would not deny the sentence.
     """
     context = sentence.context_of_tokens(index)
-    # In "is fully automatic", the table has to look at the word after the adverb.
+    # Table "before manner": in "is fully automatic", the adverb belongs to what is denied.
     is_before_adverb = context.matches("before manner")
     end = index + 2 if is_before_adverb else index + 1
     template = sentence.context_of_tokens(index, end).first_result("denials")
+    # Table "kept statements": denying the verb of a relative clause does not deny the sentence.
     if not template or context.matches("kept statements"):
         return ""
     if "{base}" in template and not _can_take_do(sentence, index):
@@ -205,7 +207,7 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
         return False
     if tag != "VBD":
         return base not in WORDS["verbs without do"]
-    # In "the houses sold in May were old", "sold" may be a participle.
+    # Table "participle": in "the houses sold in May were old", "sold" is no past tense.
     is_also_participle = inflect(base, "VBN") == verb
     if is_also_participle and sentence.context_of_tokens(index).matches("participle"):
         return False

@@ -46,7 +46,7 @@ def change_quantities(sentence: TaggedSentence, rng: random.Random) -> Iterator[
             kind=[entity.kind],
             few=[value is None or value <= _MOST_LISTED],
         )
-        # The table lists quantities such as years and numbered items, which count nothing.
+        # Table "no quantity" of conditions.yaml: numbers that count nothing, as in "page 12".
         if context.matches("no quantity"):
             continue
 
@@ -134,17 +134,16 @@ def _other_words(
     numerals = TENS if is_tens else CARDINALS[:12]
     reach = 2 if is_tens else 3
     usual_count = 1 if is_tens else 2
-    one, two = CARDINALS[:2]
-    if number not in numerals or number == one:
+    if number not in numerals or number == "one":
         return []
 
-    excluded = {one, number}
+    excluded = {"one", number}
     for quantity in sentence.entities:
         if quantity.kind == entity.kind:
             excluded.add(quantity.text.lower().split()[0])
     # Nobody says "all two".
     if _ALL_OF.search(sentence.text[: entity.start]):
-        excluded.add(two)
+        excluded.add("two")
 
     # Numbers that are up to three away, or up to two tens.
     index = numerals.index(number)

@@ -40,6 +40,7 @@ def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
     if has_first_name or not has_antecedent:
         return
+    # Table "sex is told" of conditions.yaml: "he loved his wife" would be at odds with "she".
     if sentence.context_of_tokens(0).matches("sex is told"):
         return
 
@@ -48,17 +49,19 @@ def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     if not indices:
         return
     subject = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
+    # The rarer of the two pronouns is drawn less often, so that it gives nothing away.
     if not sentence.draw_substitutes(rng, subject, [_OTHER_PRONOUN[subject]]):
         return
 
     replacements = []
     for index in indices:
         span = sentence.span_of_tokens(index)
+        # The speaker of a quotation may be of either sex.
         if not sentence.is_editable(span) or overlaps_any(sentence.quotations, span):
             return
         pronoun = words[index]
         new_pronoun = _OTHER_PRONOUN[pronoun]
-        # "Her" is the counterpart of "him" or of "his", which depends on the next word.
+        # Table "possessive": "her" before a noun becomes "his", and otherwise "him".
         is_possessive = sentence.context_of_tokens(index).matches("possessive")
         if is_possessive and pronoun in _OTHER_POSSESSIVE:
             new_pronoun = _OTHER_POSSESSIVE[pronoun]

@@ -256,6 +256,7 @@ def tag_sentence(
     """
     analysis = tagger.analyse(completion)
     prefix_end = prefix[-NAME_SEARCH_LENGTH:]
+    # The search is limited, because its time grows with the prefix.
     names = []
     for name in tagger.names(prefix_end):
         # A name with a line break runs from a heading into the text, and an agency is no actor.

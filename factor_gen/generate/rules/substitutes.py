@@ -135,6 +135,7 @@ def _fitting_substitutes(
     )
     # Operators of phrases share the tables "refused phrase" and "fitting phrase".
     table = operator if operator in INFLECTION_TAGS else "phrase"
+    # A word is replaced where no rule of the first table matches and one of the second does.
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
     # "Rise" may be a noun, for which "fall" as a verb is no substitute.

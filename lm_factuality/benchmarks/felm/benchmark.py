@@ -127,6 +127,7 @@ def _items_for_people(result: TaskResult, sample: Sample) -> list[Item]:
         sample: A line of lm_eval's samples file.
     """
     doc = sample["doc"]
+    # The options of the question are texts, and labels are true or false.
     verdicts = [FACTUAL if is_factual else "wrong" for is_factual in doc["labels"]]
     return segment_items(doc["prompt"], doc["segments"], verdicts)
 
@@ -145,6 +146,7 @@ def _with_labels_of_people(
         The changed part of the sample.
     """
     items = _items_for_people(result, sample)
+    # The other answer is that the segment is wrong.
     labels = [answers[item.id] == FACTUAL for item in items]
     return {"doc": {**sample["doc"], "labels": labels}}
 
@@ -238,6 +240,7 @@ def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, ScoreFigure |
     Returns:
         The figures by score, or None if the run has no F1 there.
     """
+    # The score of all domains together has no suffix.
     suffix = "" if domain == "all" else f"_{domain}"
     figures = {
         measure: score_figure(run.result, f"{level}_{measure}{suffix}")
@@ -305,6 +308,7 @@ def segments_row(
     doc = sample["doc"]
     row = SampleRow(
         key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
+        # Errors of segments of one answer depend on each other, so answers are drawn as wholes.
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
         outcome="unscored",

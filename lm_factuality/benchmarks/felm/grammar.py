@@ -79,6 +79,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
     Returns:
         The numbers of the wrong units, or the reason why the output cannot be read.
     """
+    # Models of mathematics write answers such as \text{2}.
     text = _PATTERNS["latex_text"].sub(r"\1", text)
     answers = list(_find_answers(text))
     next_question = _PATTERNS["example"].search(text)

@@ -265,6 +265,7 @@ def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
 
+    # All of these errors mean that the user named a tokenizer that this machine does not have.
     try:
         if tokenizer.startswith(_TIKTOKEN):
             return _make_tiktoken_finder(tokenizer.removeprefix(_TIKTOKEN))
@@ -279,6 +280,7 @@ def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
 
 def _make_tiktoken_finder(encoding_name: str) -> Callable[[str], list[int]]:
     """Make the token finder of an encoding of tiktoken, such as ``cl100k_base``."""
+    # The package is optional, so it is imported only when it is needed.
     import tiktoken
 
     encoding = tiktoken.get_encoding(encoding_name)
@@ -297,6 +299,7 @@ def _make_transformers_finder(name: str) -> Callable[[str], list[int]]:
     Raises:
         NotImplementedError: The tokenizer is not a fast one, so it knows no offsets.
     """
+    # The import takes seconds, so tasks that use words do without it.
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)

@@ -208,6 +208,7 @@ def split_claims(row: FelmRow) -> RowClaims:
     claims = []
     for segment in row.segments:
         clauses: list[str] = []
+        # A line break or a semicolon ends a clause also in the middle of a sentence.
         for line in _CLAUSE_END.split(segment):
             clauses += split_sentences(line)
         segment_claims = [

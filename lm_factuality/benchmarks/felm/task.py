@@ -63,8 +63,10 @@ class FelmTask(SuiteTask):
             ConfigError: A setting is wrong, or the file in ``dataset_path`` does not exist.
         """
         # The metadata also have keys of lm_eval and of the base class.
-        stated = {name: metadata[name] for name in self.reads if name in metadata}
-        self._settings = read_settings(FelmSettings, stated, f"{config.get('task')}: metadata")
+        settings_in_yaml = {name: metadata[name] for name in self.reads if name in metadata}
+        self._settings = read_settings(
+            FelmSettings, settings_in_yaml, f"{config.get('task')}: metadata"
+        )
         self._own_data = own_data(config, "JSONL in FELM's columns")
 
         lm_eval_config = {
@@ -99,6 +101,7 @@ class FelmTask(SuiteTask):
         if claims:
             metadata["claims_from"] = count_claim_sources(claims.values())
 
+        # The same object renders the prompts below, so the hashes are of what is asked.
         self._prompts = Prompts()
         self._record_prompt_hashes()
 
@@ -144,6 +147,7 @@ class FelmTask(SuiteTask):
             The document. ``text`` is the prompt. If there are no claims to judge, ``problem`` says
             why, and ``text`` is the bare question, since lm_eval sends a request for every row.
         """
+        # Samples hold labels and claims, so that a saved run can be scored again.
         doc = {
             "index": row.index,
             "domain": row.domain,
@@ -161,6 +165,7 @@ class FelmTask(SuiteTask):
             return doc | {"text": self._render(row, question), "mode": question.mode}
 
         if claims is None:
+            # Rules make claims for every row, so these claims are from a file.
             problem = "not in the claims file"
         else:
             problem = claims.problem or "none in any segment"

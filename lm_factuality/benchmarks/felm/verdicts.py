@@ -68,9 +68,13 @@ def read_judged_response(
         The response with a flag for each segment, or with the reason why there is no verdict.
     """
     errors = tuple(not label for label in labels)
+    if problem:
+        return JudgedResponse(domain, errors, None, problem)
+
     # The numbers in an answer are those of claims if the judge was shown claims.
     num_units = len(segment_of_claim or labels)
-    units = problem or combine_answers(list(answers), num_units, protocol)
+    units = combine_answers(list(answers), num_units, protocol)
+    # A text is the reason why the answers give no verdict.
     if isinstance(units, str):
         return JudgedResponse(domain, errors, None, units)
 
@@ -182,6 +186,7 @@ def majority_vote(verdicts: Sequence[UnitsOrReason]) -> UnitsOrReason:
     if not ballots:
         return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
 
+    # Each ballot has one vote for each unit that it flags.
     votes = Counter(chain.from_iterable(ballots))
     return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
 
@@ -196,6 +201,7 @@ def _flatten_outputs(output: object) -> list[object]:
     """
     if output is None:
         return [""]
+    # A plain line may hold one text instead of a list.
     if not isinstance(output, list):
         return [output]
 

@@ -33,6 +33,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     errors = record["errors"]
     has_error = None
     if errors is not None:
+        # A factual segment has no error type.
         has_error = [error_type is not None for error_type in errors]
 
     row = segments_row(

@@ -229,6 +229,7 @@ class FelmGen(JudgedMethod):
         # A verdict on other segments would shift every mark.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
+        # Every record has either a verdict or a reason.
         has_reason = isinstance(verdict["unscored"], str)
         if (errors is None) != has_reason:
             raise ValueError("it has errors and a reason why it has none, or neither")
@@ -245,6 +246,7 @@ class FelmGen(JudgedMethod):
             verdict: The record as the file has it.
         """
         record = _make_record(doc, responses[0])
+        # The response is an answer, so the judge may have marked it.
         if record["unscored"] is None:
             return {**verdict, "no_answer": None}
         return record
@@ -276,6 +278,7 @@ class FelmGen(JudgedMethod):
             # All errors in math and reasoning are reasoning errors, as in the paper.
             error_type = "reasoning" if has_one_type else answer
             errors.append(None if answer == FACTUAL else error_type)
+        # The outputs of the judge do not explain the decisions of people.
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
 

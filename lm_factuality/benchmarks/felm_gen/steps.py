@@ -258,6 +258,7 @@ def find_marks_problem(reply: MarksReply, subject: Mapping[str, Any]) -> str:
     Returns:
         The problem, such as ``segment 4 of 3``, or an empty text if there is none.
     """
+    # Factual segments are not listed, so the numbers need not be complete.
     numbers = [segment.number for segment in reply.wrong]
     return numbering_problem(numbers, len(subject["units"]), "segment", is_whole=False)
 

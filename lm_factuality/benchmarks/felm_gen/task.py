@@ -49,6 +49,7 @@ class FelmGenTask(JudgedTask):
         """
         self._references = str(metadata.get("references", PUBLISHED))
         self._own_data = own_data(config, "JSONL in FELM's columns")
+        # The base class adds what results say about the judge.
         lm_eval_config = {"doc_to_text": "text", "doc_to_target": "index"}
         return FELM_GEN, TaskSettings(lm_eval_config, {})
 

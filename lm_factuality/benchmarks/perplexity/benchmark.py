@@ -127,6 +127,7 @@ def _log_perplexities(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
 
 def _exp_or_infinity(value: float) -> float:
     """Return e to a value, or infinity if the result is too large for a float."""
+    # A model that finds a text nearly impossible exceeds the largest float.
     try:
         return math.exp(value)
     except OverflowError:
@@ -212,10 +213,12 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
 
     return SampleRow(
         key=row_key(sample, doc["text"]),
+        # Texts of the same document are not independent.
         cluster=str(doc["doc_id"]),
         title=snippet(doc["text"]),
         doc={"id": doc["doc_id"], "text": doc["text"]},
         outcome="unscored" if logprob is None else "none",
+        # Fewer bits are better.
         margin=None if bits_per_byte is None else -bits_per_byte,
         facets=(),
         detail={key: sample.get(key) for key in _DETAIL},

@@ -106,6 +106,7 @@ class TextsYaml(TableYaml):
     @model_validator(mode="after")
     def _check_names_data_once(self) -> "TextsYaml":
         """Refuse a YAML that names both a table of texts and a FACTOR file, or neither."""
+        # The two are equal if both are named, or neither is.
         if bool(self.dataset_path) == bool(self.metadata.documents_of):
             raise ValueError(
                 "expected either dataset_path (a CSV, JSONL or Parquet file with a column of texts,"
@@ -173,6 +174,7 @@ def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loade
     if yaml.metadata.documents_of:
         return _load_documents_of_factor(yaml, yaml.metadata.documents_of, data_dir)
 
+    # The rows of a table of texts are whole documents already.
     table, provenance = load_table(yaml)
     documents = _documents_in_table(yaml, table)
     return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)

@@ -53,6 +53,7 @@ class PerplexityTask(SuiteTask):
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
         stride = self._yaml.metadata.stride
+        # By default every window repeats half of the one before it as context.
         if stride is None and window is not None:
             stride = window // 2
         lm_eval_config = {
