@@ -115,6 +115,9 @@ def _metrics_of_tokens(
         row_score: Its score.
         protocol: ``paper``, ``code`` or ``dola``.
         error_types: All error types of the data.
+
+    Returns:
+        The values by metric. They are None for contradictions that the row does not have.
     """
     metrics: JsonObject = {}
     metrics["pairwise_acc"], metrics["margin"] = _compare(doc, row_score, protocol)
@@ -154,6 +157,9 @@ def _compare(
         row_score: Its score.
         protocol: ``paper``, ``code`` or ``dola``; only with ``dola`` a tie is won.
         error_type: Restricts the contradictions to those of one type.
+
+    Returns:
+        The share of contradictions that it beats, and its lead over the likeliest of them.
     """
     leads = []
     for index, lead in enumerate(row_score.leads):

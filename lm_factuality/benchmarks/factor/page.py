@@ -59,6 +59,9 @@ def _task_section(chosen: ReportRuns, task: str) -> Markup:
     Args:
         chosen: The runs that the report shows.
         task: The name of the task, such as ``news_factor``.
+
+    Returns:
+        The HTML of the section, with the most accurate model first.
     """
     entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
     scores = reported_scores(entries)
@@ -150,6 +153,9 @@ def _plot_accuracy(
 
 def _score_of_error_type(metric: str) -> Score | None:
     """Return the score of a metric that is against contradictions of one error type.
+
+    Args:
+        metric: The name of any metric of a FACTOR task.
 
     Returns:
         The score, with a label such as ``Against entity errors`` for ``factor_acc_vs_entity``. None

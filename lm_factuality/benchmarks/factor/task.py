@@ -112,6 +112,9 @@ class FactorTask(SuiteTask):
             doc: The document of a row.
             ctx: Its prefix, in the chat template if the run applies one.
             **kwargs: The other arguments of lm_eval's requests.
+
+        Returns:
+            The requests, each for the log-probability of a continuation.
         """
         corpus = self._corpus
         join = corpus.join

@@ -166,6 +166,10 @@ class FactorGeneration(JudgedMethod):
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Check a record from a file, and the row's own accuracy.
 
+        Args:
+            doc: The document.
+            verdict: The record on it.
+
         Raises:
             ValueError: A mark is unknown, a mark stands beside a reason, or ``factor_acc`` does not
                 follow from ``mean_logprob``.
@@ -192,6 +196,9 @@ class FactorGeneration(JudgedMethod):
             responses: The responses to it.
             verdict: The record in the file. The marks of its sentences are believed, since only the
                 judge can know them.
+
+        Returns:
+            The record that the file should have.
         """
         texts = [] if doc["no_fact"] else responses
         marks = map(Mark, verdict["marks"], verdict["reasons"])
@@ -207,7 +214,10 @@ class FactorGeneration(JudgedMethod):
         Args:
             doc: The document.
             verdict: The record on it.
-            response: The first response, which the record makes unnecessary.
+            response: The first response. It is not used, since the record has the sentences of all.
+
+        Returns:
+            A question for each sentence, with the judge's mark, which people do not see.
         """
         context = (
             ("Right version", doc["true"]),
@@ -228,6 +238,9 @@ class FactorGeneration(JudgedMethod):
             doc: The document.
             verdict: The record of the judge.
             answers: The mark that people give to each sentence, in the order of `people_items`.
+
+        Returns:
+            The record with their marks in place of the judge's.
         """
         remaining_answers = iter(answers)
         marks = []
@@ -283,6 +296,9 @@ def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) 
         doc: The document.
         responses: The responses to it.
         sentence_marks: The marks of sentences. One is taken for each response that has a word.
+
+    Returns:
+        The record (see `FactorGeneration`).
     """
     sentences = _sentences(doc, responses)
     marks = []

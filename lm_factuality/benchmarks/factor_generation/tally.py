@@ -84,6 +84,9 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
     Args:
         doc: The document of the row, with the model's scores of its choices.
         verdict: The judge's marks of its generations.
+
+    Returns:
+        The numbers of generations by mark, and of pairs of a true and a false completion.
     """
     pairs_won = _compare_pairs(doc)
     # The pair that generations are about decides the group of the row.
@@ -178,6 +181,9 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
 def _weighted_shares(sums: Sums) -> dict[str, float]:
     """Mix the shares of marks in right and in wrong rows by how often the model is right.
 
+    Args:
+        sums: The sums over rows.
+
     Returns:
         The shares by mark. They are NaN if a group has a weight, but no marked generation.
     """
@@ -253,10 +259,14 @@ def _mark_unscored(counts: Sequence[float], mark: str) -> list[float]:
 
 
 def why_undefined(sums: Sums) -> str:
-    """Say why there is no weighted accuracy, or return an empty text if there is one.
+    """Say why there is no weighted accuracy.
 
-    Example:
-        ``the model is wrong in 25.0% of pairs, but no generation of such a row has a mark``
+    Args:
+        sums: The sums over rows.
+
+    Returns:
+        The reason, such as ``the model is wrong in 25.0% of pairs, but no generation of such a row
+        has a mark``. Empty if there is an accuracy.
     """
     weight = right_weight(sums)
     if math.isnan(weight):
@@ -324,14 +334,17 @@ def aggregate_sums(
     """
 
     def value(rows: Sequence[RowTally]) -> float:
+        """Return the score of the rows."""
         return score_of_sums(sum_tallies(rows))
 
     def stderr(rows: Sequence[RowTally]) -> float:
+        """Return the standard error, or NaN."""
         if math.isnan(value(rows)):
             return math.nan
         return pooled_stderr(sums_by_document(rows), score_of_sums)
 
     def interval(rows: Sequence[RowTally]) -> tuple[float, float] | None:
+        """Return the ends of the 95% interval, or None."""
         low, high = pooled_interval(sums_by_document(rows), score_of_sums)
         if math.isnan(low) or math.isnan(value(rows)):
             return None
