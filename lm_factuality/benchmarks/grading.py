@@ -16,7 +16,7 @@ from judges.judge import Judge
 from judges.typed import ParsedReply, Reply, read_reply
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, worst_and_best_of
-from lm_factuality.benchmarks.judged import JudgedMethod, ask_where_present
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
@@ -204,19 +204,21 @@ class GradedAnswers(JudgedMethod):
         subjects = []
         for doc, (response,) in zip(docs, responses, strict=True):
             subjects.append(_grade_subject(doc, response))
-        replies = ask_where_present(
-            subjects,
-            lambda present_subjects: judge.ask_typed(
-                self.prompt, self.reply, present_subjects, "grading answers", samples=1
-            ),
+        # All questions are asked in one batch, which a judge on a server answers in parallel.
+        to_ask = [subject for subject in subjects if subject is not None]
+        replies = iter(
+            judge.ask_typed(self.prompt, self.reply, to_ask, "grading answers", samples=1)
+            if to_ask
+            else ()
         )
 
         records = []
-        for doc, samples in zip(docs, replies, strict=True):
-            if samples is None:
+        for doc, subject in zip(docs, subjects, strict=True):
+            if subject is None:
                 records.append(self.unscored_record(doc, (), UNFINISHED))
                 continue
-            (reply,) = samples
+            # One sample was asked for, so each subject has one reply.
+            (reply,) = next(replies)
             grade = self.grade_of_reply(reply)
             outputs = [] if reply.answer.text is None else [reply.answer.text]
             records.append(_record(doc, grade, None if grade else reply.problem, outputs))

@@ -6,11 +6,11 @@ samples are scored again and how people can take the judge's place.
 
 import abc
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
@@ -47,9 +47,6 @@ from lm_factuality.harness.generation import (
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
 from lm_factuality.scores.statistics import none_if_nan
-
-Subject = TypeVar("Subject")
-Reply = TypeVar("Reply")
 
 
 class JudgedMethod(abc.ABC):
@@ -157,8 +154,42 @@ class JudgedMethod(abc.ABC):
         return {"responses": len(verdicts), "unscored": reasons}
 
     def summary_table(self, summary: Mapping[str, Any]) -> Table:
-        """Format a summary as a table for the terminal, with columns, rows and notes."""
-        return figures_table(summary, self.scores)
+        """Format the scores of a summary as a table for the terminal, and its counts as notes.
+
+        Args:
+            summary: The result of `summarise`.
+
+        Returns:
+            The columns, the rows and the notes. Columns that start with ``#`` hold numbers.
+
+        Example:
+            ``{"responses": 40, "unscored": {"refusal": 2}}`` gives the notes ``Responses: 40.`` and
+            ``Unscored: 2 refusal.``
+        """
+        rows = []
+        notes = []
+        for name, entry in summary.items():
+            score = find_score(self.scores, name)
+            if score is not None and isinstance(entry, Mapping) and "value" in entry:
+                value = score.format_value(entry["value"])
+                interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
+                bounds = [
+                    score.format_value(entry[case]) for case in ("worst", "best") if case in entry
+                ]
+                label = replace(score, label=score.label or name).title_with_unit
+                rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
+                continue
+
+            # Counts of nothing need no note.
+            if not entry:
+                continue
+            text = str(entry)
+            if isinstance(entry, Mapping):
+                text = counted(entry)
+            elif isinstance(entry, list):
+                text = "; ".join(map(str, entry))
+            notes.append(f"{name.replace('_', ' ').capitalize()}: {text}.")
+        return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 
     @abc.abstractmethod
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -325,65 +356,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
     return figures
 
 
-def figures_table(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
-    """Format the figures of a summary as a table, and its counts as notes.
-
-    Args:
-        summary: The result of `JudgedMethod.summarise`.
-        scores: The scores of the benchmark.
-
-    Returns:
-        The columns, the rows and the notes. Columns that start with ``#`` hold numbers.
-
-    Example:
-        ``{"responses": 40, "unscored": {"refusal": 2}}`` gives the notes ``Responses: 40.`` and
-        ``Unscored: 2 refusal.``
-    """
-    rows = []
-    notes = []
-    for name, entry in summary.items():
-        score = find_score(scores, name)
-        if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = score.format_value(entry["value"])
-            interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [
-                score.format_value(entry[case]) for case in ("worst", "best") if case in entry
-            ]
-            label = replace(score, label=score.label or name).title_with_unit
-            rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
-            continue
-
-        # Counts of nothing need no note.
-        if not entry:
-            continue
-        text = str(entry)
-        if isinstance(entry, Mapping):
-            text = counted(entry)
-        elif isinstance(entry, list):
-            text = "; ".join(map(str, entry))
-        notes.append(f"{name.replace('_', ' ').capitalize()}: {text}.")
-    return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
-
-
 def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:
     """Count how often each reason occurs, the most frequent first. None is no reason."""
     counter = Counter(reason for reason in reasons if reason is not None)
     return dict(counter.most_common())
-
-
-def ask_where_present(
-    subjects: Sequence[Subject | None], ask: Callable[[list[Subject]], Iterable[Reply]]
-) -> list[Reply | None]:
-    """Ask about all subjects that are not None in one batch, and keep the replies in place.
-
-    Args:
-        subjects: The variables of a prompt for each response. None stands for a response about
-            which there is nothing to ask.
-        ask: Returns the reply to each subject, in order.
-
-    Returns:
-        A reply for each subject, in order, with None in the place of None.
-    """
-    present = [subject for subject in subjects if subject is not None]
-    replies = iter(ask(present) if present else ())
-    return [None if subject is None else next(replies) for subject in subjects]

@@ -29,7 +29,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
-from lm_factuality.benchmarks.longform.benchmark import prose
+from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain, read_output
 
@@ -61,7 +61,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": split_into_pieces,
-    "prose": prose,
+    "prose": strip_markdown,
     "spans": sentences,
 }
 PIECES = (

@@ -95,6 +95,7 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
     protocol = str(task.metadata.get("protocol", "paper"))
 
     def score_again(row: KeptRow) -> JsonObject:
+        """Return the metrics of one kept row, by name."""
         return metrics.row_metrics(row["doc"], row["scores"], protocol, error_types)
 
     return Rescorer(score_again)
@@ -177,6 +178,9 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
     Args:
         row_index: The number of the row in its file, from 0.
         row: The row.
+
+    Returns:
+        The questions as one unit, which people are given as a whole.
     """
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     items = []

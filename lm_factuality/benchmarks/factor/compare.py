@@ -319,7 +319,7 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     return gains
 
 
-_TAU = (
+_TAU_NOTE = (
     "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the"
     " higher accuracy, -1 if never."
 )
@@ -383,7 +383,7 @@ def _agreement_tables(
         return
 
     rows = []
-    remarks = [_TAU]
+    remarks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
     for task, models_of_task in models_by_task.items():
         rows += _agreement_rows(models_of_task)
@@ -408,6 +408,9 @@ def _agreement_tables(
 
 def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
     """Return the rows of a table of models on one corpus, the most accurate first.
+
+    Args:
+        models: Models on one corpus, each with a perplexity.
 
     Returns:
         The cells of each row, in the order of ``_AGREEMENT_COLUMNS``. Empty for what is not known.
@@ -481,6 +484,9 @@ def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
 def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
     """Return the row of a table for two models that perplexity and accuracy rank differently.
 
+    Args:
+        disagreement: The two models, and how far their accuracies are apart.
+
     Returns:
         The cells, in the order of ``_PAIR_COLUMNS``. Numbers of both models are written as
         ``8.31 vs 9.02``, that of the model with the lower perplexity first.
@@ -520,6 +526,9 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
 
     Args:
         gains: The models that were run both ways.
+
+    Returns:
+        The table, with one row for each model and corpus.
     """
     rows = []
     for gain in gains:

@@ -53,6 +53,10 @@ class Join:
         Spaces between the two belong to the continuation, because most tokenizers put the space
         before a word into the word's first token.
 
+        Args:
+            prefix: The text of the document before the completion.
+            completion: The true completion, or a contradiction of it.
+
         Returns:
             The context and the continuation. With the rule ``authors``, ``"It rained. "`` and
             ``"He left."`` become ``("It rained.", " He left.")``.

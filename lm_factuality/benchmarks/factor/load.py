@@ -259,6 +259,9 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             ``contradiction_0_type`` and so on.
         table: The table.
 
+    Returns:
+        One row for each record of the table, in its order.
+
     Raises:
         ConfigError: The table lacks a column, or there are more or fewer error types than
             contradictions.
@@ -331,6 +334,9 @@ def _render_rows(
         doc_id_column: The column that names a row's document, None for ``doc_id`` if there is one.
         table: The table.
 
+    Returns:
+        One row for each record of the table, in its order.
+
     Raises:
         ConfigError: The table has no such column, or a template fails.
     """
@@ -343,6 +349,15 @@ def _render_rows(
 
 def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:
     """Make a row of one record of a table.
+
+    Args:
+        where: The path of the YAML, for messages.
+        renderers: The functions that make the parts of the row.
+        doc_id: The name of the row's document.
+        record: The cells by column, and the line of the file.
+
+    Returns:
+        The row. If it cannot be scored, its ``problem`` says why.
 
     Raises:
         ConfigError: A template fails, or the one for the choices gives no list.

@@ -103,16 +103,21 @@ def make_row(
 
 
 def replace_surrogates(text: str | None) -> str:
-    """Replace halves of surrogate pairs, which cannot be written as UTF-8, by U+FFFD.
+    """Replace halves of surrogate pairs, which cannot be written as UTF-8.
 
     Returns:
-        The text that can be written. Empty if there is no text.
+        The text with U+FFFD in their places. Empty if there is no text.
     """
     return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
 def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
     """Say why a row cannot be scored.
+
+    Args:
+        prefix: The text before the completion, None if it is missing.
+        choices: The true completion and its contradictions, each None if it is missing.
+        gold: The index of the true completion.
 
     Returns:
         The problem, such as ``choice 2 is empty``. Empty if the row can be scored.
@@ -177,6 +182,9 @@ def spaces_before_punctuation(text: str) -> int:
 def row_document(row: Row) -> JsonObject:
     """Return a row as the document that lm_eval writes to samples files.
 
+    Args:
+        row: The row, which may have a problem.
+
     Returns:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
         on every machine. ``gold`` is -1 if it is the index of no choice.
@@ -234,7 +242,21 @@ def compile_cell_template(
 
 
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
-    """Compile a Jinja template over columns. A single ``{{ expression }}`` keeps its type."""
+    """Compile a Jinja template into a function of a row's cells.
+
+    Args:
+        where: The path of the YAML, for messages.
+        key: The key of the template, for messages.
+        template: The template, whose variables are columns.
+        columns: The names of the table's columns.
+
+    Returns:
+        The function. It gives a text, but ``{{ [truth, false_1] }}``, a single expression, gives
+        the value of the expression, here a list.
+
+    Raises:
+        ConfigError: The template is not valid, or it uses a name that is not a column.
+    """
     try:
         # An unknown name is an error now, and not in the middle of the data.
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
@@ -242,7 +264,7 @@ def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) 
         if unknown:
             raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
 
-        # `{{ [truth, false_1] }}` gives a list. White space around the braces makes it a text.
+        # White space around the braces makes it a text.
         expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
         if expression and "{{" not in expression[1]:
             evaluate = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)

@@ -100,7 +100,14 @@ class FactorChatAudit(PromptAudit):
         self._prompts = Prompts()
 
     def request_problem(self, sample: Sample) -> str | None:
-        """Return what is wrong with the requests of a sample, or None if nothing is."""
+        """Check that the requests of a sample are the questions about its row.
+
+        Args:
+            sample: A line of the samples file.
+
+        Returns:
+            What is wrong with the requests, or None if nothing is.
+        """
         doc = sample["doc"]
         # One request for each choice, or for each rotation.
         requests = request_arguments(sample)
@@ -145,6 +152,10 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     Args:
         result: The results of the task.
         sample: A line of its samples file.
+
+    Returns:
+        The row, whose margin is the probability of the true choice minus that of the likeliest
+        contradiction.
     """
     doc = sample["doc"]
     probabilities = sample.get("auroc")

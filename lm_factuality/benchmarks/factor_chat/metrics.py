@@ -65,7 +65,11 @@ class Protocol:
 
 
 def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
-    """Letter the choices once for each rotation of them.
+    """Show the choices under letters, in one prompt for each rotation of the choices.
+
+    Args:
+        prefix: The text before the choices.
+        choices: The true completion and its contradictions.
 
     Returns:
         The variables of each prompt. For three choices, the letters A, B and C stand for choices
@@ -85,6 +89,9 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
 
     Args:
         answers: The probability of each letter, for each of the prompts of `_rotations`.
+
+    Returns:
+        The mean probability of each choice, in the order of the row.
     """
     count = len(answers)
     means = []
@@ -104,7 +111,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             {"prefix": prefix, "sentence": choice} for choice in choices
         ],
         answer_words=lambda num_choices: ("True", "False"),
-        choice_probabilities=lambda answers: [true for true, _ in answers],
+        choice_probabilities=lambda answers: [true_probability for true_probability, _ in answers],
     ),
     "letters": Protocol(
         prompt="factor_chat/letters",
@@ -294,12 +301,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     if protocol == "letters":
         return metrics | _letter_metrics(readable_answers, row)
 
-    # To accept a statement, the model must give it more than half of the probability.
-    false_probabilities = _false_probabilities(row)
-    is_all_right = row[row.gold] > 0.5 > max(false_probabilities)
-    metrics["all_right"] = Outcome(is_all_right, row.cluster)
-    metrics["p_true_bias"] = Outcome((sum(row) - 1) / num_choices, row.cluster, num_choices)
-    return metrics
+    return metrics | _statement_metrics(row)
 
 
 def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
@@ -308,6 +310,9 @@ def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
     Args:
         doc: The row.
         protocol: The name of the protocol, on which the names of the metrics depend.
+
+    Returns:
+        The values by metric, with the same names as those of a scored row.
     """
     names = ["chat_acc", "pairwise_acc", "auroc", "brier", "ece"]
     if protocol == "letters":
@@ -328,7 +333,14 @@ def _false_probabilities(row: ChoiceProbabilities) -> list[float]:
 
 
 def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
-    """Return the metrics of a row that both protocols have."""
+    """Return the metrics of a row that both protocols have.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        The values by metric.
+    """
     true_probability = row[row.gold]
     false_probabilities = _false_probabilities(row)
     # A tie is wrong.
@@ -353,26 +365,49 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     }
 
 
+def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
+    """Return the metrics of a row whose choices were asked about one by one.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        ``all_right``, whether the true completion is accepted and every contradiction refused, and
+        ``p_true_bias``, the mean probability minus the share of choices that are true.
+    """
+    # To accept a statement, the model must give it more than half of the probability.
+    is_all_right = row[row.gold] > 0.5 > max(_false_probabilities(row))
+    # One choice of a row is true.
+    bias = (sum(row) - 1) / len(row)
+    return {
+        "all_right": Outcome(is_all_right, row.cluster),
+        "p_true_bias": Outcome(bias, row.cluster, len(row)),
+    }
+
+
 def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities) -> JsonObject:
     """Return how often single prompts are answered rightly, and how often each letter is picked.
 
     Args:
         answers: The probability of each letter, for each of the prompts of `_rotations`.
-        row: The probabilities of the choices.
+        row: The mean probability that each choice is true.
+
+    Returns:
+        ``prompt_acc``, and for each letter a share such as ``position_A``.
     """
     count = len(row)
     num_right = 0
     times_picked = [0.0] * count
     for rotation, answer in enumerate(answers):
         highest = max(answer)
-        picked = [letter for letter, probability in enumerate(answer) if probability == highest]
+        picked = [index for index, probability in enumerate(answer) if probability == highest]
         # Each rotation moves the true choice one letter towards A.
-        true_letter = (row.gold - rotation) % count
-        if picked == [true_letter]:
+        true_index = (row.gold - rotation) % count
+        if picked == [true_index]:
             num_right += 1
         # Letters that tie share one pick.
-        for letter in picked:
-            times_picked[letter] += 1 / len(picked)
+        for index in picked:
+            times_picked[index] += 1 / len(picked)
 
     metrics = {"prompt_acc": Outcome(num_right / count, row.cluster, count)}
     for letter, times in zip(LETTERS, times_picked, strict=False):
@@ -433,12 +468,15 @@ def _placements(
 ) -> tuple[list[ClusteredValue], list[ClusteredValue]]:
     """Return DeLong's placements of all choices, from which the AUROC and its error follow.
 
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
     Returns:
         For each true choice, the share of false ones that are less likely; and for each false
         choice, the share of true ones that are likelier. Ties count half.
     """
-    true_choices = []
-    false_choices = []
+    true_choices: list[ClusteredValue] = []
+    false_choices: list[ClusteredValue] = []
     for row in rows:
         if row is None:
             continue
@@ -458,6 +496,10 @@ def _shares_below(
     choices: Sequence[ClusteredValue], references: Sequence[ClusteredValue]
 ) -> list[ClusteredValue]:
     """Return the share of reference values that lie below the value of each choice.
+
+    Args:
+        choices: The choices, such as all true ones.
+        references: The choices that they are compared with, such as all false ones.
 
     Returns:
         The shares in the order of the choices. Equal values count half. Empty without references.
@@ -487,15 +529,18 @@ def expected_calibration_error(rows: Rows) -> float:
     """
     sums = np.zeros(NUM_BINS + 1)
     for sums_of_document in _calibration_sums(rows):
-        sums = sums + sums_of_document
+        sums += sums_of_document
     return _calibration_error(sums.tolist())
 
 
-def _calibration_sums(rows: Rows) -> list[Floats]:
+def _calibration_sums(rows: Rows) -> list[list[float]]:
     """Sum what the calibration error needs over the rows of each document.
 
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
     Returns:
-        For each document an array: for each bin, the sum of its probabilities minus the number of
+        For each document a list: for each bin, the sum of its probabilities minus the number of
         its true choices, and at the end the number of choices.
     """
     sums_by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(NUM_BINS + 1))
@@ -508,7 +553,7 @@ def _calibration_sums(rows: Rows) -> list[Floats]:
         differences = np.bincount(bins, row, NUM_BINS)
         differences[bins[row.gold]] -= 1
         sums_by_document[row.cluster] += [*differences, len(row)]
-    return list(sums_by_document.values())
+    return [sums.tolist() for sums in sums_by_document.values()]
 
 
 def _calibration_error(sums: Sequence[float]) -> float:

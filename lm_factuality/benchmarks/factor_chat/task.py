@@ -123,6 +123,9 @@ class FactorChatTask(FactorTask):
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus as documents for lm_eval, as `FactorTask` does.
 
+        Returns:
+            The documents, in the order of the file.
+
         Raises:
             DataError: The data cannot be read, or a row has too many choices to letter them.
         """

@@ -86,6 +86,9 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     Args:
         result: The results of the task.
         sample: A line of its samples file.
+
+    Returns:
+        The row, whose margin is the share of true ones among its true and false generations.
     """
     doc = sample["doc"]
     record = verdict_of(sample)

@@ -77,7 +77,15 @@ class FactorGeneration(JudgedMethod):
     scores = tally.SCORES
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        """Return what is wrong with a document or its responses, or None if nothing is."""
+        """Check that a document has the model's scores, and responses if it has a minimal fact.
+
+        Args:
+            doc: The document of a row. ``no_fact`` says why nothing was generated for it.
+            responses: What the model generated.
+
+        Returns:
+            What is wrong, or None if nothing is.
+        """
         # The task adds these scores to the document once the model has answered.
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
@@ -118,7 +126,13 @@ class FactorGeneration(JudgedMethod):
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        """Return the record of a document whose sentences all lack a mark for one reason."""
+        """Return the record of a document whose sentences all lack a mark for one reason.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            reason: Why the judge gave no marks.
+        """
         return _record(doc, responses, repeat(Mark(None, reason)))
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
@@ -166,6 +180,10 @@ class FactorGeneration(JudgedMethod):
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Check a record from a file, and the row's own accuracy.
 
+        Args:
+            doc: The document.
+            verdict: The record on it.
+
         Raises:
             ValueError: A mark is unknown, a mark stands beside a reason, or ``factor_acc`` does not
                 follow from ``mean_logprob``.
@@ -192,6 +210,9 @@ class FactorGeneration(JudgedMethod):
             responses: The responses to it.
             verdict: The record in the file. The marks of its sentences are believed, since only the
                 judge can know them.
+
+        Returns:
+            The record that the file should have.
         """
         texts = [] if doc["no_fact"] else responses
         marks = map(Mark, verdict["marks"], verdict["reasons"])
@@ -207,7 +228,10 @@ class FactorGeneration(JudgedMethod):
         Args:
             doc: The document.
             verdict: The record on it.
-            response: The first response, which the record makes unnecessary.
+            response: The first response. It is not used, since the record has the sentences of all.
+
+        Returns:
+            A question for each sentence, with the judge's mark, which people do not see.
         """
         context = (
             ("Right version", doc["true"]),
@@ -228,6 +252,9 @@ class FactorGeneration(JudgedMethod):
             doc: The document.
             verdict: The record of the judge.
             answers: The mark that people give to each sentence, in the order of `people_items`.
+
+        Returns:
+            The record with their marks in place of the judge's.
         """
         remaining_answers = iter(answers)
         marks = []
@@ -277,12 +304,17 @@ def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
 
 
 def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:
-    """Make the record on a document, and take its marks from an iterator.
+    """Make the record of a judge's marks on a document.
+
+    Advances the iterator of marks, so that the next document continues there.
 
     Args:
         doc: The document.
         responses: The responses to it.
         sentence_marks: The marks of sentences. One is taken for each response that has a word.
+
+    Returns:
+        The record (see `FactorGeneration`).
     """
     sentences = _sentences(doc, responses)
     marks = []

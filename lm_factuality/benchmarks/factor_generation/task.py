@@ -128,11 +128,15 @@ class FactorGenerationTask(JudgedTask):
         """Return how each metric becomes one number.
 
         If the accuracy is not defined, computing it adds the reason to the ``caution`` of the task.
+
+        Returns:
+            The aggregations by metric.
         """
         aggregations = super().aggregation()
         declared_accuracy = aggregations[ACCURACY]
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
+            """Return the accuracy, after a warning if it is not defined."""
             reason = why_undefined(sum_tallies(rows))
             if reason:
                 logger.warning("%s: no accuracy: %s", self.config.task, reason)
@@ -195,6 +199,9 @@ class FactorGenerationTask(JudgedTask):
             ctx: The prompt of the generations, in the chat template if the run applies one.
             **kwargs: The other arguments of lm_eval's requests. ``metadata`` are the name of the
                 task, the number of the row, and the number of generations.
+
+        Returns:
+            The requests, that of the generations last.
         """
         # lm_eval would repeat every request of the row.
         task, doc_id, repeats = kwargs.pop("metadata")
@@ -281,7 +288,7 @@ class FactorGenerationTask(JudgedTask):
         return super().row_metrics(doc, results)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
-        """Return the reason of each unscored generation.
+        """Return why generations are unscored, with one reason for each of them.
 
         Args:
             values: The number of unscored generations of each row, which do not name the reasons.
