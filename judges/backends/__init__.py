@@ -11,7 +11,7 @@ from typing import NamedTuple
 from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.store import AnswerStore
 
-__all__ = ["Backend", "NumberedAnswer"]
+__all__ = ["Backend", "NumberedAnswer", "chat_messages", "plain_prompt"]
 
 
 class NumberedAnswer(NamedTuple):
@@ -78,3 +78,24 @@ class Backend(ABC):
 
     def close(self) -> None:  # noqa: B027  most backends hold nothing open
         """Close the connections that the backend holds."""
+
+
+def chat_messages(request: Request) -> list[dict[str, str]]:
+    """Convert a request to the messages of a chat.
+
+    Returns:
+        The system message, if there is one, and the user's message.
+
+    Example:
+        ``[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]``
+    """
+    messages = [{"role": "user", "content": request.prompt}]
+    # Some chat templates refuse a system message, so an empty one is left out.
+    if request.system:
+        messages.insert(0, {"role": "system", "content": request.system})
+    return messages
+
+
+def plain_prompt(request: Request) -> str:
+    """Join the system message and the prompt of a request, for a model without chat messages."""
+    return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
-from judges.backends import Backend, NumberedAnswer
+from judges.backends import Backend, NumberedAnswer, chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
@@ -145,12 +145,8 @@ class LmEvalBackend(Backend):
             A text. For a client of a server with a chat template, lm_eval's encoded messages.
         """
         if not self._has_chat_template:
-            return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
-        messages = [{"role": "user", "content": request.prompt}]
-        if request.system:
-            # Some chat templates refuse a system message, so an empty one is left out.
-            messages.insert(0, {"role": "system", "content": request.system})
-        return self._model.apply_chat_template(messages)
+            return plain_prompt(request)
+        return self._model.apply_chat_template(chat_messages(request))
 
     def _generate(
         self, prompts: Sequence[str | JsonChatStr], decoding: Decoding, sample: int

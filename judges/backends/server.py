@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
+from judges.backends import chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.thinking import content_of
@@ -252,15 +253,11 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
     alternatives = decoding.top_logprobs or None
     body: dict[str, Any] = {"model": config.model}
     if config.endpoint == "chat":
-        messages = [{"role": "user", "content": request.prompt}]
-        if request.system:
-            messages.insert(0, {"role": "system", "content": request.system})
-        body["messages"] = messages
+        body["messages"] = chat_messages(request)
         body["logprobs"] = True if alternatives else None
         body["top_logprobs"] = alternatives
     else:
-        system = f"{request.system}\n\n" if request.system else ""
-        body["prompt"] = system + request.prompt
+        body["prompt"] = plain_prompt(request)
         body["logprobs"] = alternatives
 
     body[config.max_tokens_name] = decoding.max_tokens
