@@ -60,6 +60,7 @@ def make_certificate(
     Returns:
         The certificate, as it is written to a JSON file.
     """
+    # Seconds are precise enough, and keep the file easy to read.
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return {
         "identity": certified_identity(judge.config, judge.identity),
@@ -86,6 +87,7 @@ def certified_identity(config: JudgeConfig, model_identity: str) -> str:
         decoding, the number of samples, the hashes of the user's own prompts, and settings that
         differ from their defaults.
     """
+    # Only the user's own prompts: those of the suite are compared when a certificate is found.
     prompt_hashes = Prompts(config.prompts).hashes(config.prompts)
     parts: list[Any] = [
         model_identity,
@@ -94,18 +96,20 @@ def certified_identity(config: JudgeConfig, model_identity: str) -> str:
         config.samples,
         prompt_hashes,
     ]
-    changed_settings = {}
-    for key, default in _DEFAULT_SETTINGS.items():
-        value = getattr(config, key)
-        if value != default:
-            changed_settings[key] = value
+    changed_settings = {
+        key: getattr(config, key)
+        for key, default in _DEFAULT_SETTINGS.items()
+        if getattr(config, key) != default
+    }
     if changed_settings:
         parts.append(changed_settings)
+    # Sorted keys give equal judges equal identities.
     return json.dumps(parts, sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:
     """Return the folder with the newest certificate of each setting, for a certified identity."""
+    # An identity is too long for the name of a folder.
     digest = hashlib.sha256(identity.encode()).hexdigest()[:24]
     return cache_folder() / "certificates" / digest
 
@@ -122,6 +126,7 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
         The files that were written.
     """
     paths = []
+    # A score on a user's own data says little about other data.
     if certificate["data"]["is_published"]:
         folder = certificates_folder(str(certificate["identity"]))
         paths.append(folder / f"{certificate['setting']}.json")
@@ -153,6 +158,7 @@ def find_certificates(judge: Judge) -> dict[str, Any] | None:
         certificate = _read_summary(path)
         if _has_same_prompts(judge, certificate["prompt_hashes"]):
             certificates[path.stem] = certificate
+    # Results have no key at all for a judge without certificates.
     return certificates or None
 
 

@@ -92,6 +92,7 @@ class Judge(AbstractContextManager["Judge"]):
             ConfigError: A prompt or a setting of the backend cannot be used.
             DataError: The store cannot be used.
         """
+        # Mistakes in the configuration are found before the store is opened.
         prompts = Prompts(config.prompts)
         backend = open_backend(config, spending_limit)
         answer_store = AnswerStore(store)
@@ -243,6 +244,7 @@ class Judge(AbstractContextManager["Judge"]):
         judge = Judge(self.config, backend, self._store, self.prompts)
         work(judge)
 
+        # The store was looked up first, so only requests without an answer were recorded.
         missing = backend.requests
         estimate = self._backend.estimate(missing)
         estimate_with_retries = estimate
@@ -281,10 +283,12 @@ class Judge(AbstractContextManager["Judge"]):
 
         cut_off = [index for index, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
         if cut_off:
+            # The new limit gives these requests keys of their own in the store.
             longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
             title = f"{description}, with room to think"
             longer_answers = self._answer_once(longer_requests, title)
             for index, answer in zip(cut_off, longer_answers, strict=True):
+                # A cut-off answer is better than an error.
                 if not answer.error:
                     answers[index] = answer
         return answers
@@ -371,6 +375,7 @@ def is_cut_off_in_thought(answer: Answer) -> bool:
 
 def _add_tokens(request: Request, tokens: int) -> Request:
     """Return a request whose answer may have more tokens."""
+    # Requests are frozen, so a changed copy is returned.
     max_tokens = request.decoding.max_tokens + tokens
     return replace(request, decoding=replace(request.decoding, max_tokens=max_tokens))
 
@@ -381,6 +386,7 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     Example:
         ``["a1", "a2", "b1", "b2"]`` and 2 subjects → ``[["a1", "a2"], ["b1", "b2"]]``
     """
+    # Without subjects there are no items, and the result is empty.
     num_samples = len(items) // max(1, num_subjects)
     groups = []
     for index in range(num_subjects):
@@ -465,6 +471,7 @@ def answer_requests(
     )
 
     def keep(key: str, answer: Answer) -> None:
+        # Another process may have stored an answer first. All then use that one.
         answers[key] = store.put(key, answer, backend.identity)
         if missing.pop(key, None) is not None:
             progress_bar.update()
@@ -482,11 +489,13 @@ def answer_requests(
         take_stored_answers()
         wait = _FIRST_WAIT
         while missing:
+            # Requests that another process has claimed are not sent twice.
             claimed = store.claim(missing)
             if claimed:
                 claimed_requests = {key: missing[key] for key in missing if key in claimed}
                 try:
                     _send(backend, claimed_requests, keep)
+                # Requests without an answer are free for other processes.
                 finally:
                     store.release(claimed)
 
@@ -494,6 +503,7 @@ def answer_requests(
             is_progress = bool(take_stored_answers() or claimed)
             if missing:
                 time.sleep(wait)
+                # As long as answers arrive, more will arrive soon.
                 wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
     return [answers[key] for key in keys]
 

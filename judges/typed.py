@@ -82,6 +82,7 @@ def json_schema_of(reply_type: type[Reply]) -> str:
         The schema, such as ``{"properties": {"names": {"items": {"type": "string"}, ...``.
     """
     schema = reply_type.model_json_schema()
+    # Pydantic moves the schemas of nested models to "$defs".
     nested_schemas = schema.get("$defs", {}).values()
     for object_schema in (schema, *nested_schemas):
         if "properties" in object_schema:
@@ -197,6 +198,7 @@ def _wrap_list(content: object, reply_type: type[Reply]) -> object:
     """
     if not isinstance(content, list) or len(reply_type.model_fields) != 1:
         return content
+    # Small models often leave out the object around the only list.
     [(name, field)] = reply_type.model_fields.items()
     is_list_field = get_origin(field.annotation) in (list, tuple)
     return {name: content} if is_list_field else content
@@ -209,6 +211,7 @@ def _first_fault(error: ValidationError) -> str:
         ``names.N: Input should be a valid string``, where N stands for the index in a list, so that
         the same fault in different items is counted as one.
     """
+    # One fault is enough for the judge to see what is wrong.
     details = error.errors(include_url=False, include_input=False)[0]
     keys = ["N" if isinstance(key, int) else key for key in details["loc"]]
     message = details["msg"]
@@ -242,6 +245,7 @@ def numbering_problem(numbers: Sequence[int], count: int, noun: str, is_whole: b
     if repeated_numbers:
         return f"{noun} {_list_numbers(repeated_numbers)} twice"
 
+    # A question may allow a reply to leave items out.
     missing = sorted(set(range(1, count + 1)).difference(numbers)) if is_whole else []
     return f"no {noun} {_list_numbers(missing)}" if missing else ""
 

@@ -90,6 +90,7 @@ class Pair:
         has_evidence = any(passage.strip() for passage in self.passages)
         if not has_evidence:
             return "no evidence"
+        # A claim of punctuation alone says nothing.
         has_words = re.search(r"\w", self.claim) is not None
         return "" if has_words else "no claim"
 
@@ -112,6 +113,7 @@ def verify(
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
     subjects = [pair.subject for pair in pairs if not pair.problem]
+    # Pairs with a problem have no question, so they take no samples from the iterator.
     remaining_samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
 
     verifications = []
@@ -140,6 +142,7 @@ def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verificatio
         return _unscored("no answer")
 
     votes = [verification for verification in verifications if verification.verdict != UNSCORED]
+    # One sample keeps its own score and reason.
     if len(verifications) == 1 or not votes:
         return verifications[0]
 
@@ -150,6 +153,7 @@ def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verificatio
         return _unscored(f"tie: {summary}")
 
     verdict = SUPPORTED if share > 0.5 else NOT_SUPPORTED
+    # The reasons of the majority agree, so the first one stands for all.
     first_vote = next(vote for vote in votes if vote.verdict == verdict)
     return Verification(verdict, share, f"{summary}; {first_vote.reason}")
 
@@ -193,6 +197,7 @@ def score_and_reason(probability: float | None, is_supported: bool, reason: str)
     Returns:
         The score and the shortened reason, which mentions a probability that was not used.
     """
+    # A verdict without a probability counts as certain.
     score_of_verdict = 1.0 if is_supported else 0.0
     short_reason = shorten_reason(reason)
     if probability is None:
@@ -211,6 +216,7 @@ def shorten_reason(reason: str) -> str:
     text = " ".join(reason.split())
     if len(text) <= _MAX_REASON:
         return text
+    # The last word may be cut in the middle, so it is dropped.
     cut_text = text[: _MAX_REASON - len(" ...")]
     return f"{cut_text.rsplit(' ', 1)[0]} ..."
 
@@ -255,6 +261,7 @@ def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> 
     Returns:
         Groups of at most 40 keys, in the order of the first claim about each page.
     """
+    # A dict keeps the order of the first claim about each page.
     keys_by_page: dict[Hashable, list[KeyT]] = defaultdict(list)
     for key in keys:
         keys_by_page[page_of(key)].append(key)
@@ -306,8 +313,10 @@ def ask_by_page(
         prompt, reply_type, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
+        # The replies number the claims of the question from 1.
         verdicts_by_number: dict[int, list[Any]] = defaultdict(list)
         for sample in samples:
+            # A reply that cannot be used says nothing about any claim.
             if sample.value is None:
                 continue
             for verdict in sample.value.verdicts:

@@ -49,6 +49,7 @@ class Comparison:
     @cached_property
     def unrelated_words(self) -> tuple[Word, ...]:
         """The missing words that do not even begin like a word of a passage."""
+        # The first letters of a stem are those of all words of its family.
         beginnings = {stem[:_LETTERS_OF_RELATED_WORDS] for stem in self.passage_stems}
         return tuple(
             word
@@ -63,6 +64,7 @@ class Comparison:
         The names of the passages' topics do not count, since every sentence is about them. Without
         other words the share is 1.
         """
+        # Each word counts once, however often the claim repeats it.
         stems = self.claim.stem_set - self.topic_stems
         if not stems:
             return 1.0
@@ -81,6 +83,7 @@ class Comparison:
         """The names in the claim, i.e. runs of capitalised words, such as (Ada, Hill)."""
         names = []
         for sentence in self.claim.sentences:
+            # Capitalised words next to each other are one name.
             for is_name, words in groupby(sentence, key=lambda word: word.is_name):
                 if is_name:
                     names.append(tuple(words))
@@ -106,6 +109,7 @@ class Comparison:
             sentences += passage.parsed_text.sentences
         closest_sentence = max(sentences, key=self._count_shared_stems, default=())
 
+        # The claim denies something. The closest sentence has to deny something too.
         claim_is_negated = any(word.stem in NEGATIONS for word in self.claim.words)
         if claim_is_negated:
             return not any(word.stem in NEGATIONS for word in closest_sentence)
@@ -133,6 +137,7 @@ class Comparison:
         Example:
             ``Ada Hill (painter)`` and ``Ada Hill (pilot)``
         """
+        # Several passages about one topic are no namesakes.
         passages_by_title = {passage.title: passage for passage in self.passages if passage.title}
         titled_passages = tuple(passages_by_title.values())
         for first, second in combinations(titled_passages, 2):
@@ -153,6 +158,7 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
     if not name_stems <= text.stem_set:
         return False
 
+    # A window slides over the content words of the text.
     window_size = len(name) + 1
     for start in range(len(text.stem_sequence)):
         window = text.stem_sequence[start : start + window_size]

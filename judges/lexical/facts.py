@@ -52,6 +52,7 @@ def split_facts(sentence: str) -> list[str]:
     while lead := _GRAMMAR["lead"].match(text):
         text = text[lead.end() :]
 
+    # Sentences about the task, such as "The documents do not say", state no facts.
     has_words = re.search(r"\w", text) is not None
     if not has_words or _GRAMMAR["about_the_task"].search(text):
         return []
@@ -61,6 +62,7 @@ def split_facts(sentence: str) -> list[str]:
     for half in _GRAMMAR["other_half"].split(text):
         for fact in _split_statement(half.strip(" ,")):
             if len(fact.split()) > 1 and not is_fragment(fact):
+                # Each fact becomes a sentence with a capital and a period.
                 facts.append(f"{fact[0].upper()}{fact[1:].rstrip(' .,;')}.")
     return list(dict.fromkeys(facts))
 
@@ -185,6 +187,7 @@ def _take_out_life(text: str) -> _StatementAndLife:
         text: The statement. Brackets far from its beginning are left alone, since they are not
             about its subject.
     """
+    # A bracket at the very beginning has no subject before it.
     bracket = _GRAMMAR["life"].search(text, 1, _MAX_LIFE_START)
     if bracket is None:
         return _StatementAndLife(text, [])
@@ -216,6 +219,7 @@ def _apposition_as_predicate(clause: _Clause) -> str:
     apposition = clause.apposition
     if apposition.startswith("who "):
         return apposition.removeprefix("who ")
+    # A birth is past even if the sentence is in the present.
     is_present = clause.predicate.startswith(("is ", "has ", "also is ", "also has "))
     verb = "is" if is_present and not apposition.startswith("born ") else "was"
     return f"{verb} {apposition}"
@@ -247,6 +251,7 @@ def _split_predicate(subject: str, predicate: str) -> list[str]:
 
         phrase = verbs_without_object + piece
         verbs_without_object = ""
+        # A participle after a passive verb shares its auxiliary.
         passive = _GRAMMAR["passive"].match(phrase)
         if passive:
             passive_auxiliary = passive["auxiliary"]
@@ -274,6 +279,7 @@ def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
 
     relative_clause = _GRAMMAR["who"].match(phrase)
     if relative_clause:
+        # The relative clause has the same subject as the main clause.
         main_facts = _split_verb_phrase(subject, relative_clause["main"])
         return main_facts + _split_predicate(subject, relative_clause["more"])
 
@@ -332,6 +338,7 @@ class _Individual:
         """
         if not self.names:
             return True
+        # "Ada Lind" and "Ada Maria Lind" may be the same person.
         words = set(name)
         for known_name in self.names:
             if words <= set(known_name) or words >= set(known_name):
@@ -431,6 +438,7 @@ def _find_or_add_individual(
     mention = _parse_mention(sentence, shared_name)
     has_other_name = mention.is_full_name and not current.can_be_called(mention.name)
     if has_other_name and not mention.announces_another:
+        # The sentence goes back to somebody whom an earlier sentence named in full.
         for individual in individuals:
             if mention.name in individual.names:
                 return individual
@@ -441,6 +449,7 @@ def _find_or_add_individual(
         current = _Individual()
         individuals.append(current)
 
+    # A first name alone does not tell individuals apart.
     if mention.is_full_name:
         current.names.append(mention.name)
     current.birth_years |= mention.birth_years
@@ -461,6 +470,7 @@ def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
     if not current.can_be_called(mention.name):
         return mention.is_introduction
 
+    # Nobody is born in two years.
     both_have_births = bool(mention.birth_years and current.birth_years)
     if both_have_births and not mention.birth_years & current.birth_years:
         return True
@@ -480,7 +490,7 @@ def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
     is_full_name = len(name) >= min(2, len(shared_name))
     is_introduction = bool(name) and _WORDING["introduces"].match(leading_name.rest) is not None
 
-    birth_years = set()
+    birth_years: set[str] = set()
     # One group of the pattern holds the year, the others are empty.
     for groups in _WORDING["birth"].findall(sentence):
         birth_years.update(year for year in groups if year)
@@ -523,6 +533,7 @@ def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
         sentence: The sentence.
         shared_name: The name that all individuals share.
     """
+    # Words such as "However," come before a name.
     text = _WORDING["before_name"].sub("", sentence, count=1)
     match = _WORDING["leading_name"].match(text)
     if match is None:
@@ -541,6 +552,7 @@ def _name_words(text: str) -> _Name:
         ``Dr. René "Ren" de Lind Jr.`` → ``("rene", "lind")``. A name of nothing but titles and
         particles keeps them.
     """
+    # Nicknames stand in quotation marks.
     without_nickname = _WORDING["nickname"].sub("", without_accents(text))
     words = re.findall(r"\w+", without_nickname.casefold())
     significant_words = tuple(word for word in words if not _WORDING["suffix"].match(word))

@@ -26,10 +26,12 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
     """
     reference_words = _words_without_articles(reference)
     answer_words = _words_without_articles(answer)
+    # An empty answer is no wrong answer.
     if not answer_words:
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
 
     length = len(reference_words)
+    # The reference may begin at any word of the answer.
     for start in range(len(answer_words) - length + 1):
         if answer_words[start : start + length] == reference_words:
             return {"reason": "the answer contains the reference", "grade": "CORRECT"}

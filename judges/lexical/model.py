@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,14 +40,6 @@ def _unrelated(comparison: Comparison) -> float:
     return _ratio(len(comparison.unrelated_words), len(comparison.claim.content_words))
 
 
-def _together(comparison: Comparison) -> float:
-    """Return the largest share of the claim's words that two neighbouring sentences have.
-
-    A claim may combine wrongly what passages say in different places.
-    """
-    return comparison.neighbouring_share
-
-
 def _in_order(comparison: Comparison) -> float:
     """Return the largest share of the claim's words that one passage has in the same order.
 
@@ -64,6 +57,7 @@ def _in_order(comparison: Comparison) -> float:
 
 def _missing_end(comparison: Comparison) -> float:
     """Return the share of missing words in the second half of the claim, where the news is."""
+    # A claim usually begins with what is known.
     content_words = comparison.claim.content_words
     second_half = content_words[len(content_words) // 2 :]
     return _share_of_missing(comparison, second_half)
@@ -91,11 +85,6 @@ def _missing_names(comparison: Comparison) -> float:
     return _ratio(len(comparison.missing_names), len(comparison.claim_names))
 
 
-def _negation_differs(comparison: Comparison) -> bool:
-    """Return whether either the claim or the closest sentence is negated, but not both."""
-    return comparison.negation_differs
-
-
 def _namesakes(comparison: Comparison) -> bool:
     """Return whether the passages are about different bearers of one name."""
     return bool(comparison.namesakes)
@@ -117,14 +106,15 @@ def _has_kinship(comparison: Comparison) -> bool:
 FEATURES: dict[str, Callable[[Comparison], float]] = {
     "coverage": _coverage,
     "unrelated": _unrelated,
-    "together": _together,
+    # A claim may combine wrongly what passages say in different places.
+    "together": attrgetter("neighbouring_share"),
     "in_order": _in_order,
     "missing_end": _missing_end,
     "has_numbers": _has_numbers,
     "missing_numbers": _missing_numbers,
     "missing_name_words": _missing_name_words,
     "missing_names": _missing_names,
-    "negation_differs": _negation_differs,
+    "negation_differs": attrgetter("negation_differs"),
     "namesakes": _namesakes,
     "is_additive": _is_additive,
     "has_kinship": _has_kinship,
@@ -153,6 +143,7 @@ def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str])
     # The longest common subsequence of the claim's words so far and the first n of the passage.
     lengths = np.zeros(len(passage_array) + 1, dtype=np.int64)
     for claim_stem in claim_stems:
+        # A word that matches extends the best match before it by one.
         longer = lengths.copy()
         longer[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
         lengths = np.maximum.accumulate(longer)
@@ -223,6 +214,7 @@ class LexicalModel:
 
     def probability(self, comparison: Comparison) -> float:
         """Return the probability that the passages support the claim, from 0 to 1."""
+        # The coefficients have the order in which the file lists them.
         weights = np.array(list(self.coefficients.values()))
         features = feature_vector(comparison, self.coefficients)
         return float(expit(self.intercept + features @ weights))
@@ -288,6 +280,7 @@ def load_lexical_model(path: Path = COEFFICIENTS) -> LexicalModel:
     """
     try:
         model = to_model(LexicalModel, parse_json(path.read_text(encoding="utf-8")))
+        # A file of another version may have features that do not exist any more.
         unknown_features = [name for name in model.coefficients if name not in FEATURES]
         if unknown_features:
             raise ValueError(f"no feature is called {', '.join(unknown_features)}")

@@ -35,6 +35,7 @@ def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
         The compiled expressions, by their keys in the file.
     """
     texts: dict[str, str] = {}
+    # An expression may refer to those above it in the file.
     for key, pieces in load_yaml(__package__, f"{name}.yaml").items():
         text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
@@ -168,6 +169,7 @@ def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word
     # "Ada's" is "ada".
     lower = _PATTERNS["ending"].sub("", text.lower())
 
+    # Numbers are content words, in digits ("12") or as a word ("twelve").
     digits = token["number"] or _NUMBER_WORDS.get(lower)
     if digits:
         stem = _number_stem(digits, token["suffix"])
@@ -200,6 +202,7 @@ def _number_stem(digits: str, suffix: str | None) -> str:
     plain_digits = digits.replace(",", "")
     if suffix is None:
         return plain_digits
+    # "1990s" is a decade and not the year 1990.
     if suffix == "s":
         return f"{plain_digits}s"
     return _ORDINALS.get(plain_digits.lstrip("0"), plain_digits)
@@ -237,6 +240,7 @@ def parse_passage(text: str) -> ParsedPassage:
         text: The passage. Without a first line ``Title: ...`` it has no title.
     """
     match = _PATTERNS["titled"].fullmatch(text)
+    # Passages of other data have no title.
     if match is None:
         return ParsedPassage(text)
     return ParsedPassage(match["text"], match["title"].strip())
