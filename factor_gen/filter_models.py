@@ -95,7 +95,7 @@ class FluencyModel:
         return [next(means) if encoded.num_scored else math.nan for encoded in encoded_texts]
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
-        """Encode each text after its context.
+        """Encode each text after its context, whose beginning is cut if both exceed the window.
 
         Args:
             texts: The texts to score.
@@ -189,7 +189,7 @@ class ContradictionPair:
 
 
 class NliModel:
-    """A classifier that tells how likely a sentence contradicts another one."""
+    """A classifier that tells how likely it is that a sentence contradicts another one."""
 
     def __init__(self, settings: NliSettings) -> None:
         """Load the model.
@@ -258,8 +258,8 @@ class NliModel:
 
         inputs: list[dict[str, list[int]]] = []
         for index, pair in enumerate(pairs):
-            # Where each token ends in its text, and whether the text is premise (0) or hypothesis
-            # (1). Tokens of neither, such as separators, have None.
+            # The side of a token is 0 in the premise, 1 in the hypothesis, and None if the token,
+            # such as a separator, belongs to neither.
             token_ends = [end for _, end in offsets[index]]
             sides = encoded_pairs.sequence_ids(index)
             kept = self._positions_in_window(token_ends, sides, len(pair.context))

@@ -48,6 +48,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc = sample["doc"]
     record = verdict_of(sample)
     judged = biography_from_record(record)
+    # A sample lacks metrics that the response has no value for.
     gap = sample.get("difference")
     return SampleRow(
         key=row_key(sample, doc["name"], doc["question"]),
@@ -60,6 +61,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "passages": doc["passages"],
         },
         outcome=_row_outcome(judged, sample.get("factscore"), gap),
+        # Reports sort by margin, where higher is better.
         margin=None if gap is None else -gap,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
@@ -80,6 +82,7 @@ def _row_outcome(judged: JudgedBiography, factscore: float | None, gap: float | 
         ``unscored`` if the gap is not known. ``none`` if the response states nothing that is
         supported, so that it cannot merge people.
     """
+    # Nothing that is supported means that nobody can be merged.
     if judged.abstained or factscore == 0:
         return "none"
     if gap is None:
@@ -104,7 +107,13 @@ def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
 
 
 def _judged_texts(result: TaskResult, title: str) -> str:
-    """Return the HTML page that shows all judged responses of a run with samples."""
+    """Return the HTML page that shows all judged responses of a run with samples.
+
+    Args:
+        result: The results of a run whose samples were kept.
+        title: The title of the page.
+    """
+    # The report offers the page only for runs with samples.
     assert result.samples is not None
     records = [verdict_of(sample) for sample in read_samples(result.samples)]
     return build_page(records, title)

@@ -101,7 +101,15 @@ class Step:
 
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the facts of the response, if it has sentences."""
+    """Make the case that measures a judge in decomposing a response into facts.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released facts, or none if the response has no sentences.
+    """
+    # A judge decomposes sentences, so there is nothing to ask without any.
     prepared = AMBIGBIO.prepare(response.generation)
     if not prepared.sentences:
         return []
@@ -117,6 +125,10 @@ def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
 def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
     """Compare the facts that a judge found with the released ones.
 
+    Args:
+        judged: The biography with the judge's facts.
+        released: The texts of the released facts.
+
     Returns:
         One outcome for each fact that is in both lists or in one of them. If the judge found no
         facts, only the reason.
@@ -125,6 +137,7 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
         return [judged.problem or "taken for an abstention"]
     facts = [fact.text for fact in judged.facts]
     matched = count_matches(facts, released, judged.generation.name)
+    # There are no true negatives: nobody lists the facts that a text does not state.
     outcomes: list[Outcome] = []
     outcomes += [Comparison(True, True)] * matched
     outcomes += [Comparison(True, False)] * (len(facts) - matched)
@@ -164,8 +177,16 @@ def _content_words(fact: str, name: str) -> set[str]:
 
 
 def _grouping_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the groups, if the files group at least two facts."""
+    """Make the case that measures a judge in grouping the facts of a response by individual.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released groups, or none if fewer than two facts are in a group.
+    """
     groups = [group.facts for group in response.groups]
+    # A single fact makes no pair.
     num_grouped = sum(len(facts) for facts in groups)
     if not response.judged.sentences or num_grouped < 2:
         return []
@@ -190,12 +211,13 @@ def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -
     """
     if judged.ungrouped is not None:
         return [judged.ungrouped]
+    # A pair has no outcome of its own if there is no grouping at all.
     judged_groups = _group_by_fact(judged.groups)
     released_groups = _group_by_fact(released)
     return [
         Comparison(
-            judged=judged_groups[first] == judged_groups[second],
-            released=released_groups[first] == released_groups[second],
+            judged_groups[first] == judged_groups[second],
+            released_groups[first] == released_groups[second],
         )
         for first, second in combinations(released_groups, 2)
     ]
@@ -207,9 +229,14 @@ def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _linking_cases(response: ReleasedResponse) -> list[Case]:
-    """Return one case, which asks for the entities of the released groups.
+    """Make the case that measures a judge in linking the released fact groups to entities.
 
-    There is none if the response has only one candidate entity, or no group of a candidate.
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the title of the released entity of each group. No case if the response has
+        only one candidate entity, or no group of a candidate.
     """
     candidates = response.generation.entities
     facts: list[Fact] = []
@@ -224,6 +251,7 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
         groups.append(tuple(range(first_number, len(facts))))
         entities.append(group.entity)
 
+    # With one candidate there is nothing to choose.
     if len(candidates) < 2 or not groups:
         return []
     grouped = replace(response.judged, facts=tuple(facts), groups=tuple(groups))
@@ -257,15 +285,24 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
         if all(judgement.outcome == UNSCORED for judgement in judgements):
             outcomes.append(judgements[0].reason)
             continue
+        # The released entity always exists, so there are no negatives.
         is_same_entity = link is not None and judged.entities[link] == entity
         outcomes.append(Comparison(is_same_entity, True))
     return outcomes
 
 
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
-    """Return a case for each entity, which asks for the facts that its page supports."""
+    """Make the cases that measure a judge in verifying facts against the page of an entity.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        A case for each entity, with the released verdict on each of its facts.
+    """
     facts_by_entity: dict[str, list[Fact]] = defaultdict(list)
     verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
+    # A case has one page, so facts are sorted by entity.
     for (number, entity), is_supported in response.verdicts.items():
         facts_by_entity[entity].append(response.judged.facts[number])
         verdicts_by_entity[entity].append(is_supported)
@@ -325,6 +362,7 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
     predicted = true_positives + false_positives
     positives = true_positives + false_negatives
     negatives = true_negatives + false_positives
+    # `ratio` is NaN where nothing can be divided.
     recall = ratio(true_positives, positives)
     return {
         "accuracy": ratio(true_positives + true_negatives, positives + negatives),
@@ -371,6 +409,7 @@ class StepTrial:
             )
         self._texts = _STEP_TEXTS[name]
         self._step = STEPS[name]
+        # Published files are downloaded once and checked.
         paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
         blobs = ",".join(blob_id(path) for path in paths)
         file_names = ", ".join(path.name for path in paths)
@@ -382,6 +421,7 @@ class StepTrial:
                 f"{file_names}: none of {len(cases_by_response)} responses has what the step"
                 f" {name} needs; give the files as they were released"
             )
+        # A fixed seed makes judges comparable.
         count = min(options.rows or len(usable), len(usable))
         # The cases of each drawn response.
         self._cases = random.Random(_SEED).sample(usable, count)
@@ -419,6 +459,9 @@ class StepTrial:
     def measure(self, judge: Judge) -> JsonObject:
         """Measure how often a judge agrees with the released decisions.
 
+        Args:
+            judge: The judge to measure.
+
         Returns:
             The ``scores``, their 95% ``intervals``, which bootstrap names, and the scores of a
             baseline that does not read the biographies.
@@ -433,6 +476,7 @@ class StepTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
+        # A judge that is no better than the baseline has learnt nothing from the text.
         guesses = [self._step.guess(biography) for biography in self._biographies]
         baseline_rows, _ = self._count_comparisons(guesses)
         intervals = {}
@@ -500,12 +544,14 @@ class StepTrial:
             for case in cases:
                 outcomes += self._step.compare(next(remaining_results), case.released)
             reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
+            # A text is a reason and no comparison.
             comparisons = [outcome for outcome in outcomes if not isinstance(outcome, str)]
             if comparisons:
                 comparisons_by_name[cases[0].biography.generation.name] += comparisons
             else:
                 unscored_responses += 1
 
+        # Responses about one name are drawn together by the bootstrap.
         rows = []
         for comparisons_of_name in comparisons_by_name.values():
             counts = [comparisons_of_name.count(kind) for kind in _COMPARISONS.values()]
@@ -519,6 +565,9 @@ class StepTrial:
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
+
+        Args:
+            rows: The counts of each name, in the order tp, fp, fn, tn.
 
         Returns:
             The four totals (tp, fp, fn, tn) and the scores. None for a score that is not defined.

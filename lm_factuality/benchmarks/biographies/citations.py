@@ -102,6 +102,7 @@ class JudgedCitations:
         without citations has the precision 0.
         """
         supported = [sentence.supported for sentence in self.sentences]
+        # An uncited sentence adds to recall only.
         precise = [verdict for sentence in self.sentences for verdict in sentence.precise]
         if self.protocol == "fixed":
             precise += [False] * sum(sentence.dangling for sentence in self.sentences)
@@ -140,6 +141,7 @@ def read_cited_sentences(
     Returns:
         The sentences without verdicts. There are none if the model never ended thinking.
     """
+    # A thought is no part of the response.
     if without_thinking(generation.output) is None:
         return []
     num_passages = len(generation.passages)
@@ -165,13 +167,19 @@ def _split_line(line: str, split: Splitter) -> list[str]:
 
     Example:
         "She sang. [1] He won. [2]" becomes "She sang.[1]" and "He won.[2]".
+
+    Args:
+        line: A line of the response with at least one word.
+        split: Splits the line into sentences.
     """
     sentences: list[str] = []
     opening_citations = ""
     for sentence in split(line):
+        # The splitter may take "[1]" at the beginning of a line for a sentence.
         if not sentences and not _has_words(sentence):
             opening_citations += "".join(_BRACKETS.findall(sentence))
             continue
+        # The splitter puts citations behind a full stop at the next sentence.
         leading = _LEADING.match(sentence)
         if leading and sentences:
             sentences[-1] += leading["citations"]
@@ -196,8 +204,10 @@ def _read_citations(sentence: str, num_passages: int) -> CitedSentence:
         sentence: The sentence, such as "She sang [1][2].".
         num_passages: How many passages the model was given. Citations of others are dangling.
     """
+    # A dict keeps the order and drops repeated numbers.
     numbers: dict[int, None] = {}
     for match in _BRACKETS.finditer(sentence):
+        # [1]-[3] is read as [1-3].
         brackets = _JOINT.sub(r"\1", match[0])
         numbers |= dict.fromkeys(_cited_numbers(brackets))
     citations = tuple(number for number in numbers if 1 <= number <= num_passages)
@@ -212,6 +222,9 @@ def _cited_numbers(brackets: str) -> list[int]:
     Example:
         "[1, 3-5]" becomes [1, 3, 4, 5]. "[1871-1940]" becomes [1871, 1940], since the range is too
         long for a citation.
+
+    Args:
+        brackets: One or several brackets with numbers.
     """
     numbers: list[int] = []
     for match in _RANGE.finditer(brackets):
@@ -302,6 +315,7 @@ def judge_citations(
         return bool(verdict) if protocol == "code" else verdict
 
     while True:
+        # This costs no request where all verdicts are known.
         judged = []
         for generation, sentences in zip(generations, sentences_by_response, strict=True):
             judged_sentences = [
@@ -311,6 +325,7 @@ def judge_citations(
             judged.append(JudgedCitations(generation, tuple(judged_sentences), protocol))
         if not missing_pairs:
             return judged
+        # One batch for all responses is faster than one per sentence.
         entailment.entail(missing_pairs)
         missing_pairs.clear()
 
@@ -332,6 +347,7 @@ def _judge_sentence(
         return entails(EntailmentPair(sentence.claim, cited_passages))
 
     citations = sentence.citations
+    # A sentence without citations is never supported.
     supported = is_entailed_by(citations) if citations else False
     precise: list[bool | None] = []
     for position, citation in enumerate(citations):
@@ -376,12 +392,17 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
 
 
 def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
-    """Count the responses, sentences and citations, and those without a citation."""
+    """Count the responses, sentences and citations, and those without a citation.
+
+    Args:
+        judged: The judged responses.
+    """
     responses_without_sentence = 0
     responses_without_citation = 0
     for response in judged:
         if not response.sentences:
             responses_without_sentence += 1
+        # A response without a sentence is counted once, not twice.
         elif not any(sentence.has_citation for sentence in response.sentences):
             responses_without_citation += 1
 
@@ -399,6 +420,9 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
 
 def _summarise_unscored(judged: Sequence[JudgedCitations]) -> JsonObject:
     """Count what has no verdict, and bound the means by it.
+
+    Args:
+        judged: The judged responses.
 
     Returns:
         The numbers of ``sentences`` and ``citations`` without a verdict, and the means with all

@@ -135,11 +135,13 @@ def pair_facts_with_pages(
         no page, its pairs are judged as not supported. Left unscored, such an entity would take
         all facts that no page supports out of the scores.
     """
+    # Each page is looked up once, although several facts need it.
     page_by_entity = {entity: find_page(entity) for entity in entities}
     distinct_facts = dict.fromkeys(fact.text for fact in facts)
     pairs = []
     for fact in distinct_facts:
         for entity, page in page_by_entity.items():
+            # Blank passages show the judge nothing.
             passages = tuple(filter(str.strip, page or ()))
             if passages:
                 pairs.append(FactPair(fact, entity, nearest_passages(passages, fact)))
@@ -173,6 +175,7 @@ def judge_pairs(
     """
     judgements: dict[PairKey, Judgement] = {}
     pairs_to_ask: dict[PairKey, FactPair] = {}
+    # No question is needed where there is no page.
     for key, pair in pairs.items():
         if pair.preset_judgement is None:
             pairs_to_ask[key] = pair
@@ -189,13 +192,20 @@ def judge_pairs(
 def _judge_pairs_by_logprobs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair by the probabilities of the answers True and False."""
+    """Judge each pair by the probabilities of the answers True and False.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs.values()]
     answers_by_pair = judge.ask(
         f"{folder}/verify_true_false", subjects, _PROGRESS, top_logprobs=TOP_LOGPROBS
     )
     judgements = {}
     for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
+        # There is one answer per sample.
         samples = [judgement_from_logprobs(answer) for answer in answers]
         judgements[key] = majority_judgement(pair.evidence, samples)
     return judgements
@@ -204,7 +214,13 @@ def _judge_pairs_by_logprobs(
 def _judge_pairs_by_page(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge all pairs on the same page with one question, and singly the facts it leaves out."""
+    """Judge all pairs on the same page with one question, and singly the facts it leaves out.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(pairs)
     prompt_name = f"{folder}/verify_page"
@@ -225,16 +241,21 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
     """Group the pairs of a response and a page into questions about several facts.
 
     Each question shows all passages that any of its facts would be shown if it were asked singly.
+
+    Args:
+        pairs: The pairs of a fact and the page of an entity, by their keys.
     """
     questions = []
     for keys in split_by_page(pairs, lambda key: (key.response, pairs[key].page)):
         pairs_on_page = [pairs[key] for key in keys]
+        # A dict keeps the order of the passages and drops repeated ones.
         evidence: dict[str, None] = {}
         for pair in pairs_on_page:
             evidence |= dict.fromkeys(pair.evidence)
 
         shared_variables = replace(pairs_on_page[0], evidence=tuple(evidence)).subject
         passages = shared_variables.pop("passages")
+        # These two describe a single fact.
         del shared_variables["kind"]
         del shared_variables["claim"]
         facts = [pair.fact for pair in pairs_on_page]
@@ -246,7 +267,13 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
 def judge_pairs_singly(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair by a question of its own."""
+    """Judge each pair by a question of its own.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+    """
     subjects = [pair.subject for pair in pairs.values()]
     replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _PROGRESS)
     judgements = {}
@@ -268,6 +295,7 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
         samples that say supported, or the judge's own score if only one sample has a verdict.
         The judgement is unscored if two outcomes are equally common or no sample has a verdict.
     """
+    # A sample that cannot be read has no vote.
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
@@ -275,6 +303,7 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
     votes = Counter(judgement.outcome for judgement in scored)
     most_votes = max(votes.values())
     winners = [outcome for outcome, count in votes.items() if count == most_votes]
+    # The judge contradicts itself.
     if len(winners) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
 
@@ -285,6 +314,7 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
 
 def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
     """Convert the judge's reply about one fact to a judgement, unscored if it is unusable."""
+    # The reply is missing or has the wrong form.
     if reply.value is None:
         return Judgement(UNSCORED, None, reply.problem)
     return _to_judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
@@ -307,6 +337,7 @@ def judgement_from_logprobs(answer: Answer) -> Judgement:
         score. If the probabilities cannot be used, the text is read instead, and the reason of
         the judgement says why.
     """
+    # A judge that gave no answer decides nothing.
     if answer.text is None:
         return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
     text = without_thinking(answer.text)
@@ -316,6 +347,7 @@ def judgement_from_logprobs(answer: Answer) -> Judgement:
         # The first token then belongs to the thought.
         return _judgement_from_text(text, "a thought comes first")
 
+    # Other words, such as "The", share the rest of the probability.
     true = _word_probability("true", answer.first_token_logprobs)
     false = _word_probability("false", answer.first_token_logprobs)
     if true + false > 0:
@@ -353,6 +385,7 @@ def _judgement_from_text(text: str | None, why_text: str) -> Judgement:
     """
     if text is None:
         return Judgement(UNSCORED, None, f"by the text ({why_text}): {UNFINISHED}")
+    # Chat models often write "**True**.".
     word = text.strip(_MARKS).lower()
     if word not in ("true", "false"):
         return Judgement(UNSCORED, None, f"by the text ({why_text}): neither true nor false")

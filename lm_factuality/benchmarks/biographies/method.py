@@ -158,11 +158,16 @@ class AmbigBio(JudgedMethod):
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
         """Find the facts, groups, judgements and linked entities of generated biographies.
 
+        Args:
+            judge: The judge to ask.
+            texts: The biographies.
+
         Raises:
             BackendDownError: The judge cannot be reached. Answers received so far stay in its
                 store.
             DataError: The store of answers cannot be used.
         """
+        # Every step asks about all biographies at once, so that requests run in parallel.
         biographies = [self.prepare(text) for text in texts]
         biographies = self.decompose(judge, biographies)
         biographies = self.group(judge, biographies)
@@ -187,6 +192,7 @@ class AmbigBio(JudgedMethod):
         """
         prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
         answers = [biography for biography in prepared if biography.is_answer]
+        # An offline judge answers from its store only.
         decomposed = []
         for biography in self.decompose(judge.offline_copy(), answers):
             decomposed.append(biography if biography.facts else _with_facts_by_rules(biography))
@@ -224,6 +230,7 @@ class AmbigBio(JudgedMethod):
                 because the model declined to answer.
         """
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        # An abstention is scored without a judge.
         if prepared.is_answer:
             prepared = replace(prepared, problem=reason)
         return self.make_record(prepared)
@@ -238,11 +245,15 @@ class AmbigBio(JudgedMethod):
     def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Split a response into sentences before the judge is asked about it.
 
+        Args:
+            text: The response and its question.
+
         Returns:
             The response without facts. It is marked as an abstention if the model declined, and has
             a ``problem`` if there is nothing to judge.
         """
         prepared = JudgedBiography(text, (), (), (), text.entities, (), ())
+        # The model was cut off before it began to answer.
         if without_thinking(text.output) is None:
             return replace(prepared, problem=UNFINISHED)
         sentences = response_sentences(text.output)
@@ -269,6 +280,7 @@ class AmbigBio(JudgedMethod):
             check_facts,
             samples=1,
         )
+        # There is one sample per question, and the replies come in the order of sentences.
         replies = (reply for (reply,) in replies_by_sentence)
         decomposed = []
         for biography in judged:
@@ -279,7 +291,11 @@ class AmbigBio(JudgedMethod):
         return decomposed
 
     def sentence_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return the variables of the decomposing prompt for every sentence of every answer."""
+        """Return the variables of the decomposing prompt for every sentence of every answer.
+
+        Args:
+            judged: The prepared responses. Those that are no answer are left out.
+        """
         subjects = []
         for biography in judged:
             if not biography.is_answer:
@@ -319,6 +335,7 @@ class AmbigBio(JudgedMethod):
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
+        # Replies come in the order of the responses that need grouping.
         replies = (reply for (reply,) in replies_by_response)
         grouped = []
         for biography in judged:
@@ -367,9 +384,14 @@ class AmbigBio(JudgedMethod):
         return verified
 
     def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
-        """Return the pairs of facts and pages of several responses."""
+        """Return the pairs of facts and pages of several responses.
+
+        Args:
+            judged: The responses with their facts.
+        """
         pairs: dict[PairKey, FactPair] = {}
         for number, biography in enumerate(judged):
+            # Without facts there is nothing to look pages up for.
             if not biography.facts:
                 continue
             for pair in self.fact_pairs(biography):
@@ -390,7 +412,11 @@ class AmbigBio(JudgedMethod):
         return replace(judged, links=links)
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
-        """Return the record of a judged response: its scores, and everything they follow from."""
+        """Return the record of a judged response: its scores, and everything they follow from.
+
+        Args:
+            judged: The response after all steps.
+        """
         scores = score_biography(judged, self.protocol)
         return {
             "index": judged.generation.index,
@@ -409,10 +435,15 @@ class AmbigBio(JudgedMethod):
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Check that a judge can have produced a record.
 
+        Args:
+            doc: The document of the record.
+            verdict: The record.
+
         Raises:
             ValueError: Parts of the record contradict each other. The message says which.
         """
         judged = biography_from_record(verdict)
+        # A response has either facts or a problem, unless the model declined.
         if not judged.abstained and bool(judged.facts) == bool(judged.problem):
             raise ValueError("it has facts and a reason why it has none, or neither")
         if len(set(judged.facts)) < len(judged.facts):
@@ -441,6 +472,7 @@ class AmbigBio(JudgedMethod):
         if not prepared.is_answer:
             return self.make_record(prepared)
         judged = biography_from_record(verdict)
+        # Sentences, candidates and abstention follow from the response. The rest is the judge's.
         decided = replace(
             prepared,
             facts=judged.facts,
@@ -465,6 +497,7 @@ class AmbigBio(JudgedMethod):
         """
         judged = biography_from_record(verdict)
         items = people.items_for_people(judged, self.noun)
+        # Answers have no ids of their own.
         answer_by_id = {item.id: answer for item, answer in zip(items, answers, strict=True)}
         relabelled = people.apply_answers(judged, answer_by_id, self.protocol, self.link)
         return self.make_record(relabelled)
@@ -495,6 +528,7 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     """
     source = str(metadata.get("knowledge") or DOCUMENTS)
     pages = None if source == DOCUMENTS else Knowledge(Path(source))
+    # Results name the file without its folder, which differs between machines.
     settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
     return read_settings(AmbigBio, settings, "metadata")
 
@@ -514,6 +548,7 @@ def _with_facts(
     """
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
+        # The scores of the other sentences alone would mislead.
         if reply.value is None:
             place = f"sentence {number + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {place}: {reply.problem}")
@@ -537,10 +572,14 @@ def _needs_grouping(judged: JudgedBiography) -> bool:
 def _check_judgements(judged: JudgedBiography) -> None:
     """Check that the scores of judgements agree with their outcomes.
 
+    Args:
+        judged: The response that was read from a record.
+
     Raises:
         ValueError: A score contradicts its outcome, or facts with the same text have different
             judgements although the judge is asked about a text only once.
     """
+    # A judge is asked about each distinct text once.
     row_by_text: dict[str, tuple[Judgement, ...]] = {}
     for fact, row in zip(judged.facts, judged.matrix, strict=True):
         if row_by_text.setdefault(fact.text, row) != row:

@@ -50,6 +50,7 @@ def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
         subject has only questions of the last kind.
     """
     verdict_items = _verdict_items(judged)
+    # There is nobody to tell apart.
     if judged.entities == SINGLE_SUBJECT:
         return verdict_items
     return [*_group_items(judged, noun), *_link_items(judged, noun), *verdict_items]
@@ -60,12 +61,17 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
 
     The first fact always describes individual 1. Fact number n, counted from 0, may describe any of
     n + 1 individuals.
+
+    Args:
+        judged: The judged biography.
+        noun: What the questions call an entity.
     """
     individual_by_fact: dict[int, int] = {}
     for individual, facts in _groups_by_individual(judged).items():
         individual_by_fact |= dict.fromkeys(facts, individual)
 
     for number, fact in enumerate(judged.facts[1:], start=1):
+        # Every fact may introduce one more individual.
         most_individuals = min(number + 1, MAX_INDIVIDUALS)
         options = []
         for individual in range(1, most_individuals + 1):
@@ -75,6 +81,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
             ("Taken from", judged.sentences[fact.sentence]),
         )
         judged_individual = individual_by_fact.get(number)
+        # The judge may see more individuals than there are keys.
         has_option = judged_individual is not None and judged_individual <= most_individuals
         judge_answer = str(judged_individual) if has_option else None
         item_id = f"group:{number}"
@@ -95,6 +102,10 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each individual: which page is about it?
 
     There are at most as many questions as pages or facts.
+
+    Args:
+        judged: The judged biography.
+        noun: What the questions call an entity.
     """
     link_by_group = dict(zip(judged.groups, judged.links, strict=True))
     groups = _groups_by_individual(judged)
@@ -106,6 +117,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     most_individuals = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
     for individual in range(1, most_individuals + 1):
         judge_answer = NO_SUCH_INDIVIDUAL if groups else None
+        # The judge may see fewer individuals than there are pages.
         if individual in groups:
             entity = link_by_group[groups[individual]]
             judge_answer = NO_MATCHING_PAGE if entity is None else str(entity)
@@ -123,10 +135,14 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
     """Return a question for each distinct fact and page: does the page support the fact?
 
     There is none for a page that the judge saw no passage of.
+
+    Args:
+        judged: The judged biography.
     """
     items: dict[tuple[str, int], Item] = {}
     for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
         for entity, judgement in enumerate(row):
+            # The verdict on a missing page follows without asking.
             if not judgement.evidence or (fact.text, entity) in items:
                 continue
             title = judged.entities[entity] or "Evidence"
@@ -134,6 +150,7 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
                 ("Asked", judged.generation.question),
                 (title, "\n\n".join(judgement.evidence)),
             )
+            # Unscored is no option that people have.
             judge_answer = None if judgement.outcome == UNSCORED else judgement.outcome
             item_id = f"verdict:{number}:{entity}"
             items[fact.text, entity] = Item(item_id, "verdict", fact.text, context, judge_answer)
@@ -159,6 +176,7 @@ def apply_answers(
     if judged.entities == SINGLE_SUBJECT:
         return judged
 
+    # People are asked about every fact, so their groups replace all of the judge's.
     individual_by_group = _individuals_from_answers(judged, answers, protocol)
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
     has_same_groups = set(individual_by_group) == set(judged.groups)
@@ -182,10 +200,15 @@ def _matrix_from_answers(
 
     Facts with the same text share the answers for the first of them. A judgement without an answer
     stays as it is.
+
+    Args:
+        judged: The judged biography.
+        answers: The answers of people, by the ids of their questions.
     """
     first_numbers: dict[str, int] = {}
     matrix = []
     for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
+        # People are asked only about the first of equal facts.
         first_number = first_numbers.setdefault(fact.text, number)
         judgements = []
         for entity, judgement in enumerate(row):
@@ -206,6 +229,11 @@ def _individuals_from_answers(
     judged: JudgedBiography, answers: Answers, protocol: str
 ) -> dict[tuple[int, ...], int]:
     """Group the facts of a biography by the individuals that people say they describe.
+
+    Args:
+        judged: The judged biography.
+        answers: The answers of people, by the ids of their questions.
+        protocol: ``code`` leaves the first fact out of its group.
 
     Returns:
         The number of the individual by its group of facts, in the order of individuals.

@@ -92,6 +92,7 @@ class AmbigBioTask(JudgedTask):
             self._own_data = Path(str(generations)).expanduser()
         else:
             self._own_data = own_data(config, "JSON as ALCE has it")
+        # `read_documents` needs the file and the prompt later.
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
@@ -149,6 +150,7 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     kind = settings.demonstrations
     if settings.prompts:
         return authors_prompt(settings.prompts.expanduser(), settings.prompt or PROMPTS[kind])
+    # Our own prompt has no name to choose it by.
     if settings.prompt:
         raise ConfigError(
             f"prompt: found {settings.prompt!r} without prompts; add prompts=DIR, a checkout of the"
@@ -157,6 +159,7 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
 
     folder = tasks_folder() / "ambigbio"
     demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
+    # A variable that the template needs and a document lacks is an error.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -193,6 +196,7 @@ class _AlcePrompt(BaseModel):
             question: The question, which replaces {Q}.
             passages: The passages, of which the first five replace {D}.
         """
+        # The authors' script fills its templates by plain replacement, too.
         documents = ""
         for number, passage in enumerate(passages[:_NUM_PASSAGES], start=1):
             document = self.doc_prompt.replace("{T}", passage.title).replace("{P}", passage.text)
@@ -235,6 +239,7 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         prompt = read_model(path, _AlcePrompt, expected)
     except DataError as error:
         raise ConfigError(f"prompts: {error}") from error
+    # They are the same for every document.
     demonstrations = prompt.write_demonstrations()
 
     def render_document(doc: Doc) -> str:
@@ -243,6 +248,7 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         # The authors' script puts the whole question where the template has the name.
         return demonstrations + prompt.fill(doc["question"], passages)
 
+    # The hash shows whether two runs had the same prompt.
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     recorded = {
         "demonstrations": "authors",

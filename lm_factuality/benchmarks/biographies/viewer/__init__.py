@@ -57,12 +57,14 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
     search_start = 0
     for number, sentence in enumerate(sentences):
         letters = _letters_of(sentence).text
+        # Each search starts where the sentence before ended, since a text may repeat itself.
         index = output_letters.text.find(letters, search_start) if letters else -1
         if index < 0:
             continue
         search_start = index + len(letters)
         start = output_letters.positions[index]
         end = output_letters.positions[search_start - 1] + 1
+        # Several citations may follow each other, as in [1][2].
         while citation := CITATION.match(output, end):
             end = citation.end()
 
@@ -90,6 +92,9 @@ def _letters_of(text: str) -> _Letters:
 
     Example:
         "Ada [1] sang" becomes "Adasang", with the positions 0, 1, 2, 8, 9, 10 and 11.
+
+    Args:
+        text: A response or one of its sentences.
     """
     # Each citation is replaced by as many spaces, so that positions do not change.
     blanked = CITATION.sub(lambda match: " " * len(match[0]), text)
@@ -99,6 +104,9 @@ def _letters_of(text: str) -> _Letters:
 
 def fact_statuses(judged: JudgedBiography) -> list[str]:
     """Return how the page marks each fact of a response.
+
+    Args:
+        judged: The response after all steps.
 
     Returns:
         For each fact, the verdict by the page of its linked entity, or by all pages if it has none.
@@ -111,6 +119,7 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
         outcome_by_any = outcome_by_any_page(row)
+        # The two scores agree about such a fact.
         if outcome_by_any != "supported" or outcome_by_entity in ("supported", "unscored"):
             statuses.append(outcome_by_entity or outcome_by_any)
         else:
@@ -128,6 +137,7 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
     """
     folder = f"{__package__}/page"
     scripts = [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
+    # The summary is computed as for a run, so that both show the same numbers.
     rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
