@@ -350,6 +350,9 @@ class _Individual:
         """Return whether a known name has all words of a name, or the reverse.
 
         Somebody whose name is not known yet can have any name.
+
+        Args:
+            name: The words of the name, such as ``("ada", "lind")``.
         """
         if not self.names:
             return True

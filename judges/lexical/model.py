@@ -249,6 +249,9 @@ def explain(comparison: Comparison) -> str:
 
     Args:
         comparison: The claim and its passages.
+
+    Returns:
+        The line, which lists at most five of the missing names and words.
     """
     num_words = len(comparison.claim.content_words)
     if num_words == 0:
