@@ -319,7 +319,7 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     return gains
 
 
-_TAU = (
+_TAU_NOTE = (
     "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the"
     " higher accuracy, -1 if never."
 )
@@ -383,7 +383,7 @@ def _agreement_tables(
         return
 
     rows = []
-    remarks = [_TAU]
+    remarks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
     for task, models_of_task in models_by_task.items():
         rows += _agreement_rows(models_of_task)

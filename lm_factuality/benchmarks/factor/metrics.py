@@ -108,12 +108,12 @@ def has_tokens(scores: Sequence[ScoredContinuation]) -> bool:
 def _metrics_of_tokens(
     doc: JsonObject, row_score: RowScore, protocol: str, error_types: Sequence[str]
 ) -> JsonObject:
-    """Return the metrics that compare means per token.
+    """Return the metrics of a row that need the number of tokens of each choice.
 
     Args:
         doc: The row.
-        row_score: Its score.
-        protocol: ``paper``, ``code`` or ``dola``.
+        row_score: The score of the row.
+        protocol: ``paper``, ``code`` or ``dola``, which decides ties.
         error_types: All error types of the data.
 
     Returns:
@@ -150,11 +150,11 @@ class ContradictionComparison(NamedTuple):
 def _compare(
     doc: JsonObject, row_score: RowScore, protocol: str, error_type: str | None = None
 ) -> ContradictionComparison:
-    """Compare the true completion of a row with its contradictions.
+    """Compare a model's score of the true completion of a row with those of its contradictions.
 
     Args:
         doc: The row.
-        row_score: Its score.
+        row_score: The score of the row, with the lead over each choice.
         protocol: ``paper``, ``code`` or ``dola``; only with ``dola`` a tie is won.
         error_type: Restricts the contradictions to those of one type.
 

@@ -44,26 +44,26 @@ _PARAMETERS = "parameters"
 """The label of an axis that shows the sizes of models."""
 
 
-def task_sections(chosen: ReportRuns) -> Sequence[Markup]:
+def task_sections(runs: ReportRuns) -> Sequence[Markup]:
     """Return a section of the report's page on FACTOR for each FACTOR task.
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
     """
-    return [_task_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
+    return [_task_section(runs, task) for task in runs.tasks_of_kind("factor")]
 
 
-def _task_section(chosen: ReportRuns, task: str) -> Markup:
+def _task_section(runs: ReportRuns, task: str) -> Markup:
     """Return the tables and the plots of one task.
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
         task: The name of the task, such as ``news_factor``.
 
     Returns:
         The HTML of the section, with the most accurate model first.
     """
-    entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
+    entries = sorted(runs.of_task(task), key=_headline_value, reverse=True)
     scores = reported_scores(entries)
 
     metrics = {
@@ -82,7 +82,7 @@ def _task_section(chosen: ReportRuns, task: str) -> Markup:
         finer=[score for score in scores if score.name in CONTINUOUS],
         by_size=size_plot,
         by_type=[score for score in scores_by_type if score],
-        by_perplexity=_plot_by_perplexity(chosen, task, entries),
+        by_perplexity=_plot_by_perplexity(runs, task, entries),
     )
 
 
@@ -92,18 +92,18 @@ def _headline_value(entry: Entry) -> float:
     return figure.value if figure else -1.0
 
 
-def _plot_by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
+def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
     """Plot accuracy against perplexity on the same corpus (figure 3 of the paper).
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
         task: The name of the FACTOR task.
         entries: The runs of this task.
 
     Returns:
         The plot, with the perplexity per token or, if no run has it, per byte. None without either.
     """
-    perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
+    perplexity_runs = runs.of_task(task + PERPLEXITY_SUFFIX)
     # The perplexity per token is declared before the one per byte.
     for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}

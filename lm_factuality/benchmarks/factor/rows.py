@@ -103,10 +103,10 @@ def make_row(
 
 
 def replace_surrogates(text: str | None) -> str:
-    """Replace halves of surrogate pairs, which cannot be written as UTF-8, by U+FFFD.
+    """Replace halves of surrogate pairs, which cannot be written as UTF-8.
 
     Returns:
-        The text that can be written. Empty if there is no text.
+        The text with U+FFFD in their places. Empty if there is no text.
     """
     return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 

@@ -80,8 +80,8 @@ class FactorTask(SuiteTask):
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus as documents for lm_eval.
 
-        Also sets the error types of the data and the example of a join (``seam``) of this task, and
-        records in its metadata where the data is from.
+        Sets two attributes of the task: the error types of the data, and an example of how prefix
+        and completion are joined (``seam``). Records in the metadata where the data is from.
 
         Returns:
             The documents, in the order of the file.

@@ -65,7 +65,11 @@ class Protocol:
 
 
 def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
-    """Letter the choices once for each rotation of them.
+    """Show the choices under letters, in one prompt for each rotation of the choices.
+
+    Args:
+        prefix: The text before the choices.
+        choices: The true completion and its contradictions.
 
     Returns:
         The variables of each prompt. For three choices, the letters A, B and C stand for choices
@@ -85,6 +89,9 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
 
     Args:
         answers: The probability of each letter, for each of the prompts of `_rotations`.
+
+    Returns:
+        The mean probability of each choice, in the order of the row.
     """
     count = len(answers)
     means = []
@@ -104,7 +111,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
             {"prefix": prefix, "sentence": choice} for choice in choices
         ],
         answer_words=lambda num_choices: ("True", "False"),
-        choice_probabilities=lambda answers: [true for true, _ in answers],
+        choice_probabilities=lambda answers: [true_probability for true_probability, _ in answers],
     ),
     "letters": Protocol(
         prompt="factor_chat/letters",
@@ -294,12 +301,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     if protocol == "letters":
         return metrics | _letter_metrics(readable_answers, row)
 
-    # To accept a statement, the model must give it more than half of the probability.
-    false_probabilities = _false_probabilities(row)
-    is_all_right = row[row.gold] > 0.5 > max(false_probabilities)
-    metrics["all_right"] = Outcome(is_all_right, row.cluster)
-    metrics["p_true_bias"] = Outcome((sum(row) - 1) / num_choices, row.cluster, num_choices)
-    return metrics
+    return metrics | _statement_metrics(row)
 
 
 def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
@@ -331,7 +333,14 @@ def _false_probabilities(row: ChoiceProbabilities) -> list[float]:
 
 
 def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
-    """Return the metrics of a row that both protocols have."""
+    """Return the metrics of a row that both protocols have.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        The values by metric.
+    """
     true_probability = row[row.gold]
     false_probabilities = _false_probabilities(row)
     # A tie is wrong.
@@ -356,12 +365,32 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     }
 
 
+def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
+    """Return the metrics of a row whose choices were asked about one by one.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        ``all_right``, whether the true completion is accepted and every contradiction refused, and
+        ``p_true_bias``, the mean probability minus the share of choices that are true.
+    """
+    # To accept a statement, the model must give it more than half of the probability.
+    is_all_right = row[row.gold] > 0.5 > max(_false_probabilities(row))
+    # One choice of a row is true.
+    bias = (sum(row) - 1) / len(row)
+    return {
+        "all_right": Outcome(is_all_right, row.cluster),
+        "p_true_bias": Outcome(bias, row.cluster, len(row)),
+    }
+
+
 def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities) -> JsonObject:
     """Return how often single prompts are answered rightly, and how often each letter is picked.
 
     Args:
         answers: The probability of each letter, for each of the prompts of `_rotations`.
-        row: The probabilities of the choices.
+        row: The mean probability that each choice is true.
 
     Returns:
         ``prompt_acc``, and for each letter a share such as ``position_A``.

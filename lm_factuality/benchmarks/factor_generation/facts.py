@@ -81,7 +81,10 @@ class MinimalFact:
 def find_minimal_fact(
     row: Row, contradiction_type: str = FIRST, join: Join = AUTHORS_JOIN
 ) -> MinimalFact:
-    """Find the minimal fact of a row, and the prompt from which a model generates.
+    """Find the fact in which a false completion of a row differs from the true one.
+
+    The model generates from the prefix and the words that both completions begin with, and so can
+    state the fact or violate it.
 
     Args:
         row: The row.
@@ -89,8 +92,8 @@ def find_minimal_fact(
         join: The rule by which the prefix and the stem are joined.
 
     Returns:
-        The fact in which the first suitable false completion differs. If there is none, only
-        ``no_fact`` is set.
+        The fact, with the prompt for the model. If no false completion leaves anything to generate,
+        only ``no_fact`` is set, which says why.
     """
     if row.problem:
         return MinimalFact(no_fact=row.problem)

@@ -77,7 +77,15 @@ class FactorGeneration(JudgedMethod):
     scores = tally.SCORES
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        """Return what is wrong with a document or its responses, or None if nothing is."""
+        """Check that a document has the model's scores, and responses if it has a minimal fact.
+
+        Args:
+            doc: The document of a row. ``no_fact`` says why nothing was generated for it.
+            responses: What the model generated.
+
+        Returns:
+            What is wrong, or None if nothing is.
+        """
         # The task adds these scores to the document once the model has answered.
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
@@ -118,7 +126,13 @@ class FactorGeneration(JudgedMethod):
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        """Return the record of a document whose sentences all lack a mark for one reason."""
+        """Return the record of a document whose sentences all lack a mark for one reason.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            reason: Why the judge gave no marks.
+        """
         return _record(doc, responses, repeat(Mark(None, reason)))
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
@@ -290,7 +304,9 @@ def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
 
 
 def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:
-    """Make the record on a document, and take its marks from an iterator.
+    """Make the record of a judge's marks on a document.
+
+    Advances the iterator of marks, so that the next document continues there.
 
     Args:
         doc: The document.

@@ -150,20 +150,29 @@ def counts_by_group(sums: Sums) -> dict[str, Sequence[float]]:
 
 
 def right_weight(sums: Sums) -> float:
-    """Return the share of pairs in which the model is right, or NaN if no pair has scores."""
+    """Return how often the model scores a true completion above a false one of the same row.
+
+    Args:
+        sums: The sums over rows, of which the last two count such pairs.
+
+    Returns:
+        The share of pairs, from 0 to 1. NaN if no pair has scores.
+    """
     *_, pairs_right, pairs = sums
     return ratio(pairs_right, pairs)
 
 
 def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
-    """Return the number of true, false and neutral generations of a subset.
+    """Return the number of true, false and neutral generations in a subset of rows.
 
     Args:
         sums: The sums over rows.
-        subset: One of `SUBSETS`. Of the weighted one, the values are shares instead.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
 
     Returns:
-        The numbers by mark. Unscored generations are left out.
+        The numbers by mark, or shares if the subset is weighted. Unscored generations are left out.
     """
     if subset == WEIGHTED:
         return _weighted_shares(sums)
@@ -179,7 +188,10 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
 
 
 def _weighted_shares(sums: Sums) -> dict[str, float]:
-    """Mix the shares of marks in right and in wrong rows by how often the model is right.
+    """Mix the shares of true, false and neutral generations in right and in wrong rows.
+
+    A row is right if the model scores its true completion above the false one. The shares in both
+    groups of rows are weighted by how often that is so, as in table 6 of the paper.
 
     Args:
         sums: The sums over rows.
@@ -190,7 +202,7 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
     shares = dict.fromkeys(MARKS, 0.0)
     weight = right_weight(sums)
     for group, weight_of_group in ((RIGHT, weight), (WRONG, 1 - weight)):
-        # If the model is right in all pairs, wrong rows need no marks.
+        # If the model is right in all pairs, the marks of wrong rows do not matter.
         if not weight_of_group:
             continue
         marks = marks_of_subset(sums, group)
@@ -202,15 +214,17 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
 
 
 def subset_score(sums: Sums, subset: str, name: str) -> float:
-    """Return the accuracy of a subset, or the share of a mark among its marked generations.
+    """Return the accuracy in a subset of rows, or the share of a mark among its generations.
 
     Args:
         sums: The sums over rows.
-        subset: One of `SUBSETS`.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
         name: ``accuracy``, the share of true generations among true and false ones, or a mark.
 
     Returns:
-        A share from 0 to 1. NaN if the subset has no generation of which it is a share.
+        A share from 0 to 1. NaN if there is no generation of which it could be a share.
     """
     marks = marks_of_subset(sums, subset)
     if name == ACCURACY:
@@ -219,7 +233,10 @@ def subset_score(sums: Sums, subset: str, name: str) -> float:
 
 
 def accuracy_bound(sums: Sums, mark: str) -> float:
-    """Return the weighted accuracy if every unscored generation had the same mark.
+    """Return the accuracy that open generation would have if the judge's failures were one mark.
+
+    Every unscored generation is counted under that mark, and the shares of right and of wrong rows
+    are then mixed by how often the model is right.
 
     Args:
         sums: The sums over rows.
@@ -235,6 +252,7 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         *_mark_unscored(groups[WRONG], mark),
         # The weighted accuracy does not depend on unsplit rows.
         *groups[UNSPLIT],
+        # The last two sums count pairs of completions.
         *sums[12:],
     ]
     # It is not defined if all generations are neutral, or no pair has scores.
@@ -249,6 +267,9 @@ def _mark_unscored(counts: Sequence[float], mark: str) -> list[float]:
         counts: The true, false, neutral and unscored generations.
         mark: The mark. A group without any generation, of which nothing is known, gets one with
             this mark.
+
+    Returns:
+        The counts with the unscored generations moved to the mark.
     """
     *marked, num_unscored = counts
     index = MARKS.index(mark)
@@ -259,7 +280,7 @@ def _mark_unscored(counts: Sequence[float], mark: str) -> list[float]:
 
 
 def why_undefined(sums: Sums) -> str:
-    """Say why there is no weighted accuracy.
+    """Say why the accuracy over right and wrong rows is not defined.
 
     Args:
         sums: The sums over rows.
@@ -294,19 +315,22 @@ def pooled_counts(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     Returns:
         The numbers of the row, in the order of `Sums`, by the name of the score.
     """
-    # Every score of marks holds the same tally.
+    # Samples hold the tally of a row as the value of every score of marks.
     row = RowTally(*sample[ACCURACY])
     counts = tuple(row.to_array().tolist())
     return {score.name: counts for score in _MARK_SCORES}
 
 
 def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> int:
-    """Count the rows of a subset with a generation that `subset_score` is a share of.
+    """Count the rows that have a generation with a part in a score.
 
     Args:
         rows: The tallies of all rows.
-        subset: One of `SUBSETS`.
-        name: ``accuracy``, to which neutral generations add nothing, or a mark.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
+        name: ``accuracy``, to which neutral generations add nothing, or a mark, of whose share all
+            marked generations are the whole.
     """
     groups = {POOLED: GROUPS, WEIGHTED: (RIGHT, WRONG)}.get(subset, (subset,))
     # True and false generations come first in the counts of a row, then neutral ones.

@@ -288,7 +288,7 @@ class FactorGenerationTask(JudgedTask):
         return super().row_metrics(doc, results)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
-        """Return the reason of each unscored generation.
+        """Return why generations are unscored, with one reason for each of them.
 
         Args:
             values: The number of unscored generations of each row, which do not name the reasons.

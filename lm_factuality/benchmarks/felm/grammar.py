@@ -69,7 +69,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
     If the output gives several answers, the last one counts, and the others have to agree with it.
 
     Example:
-        ``The bridge is older. Answer: 2, 4-5`` → ``{2, 4, 5}``; ``Answer: ALL_CORRECT`` → no units
+        ``Answer: 2, 4-5`` → ``{2, 4, 5}``; ``Answer: ALL_CORRECT`` → an empty set
 
     Args:
         text: The output without thinking and markup.
@@ -206,11 +206,7 @@ def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> UnitsOrR
         is_taken_back = _clears_flagged_units(body, end, len(flagged) == num_units)
 
     explanation = body[end:]
-    names_other_units = bool(_units_named_in(explanation, num_units) - flagged)
-    is_explanation = _PATTERNS["end"].match(explanation)
-    has_ordinal = _PATTERNS["nth"].search(explanation)  # such as "the third segment"
-    # The explanation must not change the answer.
-    if not is_explanation or is_taken_back or has_ordinal or names_other_units:
+    if is_taken_back or _extends_answer(explanation, flagged, num_units):
         return MORE_THAN_IDS
     if flagged and re.search(r"\ball_correct\b", explanation, re.IGNORECASE):
         return CONTRADICTORY
@@ -244,6 +240,24 @@ def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
         return True
     # A list of all units with a note on each, such as "1 (right), 2 (wrong)", only repeats them.
     return are_all_flagged and bool(re.search(r"\([^\W\d]", body[:end]))
+
+
+def _extends_answer(explanation: str, flagged: frozenset[int], num_units: int) -> bool:
+    """Return whether the text behind an answer goes on with the answer instead of explaining it.
+
+    Example:
+        Behind ``2``, both `` or perhaps 3`` and ``. The third segment as well`` extend the answer.
+
+    Args:
+        explanation: The text behind the unit numbers or ALL_CORRECT.
+        flagged: The units that the answer has listed so far.
+        num_units: The number of units that the model was shown.
+    """
+    # An explanation begins with a line break, a full stop, a bracket, or a word such as "because".
+    is_explanation = bool(_PATTERNS["end"].match(explanation))
+    has_ordinal = bool(_PATTERNS["nth"].search(explanation))
+    names_other_units = bool(_units_named_in(explanation, num_units) - flagged)
+    return not is_explanation or has_ordinal or names_other_units
 
 
 def _units_named_in(explanation: str, num_units: int) -> set[int]:
