@@ -56,6 +56,9 @@ def _check_backend(backend: str) -> str:
 def _check_variable_name(name: str) -> str:
     """Return the name of an environment variable if it is valid and does not look like a key.
 
+    Args:
+        name: The name, such as ``MY_API_KEY``.
+
     Raises:
         ValueError: The name is not valid. The message leaves it out, since it may be a secret.
     """
@@ -291,7 +294,7 @@ class JudgeConfig(
 
     @model_validator(mode="wrap")
     @classmethod
-    def _raise_config_error(
+    def _validate_settings(
         cls, values: object, validate: ModelWrapValidatorHandler["JudgeConfig"]
     ) -> "JudgeConfig":
         """Validate a config; raise a ConfigError if Python code passed values that are wrong.
@@ -321,7 +324,11 @@ class JudgeConfig(
             raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
-        """Check that the settings do not contradict each other."""
+        """Check that the settings do not contradict each other.
+
+        Raises:
+            ValueError: They do. The message holds all problems.
+        """
         problems = [
             *self._contradictions(),
             *self._cascade_problems(),
@@ -332,7 +339,11 @@ class JudgeConfig(
             raise ValueError("; ".join(problems))
 
     def _contradictions(self) -> Iterator[str]:
-        """Yield a sentence for each setting that others rule out."""
+        """Find settings that rule each other out.
+
+        Yields:
+            A sentence for each problem, with what to do.
+        """
         model_description = BACKENDS[self.backend].model_description
         # A backend without a description has no key `model`.
         if model_description and not self.model:
@@ -355,7 +366,11 @@ class JudgeConfig(
             yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
 
     def _cascade_problems(self) -> Iterator[str]:
-        """Yield a sentence for each wrong setting of a cascade."""
+        """Find settings with which a cascade of two judges cannot work.
+
+        Yields:
+            A sentence for each problem. None for a judge that is no cascade.
+        """
         if self.backend != "cascade":
             return
         if self.first is None or self.then is None or self.unsure is None:
@@ -376,7 +391,11 @@ class JudgeConfig(
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 
     def _cost_problems(self) -> Iterator[str]:
-        """Yield a sentence for each setting without which ``max_cost`` cannot be kept."""
+        """Find settings with which the limit ``max_cost`` could be exceeded.
+
+        Yields:
+            A sentence for each problem. None for a judge without the limit.
+        """
         if self.max_cost is None:
             return
         # Without prices no call has a cost, so the limit would never be reached.

@@ -471,12 +471,14 @@ def answer_requests(
     )
 
     def keep(key: str, answer: Answer) -> None:
+        """Store an answer, and take its request off the missing ones."""
         # Another process may have stored an answer first. All then use that one.
         answers[key] = store.put(key, answer, backend.identity)
         if missing.pop(key, None) is not None:
             progress_bar.update()
 
     def take_stored_answers() -> int:
+        """Take over the answers that are in the store by now, and return how many there were."""
         stored_answers = store.get_many(missing)
         answers.update(stored_answers)
         for key in stored_answers:
@@ -526,6 +528,7 @@ def _send(
     unanswered = set(keys)
 
     def keep_arrival(arrival: NumberedAnswer) -> None:
+        """Keep an answer from the backend under the key of its request."""
         number, answer = arrival
         keep(keys[number], answer)
         unanswered.discard(keys[number])

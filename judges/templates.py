@@ -194,6 +194,9 @@ class Prompts:
     def _read_template(self, name: str) -> str:
         """Return the text of a template: the user's, or the one in the folder of prompts.
 
+        Args:
+            name: The template, such as ``felm/segment_cot``.
+
         Raises:
             TemplateNotFound: There is no such template.
             ConfigError: Its file cannot be read.
@@ -210,7 +213,17 @@ class Prompts:
             raise ConfigError(f"{source}: cannot be read as UTF-8 text: {error}") from error
 
     def _names_with_includes(self, name: str) -> set[str]:
-        """Return the name of a template and of all templates that it includes, also indirectly."""
+        """Find the templates that a prompt is rendered from.
+
+        Args:
+            name: The prompt.
+
+        Returns:
+            The names of the prompt and of all templates that it includes, also indirectly.
+
+        Raises:
+            TemplateNotFound: One of them does not exist.
+        """
         names: set[str] = set()
         unread_names = [name]
         while unread_names:

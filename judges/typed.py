@@ -256,33 +256,33 @@ def _list_numbers(numbers: Sequence[int]) -> str:
     return f"{listed}, ..." if len(numbers) > _MAX_LISTED_NUMBERS else listed
 
 
-def is_worth_retrying(parsed: ParsedReply[Any]) -> bool:
+def is_worth_retrying(parsed_reply: ParsedReply[Any]) -> bool:
     """Return whether the judge may give a usable reply if it is told what was wrong.
 
     It may if it wrote something. An answer that ends within a thought needs more tokens instead,
     and an error has been retried by the backend already.
     """
-    answer = parsed.answer
-    if parsed.value is not None or answer.error is not None or answer.text is None:
+    answer = parsed_reply.answer
+    if parsed_reply.value is not None or answer.error is not None or answer.text is None:
         return False
-    return parsed.problem != UNFINISHED
+    return parsed_reply.problem != UNFINISHED
 
 
-def retry_request(request: Request, parsed: ParsedReply[Any]) -> Request:
+def retry_request(request: Request, parsed_reply: ParsedReply[Any]) -> Request:
     """Return the request that asks a question once more after a reply that cannot be used.
 
     Args:
         request: The first request.
-        parsed: The problem with its answer.
+        parsed_reply: The reply to it, with its problem.
 
     Returns:
         The same request, with the reply and the problem added to the prompt.
     """
-    reply = without_thinking(parsed.answer.text or "") or ""
+    reply = without_thinking(parsed_reply.answer.text or "") or ""
     if len(reply) > _MAX_QUOTE:
         reply = f"{reply[:_MAX_QUOTE]} ..."
     quote = reply.strip() or "(nothing)"
-    problem = parsed.problem[:_MAX_PROBLEM]
+    problem = parsed_reply.problem[:_MAX_PROBLEM]
     prompt = (
         f"{request.prompt}\n\nYour reply to this was:\n{quote}\n\nIt cannot be used: {problem}."
         " Reply once more, with the JSON object alone."

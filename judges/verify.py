@@ -222,7 +222,7 @@ def shorten_reason(reason: str) -> str:
 
 
 def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
-    """Return the texts that the judge wrote, one per sample that has any."""
+    """Return the texts that the judge wrote, one for each sample that has a text."""
     return tuple(sample.answer.text for sample in samples if sample.answer.text is not None)
 
 
@@ -281,7 +281,10 @@ def page_subject(
     Args:
         claims: The claims, which the prompt numbers from 1.
         passages: The passages of the page.
-        **variables: More variables of the prompt.
+        **variables: More variables of the prompt, such as ``evidence``.
+
+    Returns:
+        The variables by name. Their ``kind`` tells backends what the question is.
     """
     return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **variables}
 

@@ -298,7 +298,7 @@ def _length_problem(model: LM, prompt: str | JsonChatStr, max_tokens: int) -> st
     Returns:
         Why they do not fit. Empty if they do, or if the model does not tell its lengths.
     """
-    # Clients of servers know neither their window nor their tokens; the server checks the length.
+    # Clients of servers may know neither; the server then checks the length.
     window = getattr(model, "max_length", None)
     prompt_tokens = _count_tokens(model, prompt)
     if not isinstance(window, int) or prompt_tokens is None or prompt_tokens + max_tokens <= window:

@@ -244,22 +244,24 @@ class PassageCutter:
             return
         token_starts = [start for start, _ in spans]
         token_ends = [end for _, end in spans]
-        # Sentences are counted in tokens, such as [12, 30] for sentences that begin with these.
-        sentence_ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-        boundaries = sorted({bisect_left(token_starts, position) for position in sentence_ends})
+        # The tokens with which sentences begin, such as [12, 30], from their places in characters.
+        sentence_starts = [match.end() for match in _SENTENCE_END.finditer(text)]
+        boundaries = sorted({bisect_left(token_starts, start) for start in sentence_starts})
 
         begin = 0
         while len(spans) - begin > max_tokens:
             limit = begin + max_tokens
-            half = begin + max_tokens // 2
-            possible_ends = [boundary for boundary in boundaries if half < boundary <= limit]
+            middle = begin + max_tokens // 2
+            possible_ends = [boundary for boundary in boundaries if middle < boundary <= limit]
             end = possible_ends[-1] if possible_ends else limit
             yield text[token_starts[begin] : token_ends[end - 1]].strip()
 
-            overlap = end - max_tokens // _OVERLAP
+            overlap_begin = end - max_tokens // _OVERLAP
             # The next part begins with a sentence within the overlap, if one begins there.
-            possible_begins = [boundary for boundary in boundaries if overlap <= boundary <= end]
-            begin = possible_begins[0] if possible_begins else overlap
+            possible_begins = [
+                boundary for boundary in boundaries if overlap_begin <= boundary <= end
+            ]
+            begin = possible_begins[0] if possible_begins else overlap_begin
         yield text[token_starts[begin] :].strip()
 
     def _token_spans(self, text: str) -> list[tuple[int, int]]:

@@ -153,6 +153,10 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
 
     Example:
         ``There Ada Maria Hill lived.`` has the name (Ada, Hill).
+
+    Args:
+        text: The text, such as that of a passage.
+        name: The words of the name.
     """
     name_stems = {word.stem for word in name}
     if not name_stems <= text.stem_set:
@@ -172,6 +176,9 @@ def _negated_stems(sentence: Sequence[Word]) -> set[str]:
 
     Example:
         ``She did not win a prize.`` → ``{"win"}``
+
+    Args:
+        sentence: The words of the sentence, with stopwords and negations.
     """
     stems: set[str] = set()
     follows_negation = False

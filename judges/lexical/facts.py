@@ -112,6 +112,9 @@ def _split_statement(text: str) -> list[str]:
 
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
+
+    Returns:
+        The facts, in the order of the statement.
     """
     facts: list[str] = []
 
@@ -143,6 +146,9 @@ def _parse_clause(text: str) -> _Clause | None:
     Example:
         ``Ada, born in 1900, was a painter`` → subject ``Ada``, apposition ``born in 1900``,
         predicate ``was a painter``
+
+    Args:
+        text: The statement.
 
     Returns:
         The parts. None if the statement does not begin with a short subject and a verb.
@@ -186,6 +192,9 @@ def _take_out_life(text: str) -> _StatementAndLife:
     Args:
         text: The statement. Brackets far from its beginning are left alone, since they are not
             about its subject.
+
+    Returns:
+        The statement and the verb phrases.
     """
     # A bracket at the very beginning has no subject before it.
     bracket = _GRAMMAR["life"].search(text, 1, _MAX_LIFE_START)
@@ -234,8 +243,11 @@ def _split_predicate(subject: str, predicate: str) -> list[str]:
         share the object.
 
     Args:
-        subject: The subject of the facts.
-        predicate: The predicate.
+        subject: The subject of the facts, such as ``Ada``.
+        predicate: The predicate, from the verb to the end of the sentence.
+
+    Returns:
+        The facts, each with the subject.
     """
     pieces = [piece.strip(" ,") for piece in _GRAMMAR["between_verbs"].split(predicate)]
     facts: list[str] = []
@@ -271,8 +283,11 @@ def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
         ``was a painter`` and ``taught``; ``was born in 1900 in Oslo`` → a fact for date and place
 
     Args:
-        subject: The subject of the facts.
+        subject: The subject of the facts, such as ``Ada``.
         phrase: The verb phrase. It stays whole if it has another form.
+
+    Returns:
+        The facts, each with the subject.
     """
     if phrase.startswith(("was born ", "is born ")):
         return _split_birth(subject, phrase.split(" ", 1)[1])
@@ -483,7 +498,10 @@ def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
 
     Args:
         sentence: The sentence.
-        shared_name: The name that all individuals share.
+        shared_name: The words of the name that all individuals share.
+
+    Returns:
+        The name that the sentence begins with, and how it goes on.
     """
     leading_name = _parse_leading_name(sentence, shared_name)
     name = leading_name.words
@@ -531,7 +549,10 @@ def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
 
     Args:
         sentence: The sentence.
-        shared_name: The name that all individuals share.
+        shared_name: The words of the name that all individuals share.
+
+    Returns:
+        The name and the text behind it, both empty if there is no name.
     """
     # Words such as "However," come before a name.
     text = _WORDING["before_name"].sub("", sentence, count=1)

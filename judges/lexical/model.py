@@ -44,6 +44,12 @@ def _in_order(comparison: Comparison) -> float:
     """Return the largest share of the claim's words that one passage has in the same order.
 
     The names of the passages' topics do not count, since every sentence is about them.
+
+    Args:
+        comparison: The claim and its passages.
+
+    Returns:
+        The share, from 0 to 1. 0 without passages.
     """
     topic_stems = comparison.topic_stems
     claim_stems = [stem for stem in comparison.claim.stem_sequence if stem not in topic_stems]

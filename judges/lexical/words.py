@@ -124,6 +124,12 @@ def parse_text(text: str) -> ParsedText:
 
     Example:
         ``She won 1,200 prizes.`` → words with the stems ``she``, ``won``, ``1200`` and ``prize``
+
+    Args:
+        text: An English text, of which each line has whole sentences.
+
+    Returns:
+        The words by sentence.
     """
     text = without_accents(text)
     # "(3 May 1901 - 7 June 1980)" becomes "(born 3 May 1901, died 7 June 1980)".

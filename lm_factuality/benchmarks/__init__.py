@@ -61,6 +61,7 @@ def all_benchmarks() -> tuple[Benchmark, ...]:
                 f"two benchmarks are called {benchmark.kind!r}; uninstall one of the packages that"
                 " bring them"
             )
+    # Equal numbers are put in the order of their names, so that lists never change.
     in_order = sorted(
         benchmark_by_kind.values(), key=lambda benchmark: (benchmark.order, benchmark.kind)
     )
@@ -76,6 +77,7 @@ def _load_plugin(entry_point: EntryPoint) -> Benchmark:
     Raises:
         ConfigError: The import fails, or the entry point names something else than a `Benchmark`.
     """
+    # An entry point that was made by hand has no package.
     package = entry_point.dist.name if entry_point.dist else "a package"
     location = f"entry point {entry_point.name} = {entry_point.value} of {package}"
     try:
@@ -93,6 +95,7 @@ def _load_plugin(entry_point: EntryPoint) -> Benchmark:
 def find_benchmark(kind: str) -> Benchmark | None:
     """Return the benchmark of a kind, such as ``factor``, or None for tasks of lm_eval itself."""
     for benchmark in all_benchmarks():
+        # Kinds are unique, which all_benchmarks has checked.
         if benchmark.kind == kind:
             return benchmark
     return None
@@ -127,6 +130,7 @@ def find_source(name: str) -> Source:
     sources = all_sources()
     if name in sources:
         return sources[name]
+    # Names with one wrong letter get a suggestion.
     expected = f"expected one of {listed(list(sources))}, as 'lm-factuality data ls' lists them"
     hint = did_you_mean(name, sources)
     raise ConfigError(f"no data source is called {name!r}, {expected}{hint}")
@@ -149,6 +153,7 @@ def find_judged_method(name: str, metadata: Mapping[str, Any] | None = None) -> 
     """
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.judging is None:
+        # A benchmark can exist and still have no judge, so the message lists those that do.
         names = judged_benchmark_names()
         hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
         raise ConfigError(f"no benchmark with judged generations is called {name!r}{hint}")

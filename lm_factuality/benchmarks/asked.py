@@ -148,6 +148,7 @@ def load_questions(package: str) -> dict[str, Question]:
         package: The package of a benchmark, such as ``lm_factuality.benchmarks.felm``.
     """
     fields_by_name: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
+    # The file holds the fields of a question under its name.
     questions = {}
     for name, fields in fields_by_name.items():
         questions[name] = to_model(Question, {"name": name, **fields})
@@ -182,7 +183,9 @@ def make_relabel(
         if any(answers.get(item.id, SKIP) == SKIP for item in required):
             return None
 
+        # Later keys win, so the changed fields replace those of the sample.
         changed = {**sample, **change_sample(result, sample, answers)}
+        # The rescorer of a judged benchmark needs no rows to be made.
         metrics = make_rescorer(result, ()).row_metrics(keep_row(changed))
         return {**changed, **metrics}
 

@@ -78,10 +78,12 @@ class PromptAudit:
         """
         document = sample["doc"]
         requests = request_arguments(sample)
+        # A prompt and its decoding options are two arguments at least.
         if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
 
         prompt, *generation_arguments = requests[0]
+        # lm_eval stores the decoding options of each request after its prompt.
         if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
         if not self._is_prompt(prompt_text(prompt), str(document[self.key])):
@@ -110,6 +112,7 @@ class PromptAudit:
             prompt: The prompt that the model received.
             text: The text of the document.
         """
+        # Without a template, the model gets the text and nothing else.
         if not self._expected.has_template:
             return prompt == text
 

@@ -150,13 +150,16 @@ class JudgedStep:
         if obstacle:
             return CertificationStatus(step, f"not certified: {obstacle}", is_certified=False)
 
+        # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
         reason = ""
+        # The settings come in order of quality, so the first certificate counts.
         for setting in self.settings:
             certificate = certificates.get(setting.name)
             if not isinstance(certificate, dict):
                 continue
+            # A certificate says nothing about a judge that is asked with other words.
             if _has_same_prompts(certificate, judge):
                 text = _describe_certificate(setting, certificate)
                 return CertificationStatus(step, text, is_certified=True)
@@ -172,11 +175,13 @@ class JudgedStep:
         """Return why no judge can be certified for this step of a run, or an empty text."""
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
+            # A run that does not state the setting has the default, which was measured.
             value = metadata.get(key, measured_value)
             if value != measured_value:
                 unmeasured.append(f"{key}: {value}")
         if unmeasured:
             return f"no judge is measured with {', '.join(unmeasured)}"
+        # Nobody has released labels for this step.
         if not self.settings:
             return "no released decisions to hold it against"
         return ""
@@ -189,6 +194,7 @@ def _has_same_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) 
     """
     certified_hashes = as_mapping(certificate.get("prompt_hashes"))
     run_hashes = as_mapping(judge.get("prompt_hashes"))
+    # The hash of a prompt changes with every change of its text.
     shared_names = set(certified_hashes) & set(run_hashes)
     return all(certified_hashes[name] == run_hashes[name] for name in shared_names)
 
@@ -203,6 +209,7 @@ def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str,
     Example:
         ``F1 of segments with errors 61.3% [55.0%, 67.2%], 3 unscored (segment_doc, 2026-01-31)``
     """
+    # Scores are nested by level, such as {"segment": {"f1": 0.613}}.
     value = certificate.get("scores")
     ends = certificate.get("intervals")
     for key in setting.headline:
@@ -224,6 +231,7 @@ def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str,
     unscored = int(number_of(certificate.get("unscored")) or 0)
     if unscored:
         text += f", {unscored} unscored"
+    # Only the day of a time such as 2026-01-31T12:00:00+00:00.
     date = str(certificate.get("date"))[:10]
     return f"{text} ({setting.name}, {date})"
 

@@ -51,6 +51,7 @@ def certifiable_settings() -> dict[str, CertifiableSetting]:
     """Return every setting in which a judge can be certified, by name, in the order of lists."""
     settings = {}
     for benchmark in all_benchmarks():
+        # Only benchmarks with labels have such settings.
         for setting in benchmark.checks.certifiable:
             settings[setting.name] = setting
     return settings
@@ -59,6 +60,7 @@ def certifiable_settings() -> dict[str, CertifiableSetting]:
 def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
     """Return whether a certificate was measured on the published data of its setting."""
     setting = certifiable_settings().get(str(certificate.get("setting")))
+    # A setting of another package that is not installed here.
     if setting is None:
         return False
     data = as_mapping(certificate.get("data"))
@@ -83,6 +85,7 @@ def certificate_problems(
         return
 
     certified_judge = certificate["judge"]
+    # A key that only one of them has counts as a difference as well.
     for key in sorted({*certified_judge, *judge} - _KEYS_WITHOUT_EFFECT):
         if certified_judge.get(key) != judge.get(key):
             yield f"another judge: its {key[:60]} is not that of the run; certify this one"
@@ -93,8 +96,10 @@ def certificate_problems(
         accepted = ", ".join(suite_versions)
         yield f"made by suite {version}, taken are {accepted}; certify again"
 
+    # A run can use prompts that the setting does not, so only shared ones are compared.
     run_hashes = as_mapping(judge.get("prompt_hashes"))
     replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
+    # A judge may replace prompts. Their hashes then count instead of those of the setting.
     certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
     for name in sorted(set(run_hashes) & set(certified_hashes)):
         if certified_hashes[name] != run_hashes[name]:
@@ -107,6 +112,7 @@ def _shape_problem(certificate: Mapping[str, Any]) -> str:
     if missing:
         return ", ".join(missing)
 
+    # The file comes from others, so nothing about its form is certain.
     is_sound = (
         replaced_prompt_hashes(certificate["identity"]) is not None
         and isinstance(certificate["judge"], dict)
@@ -138,5 +144,6 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
         return None
     if not isinstance(hashes, dict):
         return None
+    # A list or a number in the place of a hash would never match.
     is_sound = all(isinstance(prompt_hash, str) for prompt_hash in hashes.values())
     return hashes if is_sound else None

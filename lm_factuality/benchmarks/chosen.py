@@ -48,6 +48,7 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
     sentences = []
     for file in files:
         for task in file.tasks:
+            # Results files can also hold tasks of lm_eval itself.
             if find_benchmark(task.kind) is not None:
                 runs.append(Run(file, task))
                 continue
@@ -72,7 +73,9 @@ def pairs_without_and_with_retrieval(
     """
     for (model, variant), run in runs.items():
         options = variant.split(", ")
+        # An option is a name with arguments, such as "hf-ralm index=wiki".
         other_options = [option for option in options if option.split(" ")[0] != RETRIEVAL]
+        # This run is itself one without retrieval.
         if len(other_options) == len(options):
             continue
         run_without_retrieval = runs.get((model, ", ".join(other_options)))
@@ -98,6 +101,7 @@ def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     """
     newest: dict[tuple[str, str], Run] = {}
     notes = []
+    # Of equal dates, the file name decides, so that the order never changes.
     by_date = sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path))
     for run in by_date:
         key = (run.task.task, run.label)
@@ -176,8 +180,10 @@ class Entry:
             The dot with its interval, or None if the run has no such score or too few rows.
         """
         figure = self.figure(score)
+        # Pages do not show scores of very few rows.
         if figure is None or figure.is_few:
             return None
+        # Plots have the same unit as tables, such as percent.
         factor = score.display_factor
         low = None if figure.low is None else factor * figure.low
         high = None if figure.high is None else factor * figure.high
@@ -186,6 +192,7 @@ class Entry:
     @property
     def unscored_of(self) -> str:
         """The words that follow the number of unscored items, such as ``of 1,036``."""
+        # Unscored facts are not a part of the rows, so their word stands alone.
         unit = self.benchmark.scoring.unscored_unit
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
@@ -242,6 +249,7 @@ def displayed_score(kind: str, name: str) -> Score:
         The declared score. For metrics that no table shows, it is a score that leaves the values
         unchanged.
     """
+    # The package of the benchmark may not be installed here.
     benchmark = find_benchmark(kind)
     score = benchmark.find_score(name) if benchmark else None
     if score is not None and score.label:
@@ -253,6 +261,7 @@ def reported_scores(entries: Sequence[Entry]) -> list[Score]:
     """Return the scores of a benchmark that tables show and at least one of its runs has."""
     if not entries:
         return []
+    # Tasks of one benchmark can report different metrics.
     metric_names: set[str] = set()
     for entry in entries:
         metric_names.update(entry.result.metrics)
@@ -276,6 +285,7 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
     if not tasks or benchmark is None:
         return Markup()
 
+    # One table for each task, with a row for each model.
     tables = []
     for task in tasks:
         entries = report_runs.of_task(task)
@@ -362,12 +372,14 @@ class ScoreFigure:
 def benchmark_of(task: TaskResult) -> Benchmark:
     """Return the benchmark of a task that `suite_runs` has selected."""
     benchmark = find_benchmark(task.kind)
+    # Other tasks were left out when the files were read.
     assert benchmark is not None
     return benchmark
 
 
 def headline_name(task: TaskResult) -> str:
     """Return the name of a task's main score: the first headline of its benchmark that it has."""
+    # Tasks of a benchmark can report different scores.
     names = benchmark_of(task).scoring.headlines
     for name in names:
         if name in task.metrics:
@@ -386,6 +398,7 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
         The score, or None if the run has no such score or it is not defined.
     """
     value = number_of(task.metrics.get(metric))
+    # lm_eval writes a text such as "N/A" for a score that is not defined.
     if value is None:
         return None
 
@@ -394,9 +407,11 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
     interval = None
+    # A score of one cluster has no standard error, and thus no interval.
     if stderr is not None:
         value_range = score.value_range if score else None
         interval = confidence_interval(value_range, value, stderr, num_rows)
+    # Rows that do not differ give no interval.
     low, high = interval or (None, None)
     return ScoreFigure(
         task,

@@ -84,6 +84,7 @@ def confidence_interval(
         The lower and the upper end, or None if the rows say nothing about the uncertainty.
     """
     if value_range is None:
+        # Counts are not negative, but log-probabilities are.
         low = 0.0 if value >= 0 else -math.inf
         value_range = ScoreRange(low, math.inf)
     return score_interval(value, stderr, value_range.low, value_range.high, num_rows)
@@ -149,6 +150,7 @@ class Score:
         They are computed from the values of all rows as this score is, and have no standard error.
         `worst_and_best_of` gives the values of a row their names.
         """
+        # Without a function for it, a bound has no standard error.
         aggregation = Aggregation(self.aggregation.value)
         return (
             Score(f"{self.name}_worst", aggregation, higher_is_better=self.higher_is_better),
@@ -188,11 +190,13 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
         ``factor_acc: {label: Accuracy, value_range: [0.0, 1.0], bounds: true}`` gives the scores
         ``factor_acc``, ``factor_acc_worst`` and ``factor_acc_best``.
     """
+    # A benchmark cannot redefine these three.
     aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, fields in load_yaml(package, "scores.yaml").items():
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
+        # What remains are fields of Score.
         ends = fields.pop("value_range", None)
         value_range = ScoreRange(*ends) if ends else None
         score = Score(name, aggregation, value_range, **fields)
@@ -318,6 +322,7 @@ class Run:
     @property
     def protocol(self) -> str:
         """The protocol, or an empty text if it gives the benchmark's main scores."""
+        # Tasks without protocols follow the paper.
         protocol = str(self.task.metadata.get("protocol", "paper"))
         return "" if protocol in _MAIN_PROTOCOLS else protocol
 
@@ -352,6 +357,7 @@ class PublishedScores:
     def label(self) -> str:
         """The name of the model with decoding and protocol, such as ``gpt2 (hf-dola)``."""
         label = self.model
+        # Plain decoding is the usual case, so the label does not name it.
         if self.decoding:
             label += f" ({self.decoding})"
         if self.protocol:
@@ -388,6 +394,7 @@ def count_answered_rows(task: TaskResult, metric: str) -> int:
     respond_ratio = number_of(task.metrics.get("respond_ratio"))
     if respond_ratio is None or metric == "respond_ratio":
         return num_scored
+    # The ratio is a mean over rows, so rounding gives a whole number of them.
     num_declined = round((1 - respond_ratio) * task.effective)
     return max(0, num_scored - num_declined)
 
@@ -530,8 +537,10 @@ class Benchmark:
             ConfigError: The kind or the page cannot be the name of a file, two scores have the
                 same name, or a headline is none of the scores.
         """
+        # Plugins declare benchmarks as well, so mistakes get a message.
         self._check_scores()
         for name in (self.kind, self.page_name):
+            # Kinds and pages become names of files.
             if not _FILE_NAME.fullmatch(name) or name in _RESERVED_NAMES:
                 raise ConfigError(
                     f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected small"
@@ -544,6 +553,7 @@ class Benchmark:
         """Raise a ConfigError if scores share a name, or a headline is no declared score."""
         num_by_name = Counter(score.name for score in self.scoring.scores)
         for name, num_scores in num_by_name.items():
+            # A second score of the same name would never be found.
             if num_scores > 1:
                 raise ConfigError(f"benchmark {self.kind!r}: two scores are called {name!r}")
 
@@ -572,6 +582,7 @@ class Benchmark:
         Returns:
             One status per judged step, or none if no judge took part.
         """
+        # Results of runs without a judge have no judge_config.
         if self.judging is None or not metadata.get("judge_config"):
             return []
         return [step.certification_status(metadata) for step in self.judging.steps]
@@ -593,6 +604,7 @@ class Benchmark:
             if not score.name.endswith("*"):
                 aggregations[score.name] = score.aggregation
                 continue
+            # The name f1_at_* stands for f1_at_64 and so on.
             prefix = score.name.removesuffix("*")
             for ending in members[prefix]:
                 aggregations[prefix + ending] = score.aggregation
@@ -609,12 +621,14 @@ class Benchmark:
         """
         if metric_list is None:
             return
+        # A mapping would be read as a list of its keys.
         if not isinstance(metric_list, list):
             kind = type(metric_list).__name__
             yield f"metric_list: found a {kind}, expected a list of metrics"
             return
 
         for entry in metric_list:
+            # lm_eval takes a bare name or a mapping.
             metric = entry if isinstance(entry, Mapping) else {"metric": entry}
             name = str(metric.get("metric"))
             score = self.find_score(name)
@@ -623,6 +637,7 @@ class Benchmark:
                 hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
                 yield f"metric_list: no score {name!r}{hint}"
                 continue
+            # A YAML that leaves the direction out states nothing wrong.
             direction = metric.get("higher_is_better", score.higher_is_better)
             if direction != score.higher_is_better:
                 yield (
@@ -640,6 +655,7 @@ class Benchmark:
         directions = {}
         for name in names:
             score = self.find_score(name)
+            # lm_eval has no entry for scores without a better direction.
             if score is not None and score.higher_is_better is not None:
                 directions[name] = score.higher_is_better
         return directions

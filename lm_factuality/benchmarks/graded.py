@@ -64,6 +64,7 @@ def graded_benchmark(
     answers = GradedAnswers(grade_scores=scores, **answer_fields)
 
     def make_method(metadata: Mapping[str, Any]) -> GradedAnswers:
+        # The protocol is the only setting that differs between runs.
         return replace(answers, protocol=str(metadata.get("protocol") or PAPER))
 
     return judged_benchmark(
@@ -79,6 +80,7 @@ def graded_benchmark(
 
 def _grade_question(answers: GradedAnswers) -> Question:
     """Make the question by which people grade an answer in the judge's place."""
+    # Other grades, such as NOT_ATTEMPTED, count neither for sensitivity nor for specificity.
     is_good_by_grade = {answers.best_grade: True, answers.worst_grade: False}
     options = []
     for grade in answers.grades:
@@ -93,6 +95,7 @@ def _sample_display(answers: GradedAnswers) -> SampleDisplay:
     right = _grade_label(answers.best_grade)
     wrong = _grade_label(answers.worst_grade)
     other_labels = []
+    # Grades that are neither good nor bad share one label.
     for grade in answers.grades:
         if grade not in (answers.best_grade, answers.worst_grade):
             other_labels.append(_grade_label(grade))
@@ -166,6 +169,7 @@ class GradedTask(JudgedTask):
             config: The YAML.
             metadata: Its metadata, with those of the command line.
         """
+        # lm_eval calls read_documents later, without these arguments.
         self._answers: GradedAnswers = self.declared.judging.make_method(metadata)
         self._dataset = dict(config)
         lm_eval_config = {"doc_to_text": "text", "doc_to_target": "reference"}
@@ -185,6 +189,7 @@ class GradedTask(JudgedTask):
         )
         documents = []
         for number, record in enumerate(records):
+            # Raises an error that names the row if the cell is empty.
             question = text_in(record, self._answers.question)
             document = {
                 "index": str(number),
@@ -195,6 +200,7 @@ class GradedTask(JudgedTask):
             }
             documents.append(document)
 
+        # An incomplete copy of published data would give figures that look published.
         num_expected = int(self.config.metadata.get("rows") or 0)
         if num_expected and len(documents) != num_expected:
             raise DataError(

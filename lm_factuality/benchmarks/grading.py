@@ -52,6 +52,7 @@ class GradeScore:
             1 for the counted grade and 0 for others, weighted by the number of shares that the
             answer is part of. None if it is part of none.
         """
+        # An answer that was not attempted is in the share of all answers only, for example.
         num_shares = sum(given_grade in grades for grades in self.out_of)
         if num_shares == 0:
             return None
@@ -92,6 +93,7 @@ def harmonic_mean_of_shares(
         value_range: The values that the score can have.
         note: An explanation that tables show.
     """
+    # Each share keeps its own grades, so that they can be counted separately.
     out_of: list[tuple[str, ...]] = []
     for share in shares:
         out_of += share.out_of
@@ -160,6 +162,7 @@ class GradedAnswers(JudgedMethod):
         Raises:
             ConfigError: The benchmark has no such protocol.
         """
+        # The protocol of the paper always exists.
         protocols = (PAPER, *self.unreadable_grade_by_protocol)
         if self.protocol not in protocols:
             raise ConfigError(
@@ -237,6 +240,7 @@ class GradedAnswers(JudgedMethod):
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count the responses, the unscored ones by reason, and how often each grade was given."""
         num_by_grade = Counter(verdict["grade"] for verdict in verdicts)
+        # Grades that were never given are shown as 0.
         grades = {grade: num_by_grade[grade] for grade in self.grades}
         return {**super().summary_counts(docs, verdicts), "grades": grades}
 
@@ -253,6 +257,7 @@ class GradedAnswers(JudgedMethod):
         for grade_score in self.grade_scores:
             name = grade_score.score.name
             metrics[name] = grade_score.outcome(grade, cluster)
+            # An unscored answer gets the worst or the best grade instead.
             metrics |= worst_and_best_of(
                 name,
                 worst=grade_score.outcome(grade or self.worst_grade, cluster),
@@ -268,6 +273,7 @@ class GradedAnswers(JudgedMethod):
         """
         grade = verdict["grade"]
         reason = verdict["unscored"]
+        # A record has either a grade or a reason.
         is_graded = grade is not None
         if is_graded == isinstance(reason, str) or grade not in (None, *self.grades):
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
@@ -316,7 +322,9 @@ class GradedAnswers(JudgedMethod):
             verdict: The judge's record.
             answers: The grade, in a sequence of one.
         """
+        # People answer exactly one question about each response.
         (grade,) = answers
+        # A record that people made is read like one of a judge.
         output = json.dumps({"reason": "", "grade": grade})
         return _record(doc, grade, None, [output])
 

@@ -79,6 +79,7 @@ class JudgedMethod(abc.ABC):
     def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Say what is wrong with a document from a file or with its responses, or return None."""
         try:
+            # Samples of another task lack fields or have other types.
             to_model(self.document_model, doc)
         except ValueError as error:
             return f"'doc': {error}; is this a sample of {self.name}?"
@@ -129,6 +130,7 @@ class JudgedMethod(abc.ABC):
         Returns:
             The name and the plan of each step.
         """
+        # A plan needs a function of the judge alone.
         ask = partial(self.judge, docs=docs, responses=responses)
         return [(self.step_name, judge.plan(ask))]
 
@@ -169,6 +171,7 @@ class JudgedMethod(abc.ABC):
         rows = []
         notes = []
         for name, entry in summary.items():
+            # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
                 value = score.format_value(entry["value"])
@@ -176,6 +179,7 @@ class JudgedMethod(abc.ABC):
                 bounds = [
                     score.format_value(entry[case]) for case in ("worst", "best") if case in entry
                 ]
+                # A score without a label is shown by its name.
                 label = replace(score, label=score.label or name).title_with_unit
                 rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
                 continue
@@ -243,6 +247,7 @@ class JudgedMethod(abc.ABC):
         """
         doc = row["doc"]
         verdict = row["verdict"]
+        # Files of samples can be edited, so that a record is about another row.
         belongs(all(verdict[key] == doc[key] for key in self.identity_keys))
         self.check_record(doc, verdict)
         return self.row_metrics(doc, verdict)
@@ -256,6 +261,7 @@ class JudgedMethod(abc.ABC):
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
         for key, value in rebuilt.items():
+            # A changed file shows in the first key that differs.
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
@@ -291,10 +297,12 @@ def judged_benchmark(
         return Rescorer(method.rescore_row, method.record_problem)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
+        # A sample without a response has questions about an empty text.
         response = next(iter(responses_of(sample)), "")
         return method_of_run(result).people_items(sample["doc"], verdict_of(sample), response)
 
     def change_sample(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+        # People need not answer optional questions.
         answers_in_order = [answers.get(item.id, SKIP) for item in items(result, sample)]
         verdict = method_of_run(result).relabel_record(
             sample["doc"], verdict_of(sample), answers_in_order
@@ -302,6 +310,7 @@ def judged_benchmark(
         return verdict_fields(verdict)
 
     relabel = make_relabel(items, change_sample, make_rescorer, optional_question=optional_question)
+    # The declaration describes the method with its default settings.
     method = role.make_method({})
     scores = tuple(method.scores)
     return Benchmark(

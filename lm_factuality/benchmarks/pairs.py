@@ -113,6 +113,7 @@ def sample_row_of(result: TaskResult, display: SampleDisplay, sample: Sample) ->
     Raises:
         DataError: It is not a sample of this task.
     """
+    # Benchmarks may assume that a sample is sound, since errors get its number here.
     with sample_errors(result, sample):
         return with_finite_numbers(display.make_row(result, sample))
 
@@ -132,10 +133,12 @@ def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]
     """
     scores = []
     for score in benchmark.table_scores:
+        # For a score without a direction, no model is the better one.
         has_direction = score.higher_is_better is not None
         if score.name in names and score.value_range is not None and has_direction:
             scores.append(score)
 
+    # Reports can compare scores that no table shows, such as those of one error type.
     table_names = {score.name for score in benchmark.table_scores}
     display = benchmark.page.samples
     for name in sorted(set(names) - table_names):
@@ -166,13 +169,16 @@ def paired_difference(
         return None
 
     compute_score = score_of_sums(score, counts_a.shape[1])
+    # Scores are functions of sums over rows, not means of rows.
     score_a = compute_score(counts_a.sum(axis=0).tolist())
     score_b = compute_score(counts_b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
 
+    # The delta method: a score is nearly linear around its sums.
     influences_a = _cluster_influences(counts_a, clusters, compute_score)
     influences_b = _cluster_influences(counts_b, clusters, compute_score)
+    # Both models answered the same clusters, so their errors partly cancel.
     stderr = _stderr_of_influences(influences_a - influences_b)
     p_value = None
     if stderr is not None:
@@ -222,7 +228,9 @@ def compare_all_models(
     """
     differences = {}
     condition = score.comparable_if_equal
+    # Each pair occurs once, in the order of the models.
     for name_a, name_b in combinations(models, 2):
+        # For example, perplexities per token need the same number of tokens.
         if metrics[name_a].get(condition) != metrics[name_b].get(condition):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
@@ -240,10 +248,12 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
     Returns:
         The same comparisons, with their adjusted p-values.
     """
+    # Comparisons over one cluster have no p-value.
     p_values = {}
     for key, difference in differences.items():
         if difference.p_value is not None:
             p_values[key] = difference.p_value
+    # Holm's method needs all p-values at once.
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     return {
         key: replace(difference, adjusted_p_value=adjusted.get(key))
@@ -253,6 +263,7 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
 
 def score_stderr(model: ScoredRows, score: Score) -> float | None:
     """Return the standard error of one model's score, or None for fewer than two clusters."""
+    # An empty array has no columns to compute a score from.
     if not model.rows:
         return None
     compute_score = score_of_sums(score, model.counts.shape[1])
@@ -297,6 +308,7 @@ def format_difference(pair: PairedDifference, score: Score) -> FormattedDifferen
         A difference of 0.0213 in accuracy gives ``+2.1`` and an interval such as ``+0.4 to +3.8``.
     """
     interval = ""
+    # Rows of a single cluster say nothing about the uncertainty.
     if pair.stderr is not None:
         low = _format_number(score, pair.low, sign="+")
         high = _format_number(score, pair.high, sign="+")
@@ -342,6 +354,7 @@ def _p_value(
         # The difference of two means with the same weights is a sum, which has a faster test.
         value_differences = counts_a[:, :1] - counts_b[:, :1]
         return flip_test(_sum_by_cluster(value_differences, clusters)[:, 0])
+    # For other scores, the test swaps the clusters of the two models.
     sums_a = _sum_by_cluster(counts_a, clusters)
     sums_b = _sum_by_cluster(counts_b, clusters)
     return swap_test(sums_a, sums_b, compute_score)
@@ -384,5 +397,6 @@ def _stderr_of_influences(influences: Floats) -> float | None:
     num_clusters = len(influences)
     if num_clusters < 2:
         return None
+    # Clusters are the units, since rows of one document depend on each other.
     squares = float(((influences - influences.mean()) ** 2).sum())
     return math.sqrt(num_clusters / (num_clusters - 1) * squares)

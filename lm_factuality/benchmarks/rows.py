@@ -102,6 +102,7 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
     rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
     for row in rows:
         for score_name, counts in row.score_counts.items():
+            # If a key occurs twice, the last row counts.
             rows_by_score[score_name][row.key] = (row.cluster, counts)
     return {name: ScoredRows(scored_rows) for name, scored_rows in rows_by_score.items()}
 
@@ -116,6 +117,7 @@ def row_key(sample: Mapping[str, Any], *texts: str) -> str:
     Returns:
         16 hexadecimal digits of a SHA-256 hash.
     """
+    # Rows with the same texts differ in their number.
     content = json.dumps([sample["doc_id"], *texts], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -137,6 +139,7 @@ def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Score]) ->
     """
     counts_by_score = {}
     for score in scores:
+        # A sample has None for a score if its row is unscored.
         if score.label and sample.get(score.name) is not None:
             counts_by_score[score.name] = mean_counts(sample[score.name])
     return counts_by_score
@@ -163,9 +166,11 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
     Raises:
         TypeError: The key, the cluster, the title or a facet is no text, or a score has no counts.
     """
+    # A plugin may return anything, and pages need texts here.
     for text in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(text, str):
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
+    # An empty tuple would be in no sum.
     if not all(row.score_counts.values()):
         raise TypeError("a score without counts")
 

@@ -45,10 +45,12 @@ def scored_benchmark(
     """
     value_range = score.value_range or ACCURACY
     worst_value, best_value = value_range.low, value_range.high
+    # For an error rate, for example, the highest value is the worst.
     if not score.higher_is_better:
         worst_value, best_value = best_value, worst_value
 
     def keep_row(sample: Sample) -> KeptRow:
+        # lm_eval nests responses in lists, and here there is one.
         (answer,) = texts(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
@@ -66,6 +68,7 @@ def scored_benchmark(
             best = Outcome(best_value, cluster_name)
             bounds = worst_and_best_of(score.name, worst, best)
             return {score.name: None, **bounds, "unscored": value}
+        # A scored answer has the same value in the worst and in the best case.
         outcome = Outcome(float(value), cluster_name)
         bounds = worst_and_best_of(score.name, outcome, outcome)
         return {score.name: outcome, **bounds, "unscored": None}
@@ -116,6 +119,7 @@ class ScoredTask(SuiteTask):
             DataError: The data cannot be read, or a column of the prompt is missing or empty.
         """
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")
+        # Formatter finds the names in braces.
         columns = [name for _, name, _, _ in Formatter().parse(self.prompt) if name]
         documents = []
         for record in records:
@@ -133,5 +137,6 @@ class ScoredTask(SuiteTask):
             doc: The document.
             results: The model's responses, of which there is one.
         """
+        # A run and every later check score with the same function.
         rescorer: Rescorer = self.declared.scoring.make_rescorer(None, ())
         return rescorer.row_metrics({"doc": doc, "answer": results[0]})

@@ -34,7 +34,7 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
         # Table "kept names" of conditions.yaml: what may be true of another name as well.
         if _context_of_name(sentence, name).matches("kept names"):
             continue
-        if _is_located_elsewhere(sentence, name):
+        if _is_located_twice(sentence, name):
             continue
         # A name that the prefix has several times counts once.
         new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
@@ -81,14 +81,14 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
     return not _context_of_name(sentence, name).matches("no whole name")
 
 
-def _is_located_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
+def _is_located_twice(sentence: TaggedSentence, name: Entity) -> bool:
     """Whether the dateline or another name also says where a place is.
 
     *NAIROBI - Kenya's bank* and *In Japan the Japanese* would be at odds with another country.
 
     Args:
         sentence: The sentence.
-        name: A name in it. Only places can be located elsewhere.
+        name: A name in it. Only a place can be located twice.
     """
     if name.kind != PLACE:
         return False
@@ -153,7 +153,7 @@ def _sort_of_place(name: str) -> str:
     Returns:
         The sort; empty if the name is of no known place.
     """
-    # "capital" and "city of ..." are both cities.
+    # A capital may replace any other city.
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
 

@@ -233,6 +233,7 @@ def _passages_for_judge(response: GeneratedText) -> tuple[str, ...]:
     """
     texts = []
     for passage in response.passages:
+        # Passages from a column may have no title.
         title = f"Title: {passage.title}\n" if passage.title else ""
         texts.append(f"{title}{passage.text}")
     return tuple(texts)
@@ -300,6 +301,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     judged = biography_from_record(record)
     f1 = sample.get("f1_at_k")
 
+    # The report's outcome for a response that declines is neither right nor wrong.
     if judged.abstained:
         outcome = "none"
     elif f1 is None or record["unscored"]:
@@ -319,6 +321,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
         outcome=outcome,
         margin=f1,
+        # Readers can filter the rows by topic.
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=detail,
         score_counts=mean_counts_of_scores(sample, SCORES),

@@ -67,10 +67,12 @@ class FactTally:
         Returns:
             0 if no fact is supported. None if there are facts, but none has a verdict.
         """
+        # Without a supported fact, the harmonic mean is 0 whatever the recall.
         if not self.supported:
             has_no_verdict = self.unscored and not self.not_supported
             return None if has_no_verdict else 0.0
         precision = self.supported / (self.supported + self.not_supported)
+        # More than K supported facts give no more than full recall.
         recall = min(self.supported / k, 1.0)
         return 2 * precision * recall / (precision + recall)
 

@@ -131,6 +131,7 @@ class LongFormYaml(TableYaml):
             ValueError: There are none or two. pydantic turns it into a validation error.
         """
         metadata = self.metadata
+        # Equal truth values mean that both are given, or neither.
         if bool(self.dataset_path) == bool(metadata.longfact):
             raise ValueError("expected one source of prompts: dataset_path or metadata.longfact")
         if bool(metadata.knowledge) == bool(metadata.columns.passages):
@@ -254,6 +255,7 @@ def read_prompts(
         topics = metadata.topics or _BLOB_BY_TOPIC[metadata.longfact]
         table, description = _read_longfact(metadata.longfact, topics, data_dir)
     else:
+        # A user's own prompts.
         table, description = load_table(task)
     refuse(table.problems)
 
@@ -262,6 +264,7 @@ def read_prompts(
         is_used = field != "prompt" or task.template == column
         if column and is_used:
             require_column(task.where, f"metadata.columns.{field}", column, table)
+    # The template is compiled once for all rows.
     render = compile_cell_template(task.where, "doc_to_text", task.template, column_names(table))
 
     documents: list[JsonObject] = []
@@ -301,6 +304,7 @@ def _read_longfact(
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
         refuse(table.problems)
+        # LongFact numbers no prompts, so the place in the file is the id.
         for number, row in enumerate(table.records):
             values = {"prompt": row.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
             rows.append(TableRow(row.location, values))
