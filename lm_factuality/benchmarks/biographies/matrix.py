@@ -198,6 +198,9 @@ def _judge_pairs_by_logprobs(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
     """
     subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs.values()]
     answers_by_pair = judge.ask(
@@ -220,6 +223,9 @@ def _judge_pairs_by_page(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
     """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(pairs)
@@ -273,6 +279,9 @@ def judge_pairs_singly(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
     """
     subjects = [pair.subject for pair in pairs.values()]
     replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _PROGRESS)

@@ -550,8 +550,8 @@ def _with_facts(
     for number, reply in enumerate(replies):
         # The scores of the other sentences alone would mislead.
         if reply.value is None:
-            place = f"sentence {number + 1} of {len(replies)}"
-            return replace(judged, problem=f"not decomposed: {place}: {reply.problem}")
+            location = f"sentence {number + 1} of {len(replies)}"
+            return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
         facts += [Fact(text, number) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
 

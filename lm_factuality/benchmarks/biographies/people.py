@@ -171,6 +171,9 @@ def apply_answers(
         protocol: ``code`` leaves the first fact out of all groups, as the authors' code does.
         link: Links the groups of a biography to entities by its verdicts. It decides where people
             skipped the question.
+
+    Returns:
+        The biography with the verdicts, groups and links of people.
     """
     judged = replace(judged, matrix=_matrix_from_answers(judged, answers))
     if judged.entities == SINGLE_SUBJECT:

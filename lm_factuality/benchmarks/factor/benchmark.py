@@ -51,6 +51,7 @@ class FactorAudit:
         """
         metadata = expected.metadata
         rule = DOLA if metadata.get("protocol") == DOLA else metadata.get("join", AUTHORS)
+        # None stands for a run without a window.
         self._window = metadata.get("window")
         self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
@@ -156,6 +157,7 @@ def read_units(path: Path) -> list[Unit]:
         ConfigError: A column is missing.
         DataError: There is no such table, or lines of it cannot be read.
     """
+    # Other files are those of a run, which this function does not read.
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
@@ -182,6 +184,7 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
     Returns:
         The questions as one unit, which people are given as a whole.
     """
+    # People see these texts beside the contradiction.
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     items = []
     for index, contradiction in enumerate(row.choices):

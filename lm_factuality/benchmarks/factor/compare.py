@@ -251,6 +251,7 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
     second_value = second.accuracy.value
     difference = first_value - second_value
 
+    # Runs without samples have no rows.
     first_rows = first.run.scored_rows.get(ACCURACY.name)
     second_rows = second.run.scored_rows.get(ACCURACY.name)
     if first_rows and second_rows:
@@ -391,6 +392,7 @@ def _agreement_tables(
             tau, num_models = kendall_tau(models_of_task, unit)
             if tau is not None:
                 remarks.append(f"{task}: {tau:.2f} over {num_models} models, perplexity per {unit}")
+        # Tokenizers and windows may forbid a comparison of perplexities.
         remarks += [f"{task}: {caution}" for caution in _cautions(models_of_task)]
         disagreements += find_disagreements(models_of_task)
 
@@ -473,6 +475,7 @@ def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
             " byte compare all of them"
         )
 
+    # A longer window usually gives a lower perplexity.
     windows = set()
     for model in models:
         if model.perplexity_run:
@@ -507,6 +510,7 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
     # Accuracies are shown in percent.
     low_accuracy = 100 * likelier_model.accuracy.value
     high_accuracy = 100 * accurate_model.accuracy.value
+    # The table has columns of its own for the difference, and none for its interval.
     _, _, p_value, corrected_p_value, _ = format_difference(gap, ACCURACY)
     return (
         likelier_model.task,

@@ -192,6 +192,7 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
         ConfigError: The table lacks a column, or a template fails.
     """
     columns = corpus.metadata.columns
+    # The YAML names either templates or columns.
     if corpus.doc_to_text is not None:
         rows = _rows_from_templates(corpus, table)
     elif corpus.dola_prefix:
@@ -267,6 +268,7 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             contradictions.
     """
     names = column_names(table)
+    # The published files have more than one column of prefixes.
     prefix = columns.prefix
     if prefix is None:
         prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
@@ -285,6 +287,7 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             f" {len(contradictions)} contradictions; name one for each"
         )
 
+    # The keys are those by which messages name the columns.
     compile_template = partial(compile_cell_template, where, columns=names)
     renderers = RowRenderers(
         prefix=compile_template("metadata.columns.prefix", prefix),
@@ -368,6 +371,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         choices = renderers.choices(cells)
         target = renderers.target(cells)
         error_types = renderers.error_types(cells)
+    # A template may fit one row and fail at another.
     except (TemplateError, ValueError, TypeError) as error:
         raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
     if not isinstance(choices, list | tuple):

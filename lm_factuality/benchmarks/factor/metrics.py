@@ -72,6 +72,7 @@ def row_metrics(
         The values by metric. A value is None if the row is unscored or, for an error type, if the
         row has no contradiction of that type. Without token counts there are no metrics per token.
     """
+    # The scores of all metrics follow from this one comparison.
     row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
     # A backend that shows no tokenizer only gives sums of log-probabilities.
@@ -211,6 +212,7 @@ def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     Returns:
         The mean over `NUM_DRAWINGS` weights of each word, from 0 to 1.
     """
+    # One sum for each choice and drawing.
     sums = np.zeros((len(choices), NUM_DRAWINGS), dtype=np.int64)
     for index, choice in enumerate(choices):
         # Words are separated by white space.

@@ -103,6 +103,7 @@ def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -
     Returns:
         The plot, with the perplexity per token or, if no run has it, per byte. None without either.
     """
+    # The perplexity task on the texts of news_factor is news_factor_perplexity.
     perplexity_runs = runs.of_task(task + PERPLEXITY_SUFFIX)
     # The perplexity per token is declared before the one per byte.
     for score in reported_scores(perplexity_runs):
@@ -219,6 +220,7 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
         if name in scores:
             parts[name] = mean_counts(scores[name], weights.get(name, 1))
 
+    # The mean log-probability is that of the true completion alone.
     means = scores.get(_MEAN_LOGPROB)
     is_scored = "factor_acc" in scores or "acc_bytes" in scores
     if means and is_scored:

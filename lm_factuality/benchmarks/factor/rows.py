@@ -126,6 +126,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         return f"the prefix {NOT_TEXT}, expected text"
 
     texts = []
+    # The first problem is reported, as the user mends one after the other.
     for index, choice in enumerate(choices):
         if choice is None:
             return f"choice {index} {NOT_TEXT}, expected text"
@@ -290,6 +291,7 @@ def gold_index(target: object, choices: Sequence[str | None]) -> int:
     if isinstance(target, int) and not isinstance(target, bool):
         return target
 
+    # A table may hold indices as text.
     text = str(target).strip()
     texts = [(choice or "").strip() for choice in choices]
     if text in texts:

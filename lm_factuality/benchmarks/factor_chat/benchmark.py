@@ -97,6 +97,7 @@ class FactorChatAudit(PromptAudit):
         """
         super().__init__(expected)
         self._protocol = PROTOCOLS[str(expected.metadata.get("protocol", "statements"))]
+        # The prompts of this version of the suite; results hold their hashes.
         self._prompts = Prompts()
 
     def request_problem(self, sample: Sample) -> str | None:

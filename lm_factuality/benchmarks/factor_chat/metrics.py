@@ -93,6 +93,7 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
     Returns:
         The mean probability of each choice, in the order of the row.
     """
+    # There are as many rotations as choices.
     count = len(answers)
     means = []
     for choice in range(count):
@@ -145,6 +146,7 @@ def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float,
 
     # A server leaves out the words that are not among the likeliest.
     logprobs = [-math.inf if logprob is None else logprob for logprob in answer.logprobs]
+    # At least one word must have a probability.
     highest = max(logprobs)
     if not math.isfinite(highest) or any(map(math.isnan, logprobs)):
         return f"no probability of any of {', '.join(words)}"
@@ -208,6 +210,7 @@ def _lines_with_answer(answer: str, any_word: str) -> list[str]:
         the last one if it holds nothing but a word.
     """
     lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
+    # Such as "My final answer is: **False**."
     named_answers = []
     for line in lines:
         match = _ANSWER_IS.match(line)
@@ -448,6 +451,7 @@ def auroc_stderr(rows: Rows) -> float:
     Returns:
         The standard error, or NaN for fewer than two documents.
     """
+    # DeLong's error is that of the placements, whose mean is the AUROC.
     area = auroc(rows)
     residuals: dict[str, float] = defaultdict(float)
     for placements in _placements(rows):
@@ -507,6 +511,7 @@ def _shares_below(
     if not references:
         return []
     values = [choice.value for choice in choices]
+    # A sorted array is searched quickly for the place of each value.
     sorted_references = np.sort([reference.value for reference in references])
     num_below = np.searchsorted(sorted_references, values, "left")
     num_not_above = np.searchsorted(sorted_references, values, "right")

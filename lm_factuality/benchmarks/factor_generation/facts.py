@@ -140,6 +140,7 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
     """
     true = true.strip()
     false = false.strip()
+    # Matches tell where each word stands in its completion.
     true_words = list(_WORD.finditer(true))
     false_words = list(_WORD.finditer(false))
     true_texts = [word[0] for word in true_words]
@@ -295,6 +296,7 @@ def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     if not ranking:
         return Mark(None, replies[0].problem)
 
+    # Two marks may have the most votes.
     label, num_votes = ranking[0]
     if len(ranking) > 1 and ranking[1][1] == num_votes:
         return Mark(None, "a tie between answers")
@@ -372,6 +374,7 @@ def _mark_of_verifications(true_claim: Verification, false_claim: Verification) 
     if true_claim.score == false_claim.score:
         return Mark(NEUTRAL)
 
+    # Both scores are numbers now, which the type checker cannot know.
     true_score = true_claim.score or 0.0
     false_score = false_claim.score or 0.0
     if true_score > false_score:

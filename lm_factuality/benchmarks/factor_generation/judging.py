@@ -171,6 +171,7 @@ class FactorGeneration(JudgedMethod):
         """
         row_tally = tally.tally_row(doc, verdict)
         metrics: JsonObject = {score.name: row_tally for score in tally.SCORES}
+        # A backend that shows no tokenizer has no accuracy per token.
         is_right = doc.get("factor_acc")
         metrics["factor_acc"] = None if is_right is None else Outcome(is_right, doc["doc_id"])
         metrics["unscored"] = verdict["marks"].count(None)
@@ -256,6 +257,7 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record with their marks in place of the judge's.
         """
+        # There is one answer for each sentence.
         remaining_answers = iter(answers)
         marks = []
         reasons = []
@@ -326,6 +328,7 @@ def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) 
         else:
             marks.append(Mark(None, facts.NO_WORD))
 
+    # The row is unscored only if no generation has a mark.
     unscored = None
     if not any(mark.label for mark in marks):
         first_reason = marks[0].reason if marks else "no generation"

@@ -110,6 +110,7 @@ def _compare_pairs(doc: Doc) -> dict[int, bool]:
         The outcomes by the index of the contradiction. Pairs without a score are left out, and a
         tie is not right.
     """
+    # As in equation 1: log-probabilities per token.
     means = doc["mean_logprob"]
     gold = doc["gold"]
     has_gold = 0 <= gold < len(means)
@@ -138,6 +139,7 @@ def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
 
     The bootstrap draws documents as a whole, since the rows of one document are alike.
     """
+    # Documents keep the order in which they first occur.
     arrays: dict[str, Floats] = {}
     for row in rows:
         arrays[row.doc_id] = arrays.get(row.doc_id, 0) + row.to_array()

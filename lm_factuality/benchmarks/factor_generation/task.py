@@ -133,6 +133,7 @@ class FactorGenerationTask(JudgedTask):
             The aggregations by metric.
         """
         aggregations = super().aggregation()
+        # The value is computed from all rows of the task.
         declared_accuracy = aggregations[ACCURACY]
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
@@ -261,6 +262,7 @@ class FactorGenerationTask(JudgedTask):
             scores: The log-probability and the number of tokens of each choice.
         """
         protocol = self._corpus.metadata.protocol
+        # Choices are scored as in the FACTOR tasks.
         row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
         return {
             "mean_logprob": list(row_score.mean_logprob),
