@@ -33,8 +33,8 @@ from lm_factuality.benchmarks.biographies.decisions import match_texts, read_dec
 from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
 from lm_factuality.benchmarks.biographies.released import released_d_factscore, released_factscore
 from lm_factuality.ground.console import print_table
-from lm_factuality.scores.paired import slopes
-from lm_factuality.scores.ppi import Estimate, Units, estimate
+from lm_factuality.scores.paired import score_gradient
+from lm_factuality.scores.ppi import Estimate, Units, correct_by_labels
 from lm_factuality.scores.statistics import Z95
 from tests.conftest import REPOSITORY
 
@@ -197,8 +197,8 @@ def draw_units(
 
 def uncorrected(units: Units) -> tuple[float, float]:
     """The judge's score and its clustered standard error."""
-    sums = units.judged.sum(axis=0)
-    adds = np.bincount(units.clusters, units.judged @ slopes(ratio, sums))
+    sums = units.judge_counts.sum(axis=0)
+    adds = np.bincount(units.clusters, units.judge_counts @ score_gradient(ratio, sums))
     return ratio(sums.tolist()), math.sqrt(
         len(adds) / (len(adds) - 1) * float(((adds - adds.mean()) ** 2).sum())
     )
@@ -215,13 +215,16 @@ def simulate(setting: Setting, trials: int, data: Path = DATA, seed: int = 0) ->
         units = draw_units(
             random, pool, counts, JUDGES[setting.judge], setting.labels, setting.draw
         )
-        corrected, alone = estimate(units, ratio, 0, 1), estimate(units, ratio, 0, 1, weight=0.0)
+        corrected, alone = (
+            correct_by_labels(units, ratio, 0, 1),
+            correct_by_labels(units, ratio, 0, 1, judge_weight=0.0),
+        )
         assert isinstance(corrected, Estimate)
         assert isinstance(alone, Estimate)
         value, stderr = uncorrected(units)
         holds = corrected.low <= truth <= corrected.high, abs(value - truth) <= Z95 * stderr
         widths = corrected.high - corrected.low, alone.high - alone.low
-        found.append((*holds, corrected.value - truth, corrected.weight, *widths))
+        found.append((*holds, corrected.value - truth, corrected.judge_weight, *widths))
     return Outcome(*np.mean(found, axis=0).tolist())
 
 
@@ -264,15 +267,15 @@ def released(
                 judged, people, labelled, names, np.zeros(len(found), int), np.ones(len(found))
             )
             corrected, alone = (
-                estimate(units, ratio, 0, 1),
-                estimate(units, ratio, 0, 1, weight=0.0),
+                correct_by_labels(units, ratio, 0, 1),
+                correct_by_labels(units, ratio, 0, 1, judge_weight=0.0),
             )
             assert corrected is not None
             assert alone is not None
             value, stderr = uncorrected(units)
             holds = corrected.low <= truth <= corrected.high, abs(value - truth) <= Z95 * stderr
             widths = corrected.high - corrected.low, alone.high - alone.low
-            outcomes.append((*holds, corrected.value - truth, corrected.weight, *widths))
+            outcomes.append((*holds, corrected.value - truth, corrected.judge_weight, *widths))
         rows.append((name, len(found), truth, said, Outcome(*np.mean(outcomes, axis=0).tolist())))
     return rows
 

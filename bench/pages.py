@@ -45,7 +45,7 @@ def measure(
         for pair in pair_facts_with_pages(
             facts, generation.entities, passages_by_title(generation).get
         ):
-            pairs[number, pair.fact, pair.entity] = pair
+            pairs[PairKey(number, pair.fact, pair.entity)] = pair
     found = {}
     for verify in ("fact", "page"):
         config = JudgeConfig("bench", "openai", model="m", verify=verify, tokenizer=tokenizer)

@@ -1,2 +1,5 @@
-"""How a FACTOR benchmark is made from a corpus: select, types, generate, filter, choose, and the
-audit of what it gives away."""
+"""Makes FACTOR benchmarks from any corpus, and audits what a benchmark gives away.
+
+A build goes through the stages select, types, generate, filter and choose. The command line is in
+`factor_gen.cli`, and `factor_gen.pipeline` has the build as a function.
+"""

@@ -1,4 +1,7 @@
-"""``python -m factor_gen``: the ``factor-gen`` command."""
+"""Runs the ``factor-gen`` command as ``python -m factor_gen``.
+
+All commands are in `factor_gen.cli`.
+"""
 
 import sys
 

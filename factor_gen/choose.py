@@ -1,217 +1,408 @@
-"""The last stage (section 3.2.4): three contradictions a row, of as many types as there are.
+"""The last stage, ``choose`` (section 3.2.4), which takes three contradictions for each row.
 
-The paper does not say which of a type are taken. At ``random``, whoever learns how the true
-sentences of a corpus look and how contradictions look could tell one from the other: numbers that
-were edited have unusual digits, rare words replace common ones. So by default the choice is
-``balanced``. Rows are made one after the other, and of all ways to make a row the one is taken
-after which the true completions and the contradictions of all rows so far, as two heaps of words,
-differ the least. In a linear classifier that sees one completion at a time, the sum of these
-differences is the gradient at zero: where it vanishes there is nothing to learn. All sums are of
-whole numbers, so that they come out the same on every machine.
+The paper does not say which contradictions of a type are taken. If they are drawn at random,
+somebody who learns how the true sentences of a corpus look and how contradictions look can tell one
+from the other: numbers that were edited have unusual digits, and rare words replace common ones.
+So by default the choice is ``balanced``. Rows are made one after the other. Of all ways to make a
+row we take the one after which the true completions and the contradictions of all rows so far, seen
+as two bags of words, differ the least. In a linear classifier that sees one completion at a time,
+the sum of these differences is the gradient at zero, so that there is nothing to learn if it
+vanishes.
 """
 
 import math
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import ChooseSettings
-from factor_gen.surface import Ledger
+from factor_gen.surface import BalanceLedger, Ints
 from lm_factuality.ground.packages import need
 
-_MOST_WAYS = 1500
-"""Ways to make a row that are compared."""
-_MOST_CANDIDATES = 24  # 2,024 ways
-_MOST_RANKED = 20 * _MOST_WAYS
-"""Ways to make a row that are ranked."""
-_PIECES = re.compile(r"\w+|\W")
-_APART = 3  # pieces (a word and the spaces around it) that have to be left alone between two edits
+# At most so many ways to make a row are compared.
+_MAX_SELECTIONS = 1500
+# At most so many are ranked before that, by how doubtful they are and what they edit.
+_MAX_RANKED = 20 * _MAX_SELECTIONS
+# There are 2,024 ways to take three of 24 candidates.
+_MAX_CANDIDATES = 24
 
-Span = tuple[int, int, tuple[str, ...]]
-"""First and last-plus-one piece of the completion, and what stands there instead."""
+_PIECES = re.compile(r"\w+|\W")
+# Two edits can be made in one sentence if so many pieces stay unchanged between them, for instance
+# a space, a word and a space.
+_MIN_GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenRow:
-    """A row of the benchmark before it is written."""
+    """A row of the benchmark before it is written: a document and its contradictions."""
 
     example: Example
-    """It keeps all candidates, so that what was generated and rejected can be counted."""
+    """The document with its true completion.
+
+    It keeps all its candidates, so that those that were rejected can be counted.
+    """
+
     contradictions: tuple[Candidate, ...]
-    """In the order of their columns."""
+    """The chosen contradictions, in the order of their columns."""
+
+
+DocumentOutcome: TypeAlias = ChosenRow | Example
+"""The row that a document gave, or the document marked as unused."""
 
 
 def choose_rows(
     settings: ChooseSettings, seed: int, examples: Iterable[Example]
-) -> Iterator[ChosenRow | Example]:
-    """Yield a row for each example that has enough contradictions left, in order.
+) -> Iterator[DocumentOutcome]:
+    """Choose the contradictions of the row of each document.
 
-    The other examples are yielded with the reason why they give none.
+    Args:
+        settings: How many contradictions a row has, and how they are chosen.
+        seed: The seed of the build.
+        examples: The documents of the whole corpus with the contradictions that were generated.
+
+    Yields:
+        For each document, in order, its row. A document without enough contradictions is yielded
+        as unused, with the reason.
     """
-    ledger = Ledger(settings.contradictions)
+    ledger = BalanceLedger(settings.contradictions)
     for example in examples:
+        # An earlier stage gave the document up.
         if example.unused:
             yield example
             continue
-        usable = standing(example, settings)
+
+        usable = usable_candidates(example, settings)
+        num_types = len({candidate.type for candidate in usable})
         if len(usable) < settings.contradictions:
             yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
-            continue
-        if len({candidate.type for candidate in usable}) < settings.min_types:
+        elif num_types < settings.min_types:
             yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
-            continue
-        rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        shuffled = rng.sample(usable, len(usable))
-        candidates = _limit(shuffled, settings.contradictions)
-        ways = _ways(example.completion, candidates, settings, rng)
-        centred = len(ways)
-        if settings.hide_centre:
-            candidates, off_centre = _with_other_centres(example.completion, candidates, ways)
-            ways = np.concatenate([ways, off_centre])
-        if settings.pick == "balanced":
-            texts = [candidate.text for candidate in candidates]
-            way = ledger.enter(example.completion, texts, ways, np.arange(len(ways)) < centred)
         else:
-            # by lot the true completion is in the centre of one row in (contradictions + 1)
-            is_off_centre = len(ways) > centred and rng.randrange(settings.contradictions + 1)
-            way = tuple(ways[centred if is_off_centre else 0].tolist())
-        chosen = tuple(candidates[index] for index in rng.sample(way, len(way)))
-        yield ChosenRow(example, chosen)
+            # The random numbers of a document do not depend on the documents before it.
+            rng = random.Random(f"{seed}/choose/{example.doc_id}")
+            yield _choose_row(example, usable, settings, rng, ledger)
 
 
-def standing(example: Example, settings: ChooseSettings) -> list[Candidate]:
-    """Return the candidates that no filter rejected and that are not too doubtful.
+def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:
+    """Return the candidates, i.e. generated contradictions, of which a row may be made.
 
-    Of those that read the same, the first is taken. The more doubtful are left out where a row can
-    do without them.
+    They are the distinct ones that no filter rejected. Doubtful ones are among them only if
+    the others are too few for a row.
+
+    Args:
+        example: A document with the candidates that were generated for it.
+        settings: How many contradictions and types a row has, and how doubtful they may be.
+
+    Returns:
+        The candidates in the order in which they were generated. They may be too few for a row.
     """
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
-        if not candidate.rejected:
-            distinct.setdefault(" ".join(candidate.text.split()), candidate)
+        if candidate.rejected:
+            continue
+        # Candidates that differ only in white space are the same sentence.
+        sentence = " ".join(candidate.text.split())
+        if sentence not in distinct:
+            distinct[sentence] = candidate
+
+    # More doubtful candidates are added only until there are enough for a row.
     usable: list[Candidate] = []
-    for doubtful in range(settings.most_doubtful + 1):
-        usable = [candidate for candidate in distinct.values() if candidate.doubtful <= doubtful]
-        types = {candidate.type for candidate in usable}
-        if len(usable) >= settings.contradictions and len(types) >= settings.min_types:
+    for max_doubt in range(settings.most_doubtful + 1):
+        usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
+        num_types = len({candidate.type for candidate in usable})
+        if len(usable) >= settings.contradictions and num_types >= settings.min_types:
             break
     return usable
 
 
-def _limit(candidates: list[Candidate], size: int) -> list[Candidate]:
-    """Return some candidates, in their order, but one of each type first.
+def _choose_row(
+    example: Example,
+    usable: Sequence[Candidate],
+    settings: ChooseSettings,
+    rng: random.Random,
+    ledger: BalanceLedger,
+) -> ChosenRow:
+    """Choose the contradictions of a row.
 
-    They are so few that all ways to take ``size`` of them can be ranked.
+    Args:
+        example: The document of the row.
+        usable: Enough candidates for a row.
+        settings: How many contradictions to choose, and how.
+        rng: The random numbers of this document.
+        ledger: The rows so far. The row is added to it if the choice is balanced.
+
+    Returns:
+        The document and its contradictions, in the order of their columns.
     """
-    most = max(_MOST_CANDIDATES, size)
-    while most > size and math.comb(most, size) > _MOST_RANKED:
-        most -= 1
-    types = [candidate.type for candidate in candidates]
-    by_rarity = sorted(range(len(candidates)), key=lambda place: types[place] in types[:place])
-    return [candidates[place] for place in sorted(by_rarity[:most])]
+    shuffled = rng.sample(usable, len(usable))
+    candidates = _limit_candidates(shuffled, settings.contradictions)
+    selections = _best_selections(example.completion, candidates, settings, rng)
+
+    # In these rows all contradictions are edits of the true completion, which is therefore in the
+    # centre: more similar to the other choices than they are to each other.
+    num_centred = len(selections)
+    if settings.hide_centre:
+        compounds = combine_edits(example.completion, candidates)
+        off_centre = _compound_selections(selections, compounds, len(candidates))
+        candidates = [*candidates, *compounds.values()]
+        selections = np.concatenate([selections, off_centre])
+
+    if settings.pick == "balanced":
+        texts = [candidate.text for candidate in candidates]
+        is_centred = np.arange(len(selections)) < num_centred
+        selection = ledger.add_most_even_row(example.completion, texts, selections, is_centred)
+    else:
+        has_compounds = len(selections) > num_centred
+        # The true completion is in the centre of one row in (contradictions + 1).
+        is_off_centre = has_compounds and rng.randrange(settings.contradictions + 1) > 0
+        row_index = num_centred if is_off_centre else 0
+        selection = tuple(selections[row_index].tolist())
+
+    # The columns are in random order, so that the first is not always of the same kind.
+    column_order = rng.sample(selection, len(selection))
+    return ChosenRow(example, tuple(candidates[index] for index in column_order))
 
 
-def _ways(
+def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
+    """Leave contradictions out until all ways to make a row of the others can be ranked.
+
+    Args:
+        candidates: The contradictions that were generated for a document, in random order.
+        row_size: How many contradictions a row has.
+
+    Returns:
+        Some of the candidates, in the same order, with as many types as possible.
+    """
+    limit = max(_MAX_CANDIDATES, row_size)
+    while limit > row_size and math.comb(limit, row_size) > _MAX_RANKED:
+        limit -= 1
+
+    # The first candidate of each type stays, even if its type is rare.
+    types = set()
+    first_of_type = []
+    others = []
+    for index, candidate in enumerate(candidates):
+        if candidate.type in types:
+            others.append(index)
+        else:
+            types.add(candidate.type)
+            first_of_type.append(index)
+    indices = [*first_of_type, *others][:limit]
+    return [candidates[index] for index in sorted(indices)]
+
+
+class _SelectionRank(NamedTuple):
+    """How good a way to make a row is. The least rank is the best."""
+
+    doubt: int
+    """How doubtful its contradictions are in total."""
+
+    num_overlaps: int
+    """How many pairs of contradictions edit the same words."""
+
+    minus_num_types: int
+    """The number of its error types, negated because more are better."""
+
+
+def _best_selections(
     completion: str, candidates: Sequence[Candidate], settings: ChooseSettings, rng: random.Random
-) -> Any:
-    """Return ways to take contradictions: an array (ways, contradictions) of indices.
+) -> Ints:
+    """Return the best ways to choose the contradictions of a row from some candidates.
 
-    As few contradictions as can be had are doubtful, then as few edit the same words, then they
-    are of as many types as can be had. The ways, and the indices of each, are in random order.
+    As few of them as possible are doubtful, i.e. likely to be bad. Among such rows, as few as
+    possible edit the same words; among those, they have as many error types as possible.
+
+    Args:
+        completion: The true completion.
+        candidates: The candidates, so few that all rows can be ranked.
+        settings: How many contradictions and types a row has.
+        rng: The random numbers of this document.
+
+    Returns:
+        An array (rows, contradictions) of indices of ``candidates``. Both the rows and the indices
+        of each are in random order.
     """
-    edits = [spans(completion, candidate.text) for candidate in candidates]
-    overlaps = {
-        (first, second): not _lie_apart(edits[first], edits[second], 0)
-        for first, second in combinations(range(len(candidates)), 2)
-    }
-    ways_of_rank: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
-    for way in combinations(range(len(candidates)), settings.contradictions):
-        types = len({candidates[index].type for index in way})
-        if types >= settings.min_types:
-            doubts = sum(candidates[index].doubtful for index in way)
-            overlapping = sum(overlaps[pair] for pair in combinations(way, 2))
-            ways_of_rank.setdefault((doubts, overlapping, -types), []).append(way)
-    ways = ways_of_rank[min(ways_of_rank)]
-    ways = rng.sample(ways, min(len(ways), _MOST_WAYS))
-    return np.array([rng.sample(way, len(way)) for way in ways])
+    # Pairs are compared once here, since each of them is in many of the rows below.
+    edits = [find_edits(completion, candidate.text) for candidate in candidates]
+    is_overlapping = {}
+    for first, second in combinations(range(len(candidates)), 2):
+        is_overlapping[first, second] = not _lie_apart(edits[first], edits[second], min_gap=0)
+
+    # Rows of the same rank are equally good.
+    selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
+    for selection in combinations(range(len(candidates)), settings.contradictions):
+        num_types = len({candidates[index].type for index in selection})
+        if num_types < settings.min_types:
+            continue
+        doubt = sum(candidates[index].doubtful for index in selection)
+        num_overlaps = sum(is_overlapping[pair] for pair in combinations(selection, 2))
+        rank = _SelectionRank(doubt, num_overlaps, -num_types)
+        selections_by_rank[rank].append(selection)
+
+    best = selections_by_rank[min(selections_by_rank)]
+    sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
+    return np.array([rng.sample(selection, len(selection)) for selection in sample])
 
 
-def _with_other_centres(
-    completion: str, candidates: list[Candidate], ways: Any
-) -> tuple[list[Candidate], Any]:
-    """Return the candidates with all compounds of two, and more ways to make a row of them.
+class CandidatePair(NamedTuple):
+    """The indices of two candidates whose edits are made in one sentence."""
 
-    In these ways all contradictions but one have that one's edit too, which is then in the centre
-    instead of the true completion.
+    inner: int
+    """The candidate that may also be a contradiction of the row by itself."""
+
+    outer: int
+    """The candidate whose edit is made in the first one."""
+
+
+def _compound_selections(
+    selections: Ints, compounds: Iterable[CandidatePair], num_candidates: int
+) -> Ints:
+    """Return ways to make a row in which a contradiction is in the centre of the choices.
+
+    All other contradictions of the row are compounds, i.e. they have that contradiction's edit and
+    an edit of their own.
+
+    Args:
+        selections: Ways to make a row without compounds, an array (rows, contradictions) of indices
+            of candidates.
+        compounds: The pairs of candidates that can be combined.
+        num_candidates: The number of candidates. The compounds are numbered after them.
+
+    Returns:
+        An array (rows, contradictions) of indices of candidates and compounds.
     """
-    compound_of = compounds(completion, candidates)
-    places = {pair: len(candidates) + place for place, pair in enumerate(compound_of)}
-    off_centre = []
-    for way in ways.tolist():
-        for centre in way:
-            pairs = [(centre, index) for index in way if index != centre]
-            if all(pair in places for pair in pairs):
-                off_centre.append([centre, *(places[pair] for pair in pairs)])
-    more_ways = np.array(off_centre, dtype=ways.dtype).reshape(-1, ways.shape[1])
-    return [*candidates, *compound_of.values()], more_ways
+    index_of_pair = {pair: num_candidates + number for number, pair in enumerate(compounds)}
+
+    compound_selections = []
+    for selection in selections.tolist():
+        for centre in selection:
+            pairs = [CandidatePair(centre, index) for index in selection if index != centre]
+            # Edits of the same words cannot be combined.
+            if all(pair in index_of_pair for pair in pairs):
+                compound_selections.append([centre, *(index_of_pair[pair] for pair in pairs)])
+
+    # Without a shape, an empty list would become an array of one dimension.
+    array = np.array(compound_selections, dtype=selections.dtype)
+    return array.reshape(-1, selections.shape[1])
 
 
-def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[int, int], Candidate]:
-    """Return, for each two candidates whose edits lie apart, the first with the second's edit too.
+def combine_edits(
+    completion: str, candidates: Sequence[Candidate]
+) -> dict[CandidatePair, Candidate]:
+    """Combine every two contradictions whose edits lie apart into one sentence with both edits.
 
-    Where every contradiction is an edit of the true completion, that one is the nearest to all
-    others, and whoever sees a row's four choices together can pick it without reading: it is the
-    most central in 91% of the rows of the published News-FACTOR. For the same reason one who scores
-    each choice by lot finds it in one row of eight, not of four: it is the highest only if each
-    edit happens to lower it. If two of three contradictions share the edit of the first, the first
-    is in the middle instead.
+    If every contradiction is an edit of the true completion, the latter is the most similar to the
+    others, and comparing the choices finds it without any knowledge: in 91% of the rows of the
+    published News-FACTOR. If two of three contradictions share the edit of the first, the first is
+    the most similar instead.
 
-    A compound has the type of the second. It was not seen by any filter, whose scores are left out;
-    its parts were.
+    Args:
+        completion: The true completion.
+        candidates: Contradictions of it.
+
+    Returns:
+        The compounds by the indices of their candidates. Each has the type of the outer one. It
+        has no scores, because the filters saw only its two edits.
+
+    Example:
+        "She left Rome" and "He left Oslo", made of "She left Oslo", give "He left Rome".
     """
-    edits = [spans(completion, candidate.text) for candidate in candidates]
+    edits = [find_edits(completion, candidate.text) for candidate in candidates]
     pieces = _PIECES.findall(completion)
-    compound_of = {}
+    compounds = {}
     for first, second in permutations(range(len(candidates)), 2):
         if not _lie_apart(edits[first], edits[second]):
             continue
-        edited = pieces.copy()
-        for start, end, new in sorted([*edits[first], *edits[second]], reverse=True):
-            edited[start:end] = new
+
+        # From right to left, so that the positions of the edits to come stay valid.
+        edited_pieces = pieces.copy()
+        for edit in sorted([*edits[first], *edits[second]], reverse=True):
+            edited_pieces[edit.start : edit.end] = edit.replacement
+
+        # The columns of the row show both edits and both rules.
         inner = candidates[first]
         outer = candidates[second]
-        compound_of[first, second] = Candidate(
-            text="".join(edited),
+        compounds[CandidatePair(first, second)] = Candidate(
+            text="".join(edited_pieces),
             type=outer.type,
             edit=f"{inner.edit}; {outer.edit}",
             generator=f"{inner.generator} + {outer.generator}",
             doubtful=max(inner.doubtful, outer.doubtful),
         )
-    return compound_of
+    return compounds
 
 
-def spans(completion: str, text: str) -> list[Span]:
-    """Return where ``text`` departs from ``completion``, in order."""
+class PieceEdit(NamedTuple):
+    """A place where a contradiction differs from the completion.
+
+    Positions count pieces: words, and single characters between them.
+    """
+
+    start: int
+    """The first piece of the completion that is replaced."""
+
+    end: int
+    """The piece after the last that is replaced. Equal to ``start`` if pieces are inserted."""
+
+    replacement: tuple[str, ...]
+    """The pieces of the contradiction in their place."""
+
+
+def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
+    """Return the edits that turn a completion into a contradiction, in order.
+
+    Args:
+        completion: The true completion.
+        contradiction: A contradiction of it.
+
+    Returns:
+        The edits from left to right. Empty if both texts have the same pieces.
+
+    Example:
+        ``find_edits("In May it rained", "In June it rained")`` is
+        ``[PieceEdit(start=2, end=3, replacement=("June",))]``.
+    """
     levenshtein = need("rapidfuzz.distance", "choosing contradictions", "generate").Levenshtein
-    true = _PIECES.findall(completion)
-    false = _PIECES.findall(text)
-    return [
-        (edit.src_start, edit.src_end, tuple(false[edit.dest_start : edit.dest_end]))
-        for edit in levenshtein.opcodes(true, false)
-        if edit.tag != "equal"
-    ]
+    true_pieces = _PIECES.findall(completion)
+    false_pieces = _PIECES.findall(contradiction)
+
+    # rapidfuzz returns runs of pieces that are equal, replaced, inserted or deleted.
+    edits = []
+    for operation in levenshtein.opcodes(true_pieces, false_pieces):
+        if operation.tag == "equal":
+            continue
+        replacement = tuple(false_pieces[operation.dest_start : operation.dest_end])
+        edits.append(PieceEdit(operation.src_start, operation.src_end, replacement))
+    return edits
 
 
-def _lie_apart(first: Sequence[Span], second: Sequence[Span], apart: int = _APART) -> bool:
-    """Whether at least ``apart`` pieces are left alone between any two edits."""
-    return all(
-        (start, end) != (next_start, next_end)
-        and (end + apart <= next_start or next_end + apart <= start)
-        for (start, end, _), (next_start, next_end, _) in product(first, second)
-    )
+def _lie_apart(
+    first_edits: Sequence[PieceEdit], second_edits: Sequence[PieceEdit], min_gap: int = _MIN_GAP
+) -> bool:
+    """Tell whether enough pieces stay unchanged between the edits of two contradictions.
+
+    Args:
+        first_edits: The edits of one contradiction.
+        second_edits: The edits of the other.
+        min_gap: How many pieces have to stay unchanged between any two edits. 0: the edits may
+            touch but not overlap.
+
+    Returns:
+        True if the edits of both contradictions can be made in one sentence.
+    """
+    for first, second in product(first_edits, second_edits):
+        # Two insertions in the same place have a gap of 0, but which comes first is unclear.
+        if (first.start, first.end) == (second.start, second.end):
+            return False
+        is_before = first.end + min_gap <= second.start
+        is_after = second.end + min_gap <= first.start
+        if not (is_before or is_after):
+            return False
+    return True

@@ -1,133 +1,232 @@
-"""A build as a YAML file of about eight lines.
+"""The YAML file that describes a build, and the way back from settings to YAML.
 
-``factor-gen build`` and :mod:`lm_factuality.api` read it with :func:`load_build`. Everything that
-the file does not say has the values of :mod:`factor_gen.settings`.
+``factor-gen build`` and :mod:`lm_factuality.api` read the file with :func:`load_build`. Whatever
+the file does not set has the defaults of :mod:`factor_gen.settings`.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from factor_gen.records import portable
+from factor_gen.records import shorten_paths
 from factor_gen.settings import OFF, BuildSettings
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import adapter_of, read_settings
 from lm_factuality.ground.suite import find_config, read_config
 
-_PATHS = (("corpus", "path"), ("generate", "prompts"))
-# these may be names as well
+
+class _Setting(NamedTuple):
+    """The place of a value in the YAML."""
+
+    section_names: tuple[str, ...]
+    """The sections that lead to the value, from the outermost one."""
+
+    key: str
+    """The key of the value in the innermost section."""
+
+
+_PATHS = (_Setting(("corpus",), "path"), _Setting(("generate",), "prompts"))
+# These settings hold either a path or a name, such as that of a model on the Hub.
 _PATHS_OR_NAMES = (
-    ("corpus", "dataset"),
-    ("types", "model"),
-    ("generate", "judge"),
-    ("filter", "nli", "model"),
-    ("filter", "fluency", "model"),
+    _Setting(("corpus",), "dataset"),
+    _Setting(("types",), "model"),
+    _Setting(("generate",), "judge"),
+    _Setting(("filter", "nli"), "model"),
+    _Setting(("filter", "fluency"), "model"),
 )
+# "corpus: a.txt" is short for "corpus: {path: a.txt}".
 _KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
-# of BuildSettings: what the file does not say, and how the work is shared out
+# These settings say where the build runs and how the work is shared out, not what is built.
 _NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:
-    """Read the build that a YAML file describes.
+    """Read the settings of a build from a YAML file.
 
-    ``include`` names another YAML whose keys hold where this one says nothing.
+    The file may ``include`` another YAML, whose values hold for the keys that it does not set.
+
+    Args:
+        path: The file, or the name of one that is installed, such as ``configs/corpora/wiki.yaml``.
 
     Raises:
-        ConfigError: Everything that is wrong with the file: unknown keys, and values of the wrong
-            type or out of range.
+        ConfigError: The file has problems, such as unknown keys and values out of range. The
+            message names all of them.
+
+    Example:
+        A file needs two lines: ``corpus: my_texts/*.txt`` and ``generate: rules``.
     """
     file = find_config(Path(path))
-    content = _read_with_includes(file)
-    content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}
+    # The file may name the benchmark; otherwise the benchmark is called like the file.
+    content = {
+        "name": file.stem,
+        **_read_with_includes(file),
+        "folder": file.parent,
+        "yaml": file,
+    }
     return read_settings(BuildSettings, content, str(file))
 
 
-def describe(settings: BuildSettings) -> dict[str, Any]:
-    """Return all settings that can change the benchmark, for the manifest and the card.
+def describe_settings(settings: BuildSettings) -> dict[str, Any]:
+    """Return all settings that can change the benchmark, for the manifest and the dataset card.
 
-    :func:`load_build` can read them back. Of absolute paths, which are this machine's, the last
-    part is left. What is not set is left out.
+    Args:
+        settings: The settings of the build.
+
+    Returns:
+        The settings as :func:`load_build` reads them, without those that are None. Absolute paths
+        are cut to their last part, because the folders of this machine mean nothing elsewhere.
     """
     content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
-    for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, sections)
-        if key in section:
-            section[key] = portable(section[key])
-    content["filter"] = {name: content["filter"].get(name, OFF) for name in ("nli", "fluency")}
+    for setting in (*_PATHS, *_PATHS_OR_NAMES):
+        section = _section(content, setting.section_names)
+        # Settings that are None are not among the content.
+        if setting.key in section:
+            section[setting.key] = shorten_paths(section[setting.key])
+
+    # A filter that is off is None in the settings, but has to be named in a YAML.
+    filters = content["filter"]
+    content["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
     return content
 
 
-def _section(content: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the section that lies under ``names``; an empty one if there is none."""
-    for name in names:
-        content = content.get(name)
-        if not isinstance(content, dict):
-            return {}
-    return content  # type: ignore[no-any-return]
-
-
-def _read_with_includes(file: Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Read a YAML and what it includes.
+def _section(content: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the section of a YAML that lies under some names, or an empty one if it is missing.
 
     Args:
-        file: The YAML.
-        including: The files that include this one.
+        content: The content of a YAML file.
+        names: The names that lead to the section, from the outermost one.
 
     Returns:
-        The content of the file over that of the YAMLs it includes, with all paths seen from the
-        file.
+        The section itself, not a copy, so that a caller can change it.
+
+    Example:
+        The names ``["filter", "nli"]`` give the mapping ``content["filter"]["nli"]``.
+    """
+    section = content
+    for name in names:
+        value = section.get(name)
+        # The YAML of a user may hold anything in the place of a section.
+        if not isinstance(value, dict):
+            return {}
+        section = value
+    return section
+
+
+def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read a YAML file together with the file that it includes.
+
+    Args:
+        file: The YAML file.
+        including_files: The files that led to this one, each included by the one before it.
+
+    Returns:
+        The content of the file, merged over that of the included file. All relative paths start
+        from the folder of ``file``.
 
     Raises:
-        ConfigError: A file is not there or no YAML, holds no mapping, or includes itself.
+        ConfigError: A file is missing, is no YAML, holds no mapping, or includes itself.
     """
-    real_path = Path(os.path.realpath(file))  # which does not mind a loop of links
-    if real_path in including:
+    # Unlike Path.resolve, this does not fail if links form a loop.
+    real_path = Path(os.path.realpath(file))
+    if real_path in including_files:
         raise ConfigError(
-            f"{including[-1]}: include comes back to {file.name}; take one of the includes out"
+            f"{including_files[-1]}: include comes back to {file.name}; take one of the includes"
+            " out"
         )
+
+    content = _read_mapping(file)
+    include = content.pop("include", None)
+    if include is None:
+        return content
+    if not isinstance(include, str):
+        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
+
+    # Paths that begin with "configs/" may name files that come with the package.
+    included_file = file.parent / include
+    if include.startswith("configs/"):
+        included_file = find_config(Path(include))
+    included = _read_with_includes(included_file, (*including_files, real_path))
+    _rebase_paths(included, included_file.parent, file.parent)
+    return _merge_sections(included, content)
+
+
+def _read_mapping(file: Path) -> dict[str, Any]:
+    """Read the mapping in a YAML file, and write out its short forms.
+
+    Args:
+        file: The YAML file.
+
+    Returns:
+        The content of the file by section and key.
+
+    Raises:
+        ConfigError: The file is missing, is no YAML, or holds something else.
+
+    Example:
+        The line ``corpus: my_texts/*.txt`` becomes ``{"corpus": {"path": "my_texts/*.txt"}}``.
+    """
     content = read_config(file)
     if not isinstance(content, dict):
         raise ConfigError(
             f"{file}: expected a mapping of names to values, such as corpus: my_texts/*.txt"
         )
     for section, key in _KEY_OF_SHORT_FORM.items():
+        # The long form is a mapping already.
         if isinstance(content.get(section), str | list):
             content[section] = {key: content[section]}
-    include = content.pop("include", None)
-    if include is None:
-        return content
-    if not isinstance(include, str):
-        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
-    base = file.parent / include
-    if include.startswith("configs/"):
-        base = find_config(Path(include))
-    included = _read_with_includes(base, (*including, real_path))
-    _move_paths(included, base.parent, file.parent)
-    return _merged(included, content)
+    return content
 
 
-def _move_paths(content: dict[str, Any], source: Path, target: Path) -> None:
-    """Let the relative paths in ``content``, which start from ``source``, start from ``target``."""
-    for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, sections)
-        value = section.get(key)
+def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -> None:
+    """Change the relative paths in ``content`` in place, so that they start from another folder.
+
+    Args:
+        content: The content of a YAML file, which is changed.
+        old_folder: The folder that the paths start from.
+        new_folder: The folder that they shall start from.
+
+    Example:
+        ``texts/*.txt`` in the folder ``a/b`` becomes ``b/texts/*.txt`` for the folder ``a``.
+    """
+    for setting in (*_PATHS, *_PATHS_OR_NAMES):
+        section = _section(content, setting.section_names)
+        value = section.get(setting.key)
         if not isinstance(value, str) or value.startswith(("~", "/")):
             continue
-        is_judge_file = key == "judge" and ("/" in value or value.endswith((".yaml", ".yml")))
-        if (*sections, key) in _PATHS or is_judge_file or (value and (source / value).is_dir()):
-            section[key] = os.path.relpath(source / value, target)
+
+        # A value such as "gpt2" may be a name: it is a path only if it looks like one or exists.
+        is_judge_file = setting.key == "judge" and (
+            "/" in value or value.endswith((".yaml", ".yml"))
+        )
+        is_folder = bool(value) and (old_folder / value).is_dir()
+        if setting in _PATHS or is_judge_file or is_folder:
+            section[setting.key] = os.path.relpath(old_folder / value, new_folder)
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with the values of ``over`` in place of its own, section by section."""
+def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of ``base`` with those of ``overrides`` in their place.
+
+    Sections that both have are merged in the same way.
+
+    Args:
+        base: The values of the included file.
+        overrides: The values of the file that includes it.
+
+    Returns:
+        A new mapping. The two that are merged are not changed.
+
+    Example:
+        ``{"a": {"b": 1, "c": 2}}`` and ``{"a": {"c": 3}}`` give ``{"a": {"b": 1, "c": 3}}``.
+    """
     merged = dict(base)
-    for key, value in over.items():
-        below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = _merged(below, value)
-        merged[key] = value
+    for key, value in overrides.items():
+        # Sections are merged key by key; any other value replaces that of the base.
+        base_value = merged.get(key)
+        if isinstance(base_value, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merge_sections(base_value, value)
+        else:
+            merged[key] = value
     return merged

@@ -1,12 +1,12 @@
-"""The corpus: its files or its dataset, and the documents in them, as the first stage's examples.
+"""The corpus of a build: its files or its dataset, and the documents in them.
 
-:mod:`factor_gen.pipeline` reads it once and keeps the documents in shards.
+:mod:`factor_gen.pipeline` reads the corpus once and keeps the documents in shards.
 """
 
 import glob
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.language import ENGLISH
-from factor_gen.recipe import columns_of, document_text, left_out
-from factor_gen.records import Example, Sentence, whole
+from factor_gen.recipe import document_text, reason_to_leave_out, required_columns
+from factor_gen.records import Example, Sentence, replace_surrogates
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
@@ -25,33 +25,39 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.ground.tables import FORMATS, TableRow
 
+# The version of how documents are cleaned and kept. Raise it if either changes.
 CLEANING = 4
-"""Raised when texts are unwrapped in another way, or are kept in another form."""
-TEXTS = (".txt", ".text", ".md", ".rst", "")
-"""The endings of files that are a document each."""
+
+# A file with one of these endings is one document.
+TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", "")
 
 
-def find_files(settings: BuildSettings) -> dict[str, Path]:
-    """Return the files of the corpus, sorted by path; none of a dataset of the Hub.
+def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
+    """Return the files of the corpus, sorted by path.
 
-    ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. A folder that
-    ``corpus.dataset`` names holds files of any kind.
+    ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. If
+    ``corpus.dataset`` names a folder, all files in it belong to the corpus.
+
+    Args:
+        settings: The settings of the build.
 
     Returns:
-        The path of each file by its id, which is its path from the folder that the pattern starts
-        in.
+        The path of each file by its id, i.e. its path from the folder that the pattern starts in.
+        Empty for a dataset of the Hub.
 
     Raises:
-        DataError: ``corpus.path`` names no file.
+        DataError: No file matches ``corpus.path``.
     """
     path = settings.corpus.path
+    # A dataset of the Hub has no files on this machine.
     if path is None:
         folder = _dataset_folder(settings)
-        return {} if folder is None else _matches(folder / "**")
+        return {} if folder is None else _matching_files(folder / "**")
+
     pattern = settings.folder / Path(path).expanduser()
     if pattern.is_dir():
         pattern /= "*.txt"
-    files = _matches(pattern)
+    files = _matching_files(pattern)
     if not files:
         raise DataError(
             f"corpus.path {path!r}: no file fits {pattern}; paths start from the folder of the"
@@ -60,200 +66,322 @@ def find_files(settings: BuildSettings) -> dict[str, Path]:
     return files
 
 
-def _matches(pattern: Path) -> dict[str, Path]:
-    """Return the files that a pattern fits, by their paths from the folder that it starts in."""
-    # a folder or file that is there is meant as it is written, even with a * in its name
+def _dataset_folder(settings: BuildSettings) -> Path | None:
+    """Return the folder that ``corpus.dataset`` names, or None if it names no local folder."""
+    dataset = settings.corpus.dataset
+    if not dataset:
+        return None
+    folder = settings.folder / Path(dataset).expanduser()
+    return folder if folder.is_dir() else None
+
+
+def _matching_files(pattern: Path) -> dict[str, Path]:
+    """Return the files that match a pattern, sorted by path.
+
+    Args:
+        pattern: An absolute path, whose parts may hold ``*`` and ``**``.
+
+    Returns:
+        The path of each file by its path from the folder that the pattern starts in.
+
+    Example:
+        ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
+    """
+    # An existing folder or file is meant literally, even if its name contains a "*".
     root = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
     matches = [pattern.name]
     if not pattern.is_file():
-        wild = str(pattern.relative_to(root))
-        # pathlib's glob finds hidden files too
-        matches = glob.glob(wild, root_dir=root, recursive=True)  # noqa: PTH207
+        relative_pattern = str(pattern.relative_to(root))
+        # Unlike this function, pathlib's glob also returns hidden files.
+        matches = glob.glob(relative_pattern, root_dir=root, recursive=True)  # noqa: PTH207
+
     files = {}
     for path in sorted(root / match for match in matches):
         if path.is_file():
-            files[whole(path.relative_to(root).as_posix())] = path
+            file_id = replace_surrogates(path.relative_to(root).as_posix())
+            files[file_id] = path
     return files
 
 
-def _dataset_folder(settings: BuildSettings) -> Path | None:
-    """Return the folder that ``corpus.dataset`` is; None if it is a dataset of the Hub."""
-    folder = settings.folder / Path(settings.corpus.dataset or "").expanduser()
-    return folder if settings.corpus.dataset and folder.is_dir() else None
-
-
-def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the corpus is now, as JSON has it.
+def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which texts the corpus consists of now, so that a change of them is noticed.
 
     Args:
         settings: The settings of the build.
-        before: The record when the build began, or an empty one. A build goes on with the commit
-            that it began with, though the dataset may have a newer one.
+        earlier: The description when the build began, or an empty one. A resumed build reads a
+            dataset of the Hub at the commit that it began with.
 
     Returns:
-        The dataset with its revision in the YAML and its commit; or the files, each with its id,
-        bytes and SHA-256.
+        A JSON object: the dataset with its revision in the YAML and its commit, or the files, each
+        with its id, its size in bytes and its SHA-256.
 
     Raises:
-        DataError: There are no such files or dataset, or a file cannot be read.
+        DataError: The files or the dataset do not exist, or a file cannot be read.
     """
+    # Files are identified by their content.
     corpus = settings.corpus
-    if corpus.dataset is not None and _dataset_folder(settings) is None:
-        record = {"dataset": corpus.dataset, "revision": corpus.revision}
-        if record.items() <= before.items():
-            return dict(before)
-        place = f"corpus.dataset, no folder in {settings.folder}"
-        return {**record, "commit": commit_of(corpus.dataset, place, corpus.revision)}
-    files = []
-    for name, path in tqdm(find_files(settings).items(), desc="corpus", unit=" files", delay=2):
-        try:
-            size = path.stat().st_size
-            files.append({"name": name, "bytes": size, "sha256": sha256_of(path)})
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be read: {error}; let yourself read it, or leave it out of"
-                " corpus.path"
-            ) from error
-    return {"files": files}
+    if corpus.dataset is None or _dataset_folder(settings) is not None:
+        files = find_corpus_files(settings).items()
+        progress = tqdm(files, desc="corpus", unit=" files", delay=2)
+        return {"files": [_describe_file(file_id, path) for file_id, path in progress]}
+
+    # The newest commit may change while a build is stopped, but the build must not.
+    dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
+    if dataset.items() <= earlier.items():
+        return dict(earlier)
+    setting = f"corpus.dataset, no folder in {settings.folder}"
+    return {**dataset, "commit": commit_of(corpus.dataset, setting, corpus.revision)}
+
+
+def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
+    """Return the id, the size in bytes and the SHA-256 of a file.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    try:
+        return {"name": file_id, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error}; allow yourself to read it, or leave it out of"
+            " corpus.path"
+        ) from error
 
 
 def read_documents(
-    settings: BuildSettings, commit: str | None, filtered: Counter[str]
+    settings: BuildSettings, commit: str | None, num_left_out: Counter[str]
 ) -> Iterator[Example]:
-    """Yield the first ``corpus.documents`` documents, in the order of the files.
+    """Yield the first ``corpus.documents`` documents, in the order of the files and their rows.
 
     Args:
         settings: The settings of the build.
-        commit: What a dataset of the Hub is read at; None: the YAML's, or the newest.
-        filtered: Counts the rows that ``corpus.where`` leaves out, by reason.
+        commit: The commit of a dataset of the Hub. None: that in the YAML, or the newest.
+        num_left_out: Counts rows that fail a condition of ``corpus.where``, by reason. The
+            function adds to it.
+
+    Yields:
+        Documents, each with its whole text as its prefix.
 
     Raises:
-        DataError: Files are not there or cannot be read, or a row is no document; the text names
+        DataError: A file is missing or cannot be read, or a row is no document. The message names
             the row by its file and line.
     """
     corpus = settings.corpus
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        return islice(_documents(rows, corpus, "", filtered), corpus.documents)
-    files = find_files(settings)
-    documents = chain.from_iterable(
-        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", filtered)
-        for doc_id, path in files.items()
-    )
-    return islice(documents, corpus.documents)
+        return islice(_TableReader(corpus, num_left_out).read(rows), corpus.documents)
+
+    files = find_corpus_files(settings)
+    documents_by_file = []
+    for file_id, path in files.items():
+        # The numbers of the rows begin with 1 in each file, so that the file belongs to the id.
+        id_prefix = f"{file_id}:" if len(files) > 1 else ""
+        table_reader = _TableReader(corpus, num_left_out, id_prefix)
+        documents_by_file.append(_read_file(file_id, path, table_reader))
+    return islice(chain.from_iterable(documents_by_file), corpus.documents)
 
 
 def _dataset_rows(
     corpus: CorpusSettings, folder: Path | None, commit: str | None
 ) -> Iterator[TableRow]:
-    place = f"corpus.dataset {corpus.dataset!r}"
-    form = "corpus: {dataset: NAME, split: NAME}"
-    # the datasets library takes several splits only where it does not stream
-    for split in corpus.split.split("+"):
-        source = folder or corpus.dataset or ""
-        rows = stream(source, corpus.config, split.strip(), commit, place, form)
-        for number, values in enumerate(rows, start=1):
-            yield TableRow(f"{corpus.dataset}[{split.strip()}], row {number}", values)
-
-
-def _read_file(
-    name: str, path: Path, corpus: CorpusSettings, numbered: str, filtered: Counter[str]
-) -> Iterator[Example]:
-    """Yield the documents of a file.
+    """Yield the rows of the dataset, split by split.
 
     Args:
-        name: The id of the file, and of its document if it is a text.
-        path: Where it lies.
-        corpus: The settings of the corpus.
-        numbered: What stands before the number of a row without an id.
-        filtered: Counts the rows that are left out, by reason.
+        corpus: The settings of the corpus, with the names of the dataset and its splits.
+        folder: The folder of the dataset, or None if it is on the Hub.
+        commit: The commit to read on the Hub. None: the newest.
     """
-    if path.suffix.lower() in TEXTS:
+    setting = f"corpus.dataset {corpus.dataset!r}"
+    example = "corpus: {dataset: NAME, split: NAME}"
+    source = folder or corpus.dataset or ""
+
+    # The datasets library accepts "validation+test" only if it does not stream.
+    for split in map(str.strip, corpus.split.split("+")):
+        rows = stream(source, corpus.config, split, commit, setting, example)
+        for number, values in enumerate(rows, start=1):
+            yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
+
+
+def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterator[Example]:
+    """Yield the documents of a file: the file itself if it is a text, or the rows of a table.
+
+    Args:
+        file_id: The id of the file, which is also that of a document in a text file.
+        path: The path of the file.
+        table_reader: Reads the documents of a table.
+
+    Raises:
+        DataError: The file cannot be read, is no UTF-8, or has an unknown ending.
+    """
+    if path.suffix.lower() in TEXT_ENDINGS:
         try:
-            text = path.read_bytes().decode("utf-8-sig")  # line breaks stay as they are
+            # Decoding bytes keeps the line breaks as they are, unlike reading text.
+            text = path.read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
-        yield Example(name, text)
+        yield Example(file_id, text)
         return
-    reader = FORMATS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
-    if reader is None:
-        endings = ", ".join([*FORMATS, ".csv.gz", ".jsonl.gz", *TEXTS[:-1]])
+
+    # A table may be compressed: "a.csv.gz" is read as "a.csv".
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    read_rows = FORMATS.get(ending)
+    if read_rows is None:
+        endings = ", ".join([*FORMATS, ".csv.gz", ".jsonl.gz", *TEXT_ENDINGS[:-1]])
         raise DataError(
             f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
             " pattern such as corpus: my_texts/*.txt"
         )
-    yield from _documents(reader(path), corpus, numbered, filtered)
+    yield from table_reader.read(read_rows(path))
 
 
-def _documents(
-    rows: Iterator[TableRow | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
-) -> Iterator[Example]:
-    """Yield the document in each row; a null text is an empty one."""
-    needed = columns_of(corpus.text, corpus.where, corpus.id)
-    for number, row in enumerate(rows, start=1):
-        if isinstance(row, str):
-            raise DataError(row)
-        for column in needed:
-            if column not in row.values:
-                names = [str(name) for name in row.values]
-                raise DataError(
-                    f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
-                    f" {', '.join(map(repr, names)) or 'none'}; name another in corpus.text,"
-                    " corpus.id or corpus.where, which ask for it: corpus: {text: NAME}"
-                )
-        reason = left_out(corpus.where, row.values)
-        if reason:
-            filtered[reason] += 1
-            continue
-        text = document_text(row, corpus.text)
-        doc_id = _id(row, corpus, f"{numbered}{number}")
-        yield Example(doc_id, whole(text))
+@dataclass(frozen=True)
+class _TableReader:
+    """Turns the rows of a table into documents."""
+
+    corpus: CorpusSettings
+    """The settings of the corpus."""
+
+    num_left_out: Counter[str]
+    """Counts the rows that fail a condition of ``corpus.where``, by reason."""
+
+    id_prefix: str = ""
+    """The beginning of the ids of rows that are named by their number, such as ``a.csv:``."""
+
+    def read(self, rows: Iterable[TableRow | str]) -> Iterator[Example]:
+        """Yield the document in each row that meets the conditions, and count the other rows.
+
+        Args:
+            rows: The rows of the table. A row that could not be read is an error message.
+
+        Raises:
+            DataError: A row could not be read, lacks a column, or holds no text or no id.
+        """
+        corpus = self.corpus
+        columns = required_columns(corpus.text, corpus.where, corpus.id)
+        for number, row in enumerate(rows, start=1):
+            # The reader yields the problem in the place of a row that it cannot read.
+            if isinstance(row, str):
+                raise DataError(row)
+            _check_columns(row, columns)
+
+            # A row that is left out may lack the text or the id.
+            reason = reason_to_leave_out(corpus.where, row.values)
+            if reason:
+                self.num_left_out[reason] += 1
+                continue
+            text = document_text(row, corpus.text)
+            doc_id = _document_id(row, corpus.id, f"{self.id_prefix}{number}")
+            yield Example(doc_id, replace_surrogates(text))
 
 
-def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
-    """Return the id of a row, or its number if the table has none."""
-    key = corpus.id or "id"
-    value = row.values.get(key)
-    if corpus.id is None and value in (None, ""):
-        return number
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise DataError(
-            f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
-            " another column: corpus: {id: NAME}"
-        )
-    return whole(str(value))
-
-
-def distinct(
-    documents: Iterable[Example], unwrapped: bool = False, language: str = ENGLISH
-) -> Iterator[Example]:
-    """Yield the documents with their sentences.
-
-    A document whose id or text came before is unused.
+def _check_columns(row: TableRow, columns: Iterable[str]) -> None:
+    """Check that a row has all columns that the settings of the corpus require.
 
     Args:
-        documents: Each with its whole text as its prefix.
-        unwrapped: Whether lines that were broken at a width are joined.
-        language: Of the texts, by which sentences are split.
+        row: A row of the corpus.
+        columns: The columns that it must have.
+
+    Raises:
+        DataError: The row lacks a column. The message names it and similar columns.
+    """
+    for column in columns:
+        if column in row.values:
+            continue
+        # The message suggests similar names, because the settings may have a typing error.
+        names = [str(name) for name in row.values]
+        raise DataError(
+            f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
+            f" {', '.join(map(repr, names)) or 'none'}; name another in corpus.text,"
+            " corpus.id or corpus.where, which ask for it: corpus: {text: NAME}"
+        )
+
+
+def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
+    """Return the id of the document in a row.
+
+    Args:
+        row: A row of the corpus.
+        id_column: The column of the ids in the YAML. None if the YAML names none.
+        default: The id of a row without a value in the column ``id``, if the YAML names none.
+
+    Returns:
+        The id as a text that can be written as UTF-8.
+
+    Raises:
+        DataError: The value in the column is neither a text nor a whole number, or it is blank.
+    """
+    column = id_column or "id"
+    value = row.values.get(column)
+    if id_column is None and value in (None, ""):
+        return default
+
+    # In Python, True is a whole number as well.
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    if not is_id or not str(value).strip():
+        raise DataError(
+            f"{row.location}: {column!r} is {short(value)}, expected a text or a whole number; name"
+            " another column: corpus: {id: NAME}"
+        )
+    return replace_surrogates(str(value))
+
+
+def split_into_sentences(
+    documents: Iterable[Example], unwrapped: bool = False, language: str = ENGLISH
+) -> Iterator[Example]:
+    """Yield documents with their sentences, and drop those that repeat an earlier document.
+
+    Args:
+        documents: Documents with their whole text as their prefix.
+        unwrapped: Whether to join the lines of paragraphs that were broken at a width.
+        language: The language of the texts as an ISO 639-1 code.
+
+    Yields:
+        Every document in order, with ``sentences`` set. A document whose id or text occurred
+        before is marked as unused.
     """
     ids: set[str] = set()
-    # hashes of 64 bits take less memory: two of a billion texts share one by a chance of 1 in 37
-    texts: set[int] = set()
-    sentences_before: set[int] = set()
+    # Hashes of 64 bits save memory: two of a billion texts share one with a probability of 1/37.
+    text_hashes: set[int] = set()
+    sentence_hashes: set[int] = set()
     for document in documents:
         if document.doc_id in ids:
             yield document.drop(READ, "the id of another document")
             continue
         ids.add(document.doc_id)
+
+        # The stage "select" drops empty texts, with a reason of its own.
+        is_blank = not document.prefix.strip()
         text_hash = hash(document.prefix)
-        if document.prefix.strip() and text_hash in texts:
+        if text_hash in text_hashes and not is_blank:
             yield document.drop(READ, "the text of another document")
             continue
-        texts.add(text_hash)
+        text_hashes.add(text_hash)
+
         text = unwrap(document.prefix) if unwrapped else document.prefix
-        parts = []
-        for start, end in sentences(text, language):
-            is_repeated = hash(plain(text[start:end])) in sentences_before
-            parts.append(Sentence(start, end, is_repeated))
-        sentences_before.update(hash(plain(text[start:end])) for start, end, _ in parts)
-        yield replace(document, prefix=text, sentences=tuple(parts))
+        positions = _find_sentences(text, language, sentence_hashes)
+        yield replace(document, prefix=text, sentences=positions)
+
+
+def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple[Sentence, ...]:
+    """Find the sentences of a document, and mark those that an earlier document has.
+
+    Args:
+        text: The whole text of the document.
+        language: Its language as an ISO 639-1 code.
+        earlier_hashes: The hashes of all sentences of earlier documents. The function adds those
+            of this document.
+
+    Returns:
+        The sentences in the order of the text.
+    """
+    positions = []
+    new_hashes = set()
+    for start, end in sentences(text, language):
+        # Sentences that differ only in case, spaces and end marks count as the same.
+        sentence_hash = hash(plain(text[start:end]))
+        positions.append(Sentence(start, end, sentence_hash in earlier_hashes))
+        new_hashes.add(sentence_hash)
+
+    # A sentence that occurs twice in one document is not repeated from an earlier one.
+    earlier_hashes |= new_hashes
+    return tuple(positions)

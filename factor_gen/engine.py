@@ -1,4 +1,4 @@
-"""The processes of this machine that run the stages.
+"""The engine that runs the stages of a build in processes of this machine.
 
 :func:`factor_gen.shards.run_shards` hands groups of stages to an engine: to this one, or to
 :class:`factor_gen.ray_engine.RayEngine`.
@@ -14,27 +14,39 @@ from multiprocessing import connection
 
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import Opener, StageRunner, group_stages
+from factor_gen.stages import StageOpener, StageRunner, group_stages
 
 
 class LocalEngine:
-    """Runs stages without a model in a pool of processes, those with a model in this process.
+    """Runs stages without a model in a pool of processes, and those with a model in this process.
 
     A model uses all cores or the GPU by itself, so that more processes would only load it again.
     """
 
-    def __init__(self, settings: BuildSettings, opener: Opener, shards: int) -> None:
+    def __init__(self, settings: BuildSettings, opener: StageOpener, num_shards: int) -> None:
+        """Start the processes.
+
+        Args:
+            settings: The settings of the build.
+            opener: The function that opens a stage.
+            num_shards: How many shards there are to process.
+        """
+        # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
+        # So many shards should be submitted at the same time to keep all processes busy.
         self.capacity = 1
-        """How many shards are best under way at the same time."""
+
         self._runner = StageRunner(settings, opener)
         self._pool: ProcessPoolExecutor | None = None
-        workers = count_workers(settings, shards)
-        if workers > 1:
+        num_workers = count_workers(settings, num_shards)
+        if num_workers > 1:
+            # A forked process would share the threads and locks of the libraries.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (settings, opener))
-            # one shard more, so that no process waits while this one is busy with a model
-            self.capacity = workers + 1
+            self._pool = ProcessPoolExecutor(
+                num_workers, context, _start_worker, (settings, opener)
+            )
+            # With one more shard, no process waits while this one is busy with a model.
+            self.capacity = num_workers + 1
 
     def submit(
         self, group: int, shard_number: int, examples: Sequence[Example]
@@ -42,53 +54,70 @@ class LocalEngine:
         """Take the examples of a shard through a group of stages.
 
         Args:
-            group: The place of the group in ``groups``.
-            shard_number: The shard, for messages.
-            examples: What the group of stages gets.
+            group: The index of the group in ``groups``.
+            shard_number: The number of the shard, for error messages.
+            examples: The examples of the shard.
 
         Returns:
-            The examples that come out, or the error.
+            A future with the examples after the last stage, or with the error. It is done already
+            if the stages ran in this process.
         """
         has_model, names = self.groups[group]
         future: Future[list[Example]] = Future()
         try:
             if self._pool is not None and not has_model:
                 return self._pool.submit(_run_in_worker, names, shard_number, examples)
+            # The caller waits here while a model runs.
             future.set_result(self._runner.run(names, shard_number, examples))
-        except Exception as error:  # noqa: BLE001 (whoever asks the future for its result gets it)
+        except Exception as error:  # noqa: BLE001 (the future raises it when it is asked)
             future.set_exception(error)
         return future
 
     def close(self) -> None:
-        """End the processes, once what they are at is finished, and close the stages."""
+        """End the processes when they have finished their current shards, and close the stages."""
+        # Shards that wait in the queue of the pool are dropped: the next build makes them.
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         self._runner.close()
 
 
-def count_workers(settings: BuildSettings, shards: int) -> int:
-    """Return how many workers to start: one per core or as the settings say, no more than shards.
+def count_workers(settings: BuildSettings, num_shards: int) -> int:
+    """Return how many workers to start, at least one and at most one per shard.
 
-    On machines that share their cores, only the cores that this process may use are counted.
+    Args:
+        settings: The settings of the build. They may limit the number; the default is one worker
+            per core.
+        num_shards: How many shards there are to process.
     """
-    cores = os.cpu_count() or 1
+    num_cores = os.cpu_count() or 1
+    # On a shared machine, this process may be allowed only some of the cores.
     if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    return max(1, min(settings.workers or cores, shards))
+        num_cores = len(os.sched_getaffinity(0))
+    return max(1, min(settings.workers or num_cores, num_shards))
 
 
-_runners: list[StageRunner] = []  # the one of a worker's process, which the pool cannot hand over
+# In a worker process, the list holds its runner. A pool can only pass arguments to functions.
+_runners: list[StageRunner] = []
 
 
-def _start_worker(settings: BuildSettings, opener: Opener) -> None:
-    # Ctrl-C reaches all processes of the terminal: the parent ends the others in order
+def _start_worker(settings: BuildSettings, opener: StageOpener) -> None:
+    """Prepare a process of the pool: create its runner, and let it end with its parent.
+
+    Args:
+        settings: The settings of the build.
+        opener: The function that opens a stage.
+    """
+    # Ctrl-C reaches all processes of the terminal. The parent process ends the workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _runners.append(StageRunner(settings, opener))
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is gone; a killed parent cannot tell it."""
+    """Wait until the parent process is gone, and then end this one.
+
+    A parent that was killed cannot end its workers itself.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -98,4 +127,5 @@ def _end_with_parent() -> None:
 def _run_in_worker(
     names: Sequence[str], shard_number: int, examples: Sequence[Example]
 ) -> list[Example]:
+    """Take the examples of a shard through some stages, in a process of the pool."""
     return _runners[0].run(names, shard_number, examples)

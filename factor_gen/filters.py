@@ -1,4 +1,8 @@
-"""The stage ``filter`` (section 3.2.3): score every candidate, and say which may not be chosen."""
+"""The stage ``filter`` (section 3.2.3), which scores every contradiction and rejects bad ones.
+
+`factor_gen.stages.open_stage` opens it. The models are in :mod:`factor_gen.filter_models`, which is
+imported only when a filter is used.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
-from judges.backends.lm_eval_model import fingerprint
+from judges.backends.lm_eval_model import fingerprint_checkpoint
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
@@ -21,55 +25,73 @@ NOT_CONTRADICTORY = "not contradictory"
 NOT_FLUENT = "not fluent"
 NOT_SCORED = "not scored"
 LESS_FLUENT = "less fluent than others of its type"
-_DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
-_DTYPE = "float32"  # what the models compute in: see factor_gen.filter_models
+
+# In another batch, the score of the same sentence differs in the sixth digit.
+_DIGITS = 4
+# The models compute in this type: see factor_gen.filter_models.
+_DTYPE = "float32"
 
 
-class Filters:
-    """The NLI filter and the fluency filter; either may be off.
+class FilterStage:
+    """The stage that rejects contradictions by two filters, each of which may be off.
 
-    Their models are loaded when they are first needed.
+    The NLI filter rejects sentences that do not contradict the completion, and the fluency filter
+    those that are less likely than the completion. The models are loaded when they are needed.
     """
 
     name = "filter"
 
     def __init__(self, settings: FilterSettings) -> None:
+        """Keep the settings of the filters. A filter whose settings are None is off."""
         self._settings = settings
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The models by commit or content, the thresholds, and what the models compute in.
+        """The models, thresholds and type of numbers that decide which candidates are rejected.
+
+        Models are identified by the commit or by a hash of their files.
 
         Raises:
-            ModelError: A model cannot be had.
+            ModelError: A model is not available.
         """
-        models: dict[str, Any] = {}
-        for name, section in (("nli", self._settings.nli), ("fluency", self._settings.fluency)):
-            models[name] = OFF
-            if section is not None:
-                identity = model_identity(section.model, section.revision)
-                models[name] = {**asdict(section), **identity, "dtype": _DTYPE}
-                del models[name]["batch_size"]
-        return models
+        return {
+            "nli": _filter_fingerprint(self._settings.nli),
+            "fluency": _filter_fingerprint(self._settings.fluency),
+        }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Score the candidates of the examples.
+        """Set the scores of all candidates, and reject those with too low a score.
 
-        ``rejected`` names the first filter that a candidate fails. A candidate without a score
-        fails.
+        Args:
+            examples: Examples with the candidates that were generated for them.
+
+        Returns:
+            One example for each of ``examples``, in the same order. ``rejected`` of a candidate
+            names the first filter that it fails. A candidate that cannot be scored fails.
 
         Raises:
-            ModelError: A model cannot be loaded, or is not what it is needed for.
+            ModelError: A model cannot be loaded, or is of the wrong kind.
         """
         checked = [example for example in examples if example.candidates]
         if checked and self._settings.nli is not None:
             checked = self._check_contradiction(self._settings.nli, checked)
         if checked and self._settings.fluency is not None:
             checked = self._check_fluency(self._settings.fluency, checked)
-        results = iter(checked)
-        return [next(results) if example.candidates else example for example in examples]
+
+        # Examples without candidates, which were not checked, keep their positions.
+        remaining = iter(checked)
+        return [next(remaining) if example.candidates else example for example in examples]
 
     def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
+        """Reject generated sentences that the NLI model does not take for contradictions.
+
+        Args:
+            nli: The thresholds, and how much context precedes premise and hypothesis.
+            examples: Documents with at least one candidate, i.e. generated sentence, each.
+
+        Returns:
+            The documents with the probability of a contradiction in each candidate.
+        """
         from factor_gen.filter_models import ContradictionPair
 
         pairs = []
@@ -79,98 +101,170 @@ class Filters:
                 pairs.append(ContradictionPair(context, example.completion, candidate.text))
 
         def threshold_of(candidate: Candidate) -> float:
+            # The paper's threshold is lower for coreference errors (appendix A.2).
             return nli.coreference if candidate.type == COREFERENCE else nli.threshold
 
-        scores = self._nli.contradictions(pairs)
-        return _with_scores(examples, scores, "contradiction", threshold_of, NOT_CONTRADICTORY)
+        scores = self._nli_model.contradictions(pairs)
+        return _apply_scores(examples, scores, "contradiction", threshold_of, NOT_CONTRADICTORY)
 
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
     ) -> list[Example]:
+        """Reject contradictions whose mean log-likelihood is too far below that of the completion.
+
+        Args:
+            fluency: The margin in nats per token, and how much context the model reads.
+            examples: Documents with at least one candidate, i.e. generated contradiction, each.
+
+        Returns:
+            The documents with the difference to the completion in each candidate, in nats per
+            token.
+        """
         texts = []
         contexts = []
         for example in examples:
-            of_example = [example.completion, *(candidate.text for candidate in example.candidates)]
-            texts += of_example
-            contexts += [last_words(example.prefix, fluency.context)] * len(of_example)
-        means = iter(self._fluency.mean_logprobs(texts, contexts))
+            context = last_words(example.prefix, fluency.context)
+            choices = [example.completion, *(candidate.text for candidate in example.candidates)]
+            texts += choices
+            contexts += [context] * len(choices)
+
+        # The means come in the order of the texts: a completion, then its candidates.
+        means = iter(self._fluency_model.mean_logprobs(texts, contexts))
         scores = []
         for example in examples:
-            original = next(means)
-            scores += [next(means) - original for _ in example.candidates]
-        checked = _with_scores(examples, scores, "fluency", lambda _: -fluency.margin, NOT_FLUENT)
+            completion_mean = next(means)
+            scores += [next(means) - completion_mean for _ in example.candidates]
+
+        def threshold_of(candidate: Candidate) -> float:
+            return -fluency.margin
+
+        checked = _apply_scores(examples, scores, "fluency", threshold_of, NOT_FLUENT)
         if fluency.best is None:
             return checked
-        return [_keep_most_fluent(example, fluency.best) for example in checked]
+        return [_reject_less_fluent(example, fluency.best) for example in checked]
 
     @cached_property
-    def _nli(self) -> NliModel:
+    def _nli_model(self) -> NliModel:
+        """The model of the NLI filter."""
         from factor_gen.filter_models import NliModel
 
         return NliModel(self._settings.nli or NliSettings())
 
     @cached_property
-    def _fluency(self) -> FluencyModel:
+    def _fluency_model(self) -> FluencyModel:
+        """The language model of the fluency filter."""
         from factor_gen.filter_models import FluencyModel
 
         return FluencyModel(self._settings.fluency or FluencySettings())
 
 
-def _with_scores(
+def _apply_scores(
     examples: Sequence[Example],
     scores: Iterable[float],
-    score_name: str,
+    score_name: Literal["contradiction", "fluency"],
     threshold_of: Callable[[Candidate], float],
     reason: str,
 ) -> list[Example]:
-    """Give candidates their scores, and reject those whose score is too low.
+    """Set the scores of generated contradictions, and reject those whose score is too low.
 
-    What rejected a candidate before stays the reason.
+    Args:
+        examples: Documents with their candidates, i.e. the generated contradictions.
+        scores: The score of each candidate, in order. NaN if it could not be scored.
+        score_name: The field of the candidate that gets the score.
+        threshold_of: Returns the number that the score of a candidate must exceed.
+        reason: Why candidates with too low a score are rejected.
+
+    Returns:
+        Copies of the examples. A candidate that was rejected before keeps its reason.
     """
-    remaining = iter(scores)
-    results = []
+    # The scores are one list for all candidates of all examples.
+    remaining_scores = iter(scores)
+    scored_examples = []
     for example in examples:
         candidates = []
         for candidate in example.candidates:
-            score = round(next(remaining), _DIGITS)
+            score = round(next(remaining_scores), _DIGITS)
             is_scored = not math.isnan(score)
+
+            # The first filter that a candidate fails gives the reason.
             rejected = candidate.rejected
-            if not rejected and not score > threshold_of(candidate):
-                rejected = reason if is_scored else NOT_SCORED
+            if not rejected and not is_scored:
+                rejected = NOT_SCORED
+            elif not rejected and score <= threshold_of(candidate):
+                rejected = reason
+
+            # JSON has no NaN.
             changes: dict[str, Any] = {score_name: score if is_scored else None}
             candidates.append(replace(candidate, rejected=rejected, **changes))
-        results.append(replace(example, candidates=tuple(candidates)))
-    return results
+        scored_examples.append(replace(example, candidates=tuple(candidates)))
+    return scored_examples
 
 
-def _keep_most_fluent(example: Example, best: int) -> Example:
-    """Reject the candidates that are less fluent than the ``best`` of their type."""
-    kept: Counter[str] = Counter()
+def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
+    """Reject all but the most fluent contradictions of each error type.
+
+    Args:
+        example: A document whose generated contradictions have a score of fluency.
+        max_per_type: How many candidates of each type stay.
+
+    Returns:
+        A copy of the example, with its candidates in the same order.
+    """
+    # The candidates keep their order, only their indices are sorted.
     candidates = list(example.candidates)
-    order = sorted(range(len(candidates)), key=lambda place: -(candidates[place].fluency or 0))
-    for place in order:
-        candidate = candidates[place]
+    most_fluent_first = sorted(
+        range(len(candidates)), key=lambda index: -(candidates[index].fluency or 0)
+    )
+
+    num_of_type: Counter[str] = Counter()
+    for index in most_fluent_first:
+        candidate = candidates[index]
+        # A candidate that failed a filter takes no place from others.
         if candidate.rejected:
             continue
-        kept[candidate.type] += 1
-        if kept[candidate.type] > best:
-            candidates[place] = replace(candidate, rejected=LESS_FLUENT)
+        num_of_type[candidate.type] += 1
+        if num_of_type[candidate.type] > max_per_type:
+            candidates[index] = replace(candidate, rejected=LESS_FLUENT)
     return replace(example, candidates=tuple(candidates))
+
+
+def _filter_fingerprint(settings: NliSettings | FluencySettings | None) -> object:
+    """Return every setting that can change what a filter rejects, or ``none`` if it is off.
+
+    Args:
+        settings: The settings of a filter. None if it is off.
+
+    Returns:
+        The settings as a JSON object, with the identity of the model.
+    """
+    if settings is None:
+        return OFF
+    identity = model_identity(settings.model, settings.revision)
+    filter_settings = {**asdict(settings), **identity, "dtype": _DTYPE}
+    # In float32, the size of a batch changes only digits that are rounded away.
+    del filter_settings["batch_size"]
+    return filter_settings
 
 
 def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     """Identify a model by its content.
 
+    Args:
+        name: A local folder, or the name of a model on the Hub.
+        revision: The branch, tag or commit of a model on the Hub. None: the default branch.
+
     Returns:
-        For a folder, its last name with a hash of its files, so that the same checkpoint is the
-        same wherever it lies. For a model of the Hub, its name and the commit of ``revision``.
+        For a folder, its name with a hash of its files, so that the same checkpoint has the same
+        identity in every place. For a model on the Hub, its name and the commit of ``revision``.
 
     Raises:
-        ModelError: It is neither here nor can it be had.
+        ModelError: The model is neither on this machine nor available on the Hub.
     """
-    identity = fingerprint(name)
+    identity = fingerprint_checkpoint(name)
+    # Only the name of a folder is changed, by adding the hash.
     if identity != name:
         return {"model": identity}
+
     from transformers import PreTrainedConfig
 
     with loading(f"the model {name!r}", "or its folder, or turn the filter off with none"):

@@ -1,63 +1,101 @@
-"""Which language a text is in, and what is there for it: rules, prompts, or neither."""
+"""The languages of corpora: which have rules, and how the language of a text is identified.
+
+The stage ``select`` asks for the language of a sentence, and the pipeline for that of a corpus.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from factor_gen.records import Example
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import need
 
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
 ENGLISH = "en"
 _LISTS = Path(__file__).parent / "generate" / "rules" / "data" / "languages"
-RULES = (ENGLISH, *sorted(path.stem for path in _LISTS.glob("*.tsv")))
-"""The languages that the generator ``rules`` knows."""
-_LONGEST = 400  # characters that tell a language; more take longer and tell no more
-_SURE = 0.6  # of 2,712 English sentences of many genres none is as likely of another language
-_LOOKED_AT = 100  # documents
+
+# The generator "rules" has rules for these languages, given as ISO 639-1 codes.
+LANGUAGES_WITH_RULES = (ENGLISH, *sorted(path.stem for path in _LISTS.glob("*.tsv")))
+
+# More characters take longer to identify, and the result does not improve.
+_CHARACTERS_LOOKED_AT = 400
+# None of 2,712 English sentences of many genres has another language with this probability.
+_MIN_PROBABILITY = 0.6
+_DOCUMENTS_LOOKED_AT = 100
 
 
 @cache
-def _identifier() -> Any:
+def _load_identifier() -> "LanguageIdentifier":
+    """Load the model that identifies languages, once per process."""
     langid = need("py3langid.langid", "checking the language of a corpus", "generate")
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
 
 
-def identified(text: str) -> str:
-    """Return the language of a text by its ISO 639-1 code; empty where it cannot be told surely."""
-    middle = max(0, (len(text) - _LONGEST) // 2)  # a title or a licence stands at an end
-    code, likely = _identifier().classify(" ".join(text[middle : middle + _LONGEST].split()))
-    return str(code) if likely >= _SURE else ""
+def identify_language(text: str) -> str:
+    """Return the language of a text as an ISO 639-1 code, or an empty text if it is not certain.
+
+    Example:
+        ``identify_language("The house is very old and stands by the river.")`` is ``"en"``.
+    """
+    # A title or a licence stands at one end of a text, so that the middle tells more.
+    start = max(0, (len(text) - _CHARACTERS_LOOKED_AT) // 2)
+    middle = text[start : start + _CHARACTERS_LOOKED_AT]
+    code, probability = _load_identifier().classify(" ".join(middle.split()))
+    return str(code) if probability >= _MIN_PROBABILITY else ""
 
 
-def in_language(documents: Iterable[Example], language: str) -> Iterator[Example]:
-    """Yield documents as they come, and let the first hundred tell their language.
+def check_language(documents: Iterable[Example], language: str) -> Iterator[Example]:
+    """Yield documents unchanged, and stop if the first hundred are in another language.
 
-    No document is read twice, because a stream may take hours to them.
+    Documents pass as they are read, since the first hundred of a stream may take hours to arrive.
+
+    Args:
+        documents: Documents with their whole text as their prefix.
+        language: The language that they should be in, as an ISO 639-1 code.
+
+    Yields:
+        Every document, in order. Sentences in other languages are skipped by a later stage.
 
     Raises:
-        DataError: Fewer than a third of those documents are in ``language``. Sentences in other
-            languages are passed over later.
+        DataError: Fewer than a third of the first hundred documents are in ``language``.
     """
-    languages: Counter[str] = Counter()
+    num_documents: Counter[str] = Counter()
     remaining = iter(documents)
-    for document in islice(remaining, _LOOKED_AT):
-        languages[identified(document.prefix)] += 1
+    for document in islice(remaining, _DOCUMENTS_LOOKED_AT):
+        num_documents[identify_language(document.prefix)] += 1
         yield document
-    del languages[""]  # texts whose language cannot be told speak neither for it nor against it
-    if 3 * languages[language] < languages.total():
-        most_common, count = languages.most_common(1)[0]
-        advice = f"name it: corpus: {{language: {most_common}}}"
-        if most_common not in RULES:
-            advice = (
-                "there are no rules for it: ask a model, with generate: {generator: llm}, and"
-                f" {advice}"
-            )
-        raise DataError(
-            f"{count} of the first {languages.total()} documents are in {most_common!r}, expected"
-            f" {language!r}; {advice}"
-        )
+
+    # Documents of uncertain language count neither for nor against the expected one.
+    del num_documents[""]
+    if 3 * num_documents[language] < num_documents.total():
+        raise _wrong_language(num_documents, language)
     yield from remaining
+
+
+def _wrong_language(num_documents: Counter[str], expected: str) -> DataError:
+    """Return the error for a corpus that is not in the expected language.
+
+    Args:
+        num_documents: The documents that were looked at, by their language.
+        expected: The language in the settings.
+
+    Returns:
+        An error whose message says which settings suit the corpus.
+    """
+    language, count = num_documents.most_common(1)[0]
+    advice = f"name it: corpus: {{language: {language}}}"
+    if language not in LANGUAGES_WITH_RULES:
+        advice = (
+            "there are no rules for it: ask a model, with generate: {generator: llm}, and"
+            f" {advice}"
+        )
+    return DataError(
+        f"{count} of the first {num_documents.total()} documents are in {language!r}, expected"
+        f" {expected!r}; {advice}"
+    )

@@ -9,37 +9,43 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from factor_gen.choose import choose_rows
-from factor_gen.config import describe
-from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
+from factor_gen.config import describe_settings
+from factor_gen.corpus import (
+    CLEANING,
+    describe_corpus,
+    find_corpus_files,
+    read_documents,
+    split_into_sentences,
+)
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
-from factor_gen.language import ENGLISH, in_language
+from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import refuse_to_overwrite
 from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.ray_engine import RayEngine
-from factor_gen.records import portable
+from factor_gen.records import shorten_paths
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import (
     ShardFolder,
-    discard,
-    prepare,
-    read_json,
+    prepare_shard_folder,
+    read_json_object,
+    remove_folder,
     run_shards,
-    types_of_goal,
+    sufficient_num_types,
 )
-from factor_gen.stages import READ, STAGES, Opener, StageRunner, open_stage
+from factor_gen.stages import READ, STAGES, StageOpener, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
 
-_CONTEXT_BYTES = 8_000_000
-"""How much of a corpus is read for the contexts of its words, in shards evenly spread."""
+# So much of a corpus is read for the collocations of its words, in evenly spread shards.
+_COLLOCATION_BYTES = 8_000_000
 
 
 def build(
@@ -47,130 +53,249 @@ def build(
     out: Path,
     *,
     restart: bool = False,
-    opener: Opener = open_stage,
+    opener: StageOpener = open_stage,
 ) -> BuiltBenchmark:
-    """Build a benchmark.
+    """Build a benchmark from a corpus.
 
-    The files are the same bytes however often the build was stopped, and for every engine.
+    The files have the same bytes for every engine, and however often the build was stopped.
 
     Args:
-        settings: What to build of what.
-        out: The folder of the benchmark. What an earlier build left in ``out/stages`` is used as
-            far as its settings are the same.
-        restart: Throw that away first.
-        opener: Opens the stages, for tests.
+        settings: The corpus, and the settings of every stage.
+        out: The folder of the benchmark. If ``out/stages`` holds shards of an earlier build with
+            the same settings, they are used.
+        restart: Whether to remove these shards first.
+        opener: The function that opens a stage. Tests replace it.
+
+    Returns:
+        The files of the benchmark, and the counts of documents and rows.
 
     Raises:
         ConfigError: The settings cannot be used.
-        DataError: Another build is at work in ``out``, the corpus cannot be read, a stage failed
+        DataError: Another build is running in ``out``, the corpus cannot be read, a stage failed,
             or a file of the benchmark would replace one that no build wrote.
     """
-    # The last stage and the card need these. Hours may be spent on the stages before.
+    # The last stage and the card need these packages, hours after the start.
     for module in ("rapidfuzz", "sklearn"):
         need(module, "factor-gen build", "generate")
-    root = out.resolve() / "stages"
+
     with alone(
         out,
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
+        # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
-        refuse_to_overwrite(settings, out, [*yamls, *find_files(settings).values()])
-        if restart:
-            discard(root)
-        record_file = root / "corpus.json"
-        record = corpus_record(settings, read_json(record_file))
-        write_json(record_file, record)
-        with closing(StageRunner(settings, opener)) as runner:
-            # a stage that lacks something says so here
-            fingerprints = {name: dict(runner.open(name).fingerprint) for name in STAGES}
+        corpus_files = find_corpus_files(settings).values()
+        refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
+        return _build_alone(settings, out, restart, opener)
 
-        documents, shards = _prepare_folders(settings, root, record, fingerprints)
-        reading = _read_corpus(settings, record, documents)
-        numbers = range(reading["shards"])
-        unfinished = [number for number in numbers if not shards.part(number).is_file()]
-        if unfinished:
-            settings_of_stages = _with_contexts(settings, documents, numbers)
-            make_engine = RayEngine if settings.engine == "ray" else LocalEngine
-            with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
-                run_shards(engine, unfinished, documents, shards, settings)
 
-        examples = chain.from_iterable(map(shards.read, numbers))
-        rows = choose_rows(settings.choose, settings.seed, examples)
-        provenance = Provenance(record, portable(fingerprints), reading["filtered"])
-        return write_benchmark(settings, rows, out, provenance)
+def _build_alone(
+    settings: BuildSettings, out: Path, restart: bool, opener: StageOpener
+) -> BuiltBenchmark:
+    """Build a benchmark in a folder that no other build works in.
+
+    Args:
+        settings: The corpus, and the settings of every stage.
+        out: The folder of the benchmark.
+        restart: Whether to remove the shards of an earlier build first.
+        opener: The function that opens a stage.
+
+    Returns:
+        The files of the benchmark, and the counts of documents and rows.
+    """
+    root = out.resolve() / "stages"
+    if restart:
+        remove_folder(root)
+    corpus_file = root / "corpus.json"
+    corpus = describe_corpus(settings, read_json_object(corpus_file))
+    write_json(corpus_file, corpus)
+
+    # Opening the stages now shows at once if one of them lacks a package or a model.
+    with closing(StageRunner(settings, opener)) as runner:
+        fingerprints = {stage: dict(runner.open(stage).fingerprint) for stage in STAGES}
+
+    folders = _prepare_folders(settings, root, corpus, fingerprints)
+    documents = _read_corpus(settings, corpus.get("commit"), folders.documents)
+    _run_unfinished_shards(settings, opener, folders, range(documents.num_shards))
+
+    # Only one example is in memory at a time, because a corpus may be large.
+    examples = chain.from_iterable(map(folders.finished.read_shard, range(documents.num_shards)))
+    outcomes = choose_rows(settings.choose, settings.seed, examples)
+    # The manifest must not name the folders of this machine.
+    published_fingerprints = {
+        stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
+    }
+    provenance = Provenance(corpus, published_fingerprints, documents.num_left_out)
+    return write_benchmark(settings, outcomes, out, provenance)
+
+
+class _BuildFolders(NamedTuple):
+    """The folders in which a build keeps its shards."""
+
+    documents: ShardFolder
+    """The documents of the corpus."""
+
+    finished: ShardFolder
+    """The shards that went through all stages."""
 
 
 def _prepare_folders(
     settings: BuildSettings,
     root: Path,
-    record: Mapping[str, Any],
+    corpus: Mapping[str, Any],
     fingerprints: Mapping[str, Mapping[str, Any]],
-) -> list[ShardFolder]:
-    """Return the folders of the documents and of the finished shards."""
-    reading = describe(settings)["corpus"]
-    for name in ("license", "source"):
-        reading.pop(name, None)
-    reading |= {"corpus": record, "shard": settings.shard, "cleaning": CLEANING}
+) -> _BuildFolders:
+    """Prepare the folders of a build. Shards that were made with other settings are removed.
+
+    Args:
+        settings: The settings of the build.
+        root: The folder to which the folders belong.
+        corpus: The files or the dataset that the corpus consists of.
+        fingerprints: Every setting that can change the output of a stage, by stage.
+
+    Returns:
+        The folders, with the shards of earlier builds that can still be used.
+    """
+    reading_plan = describe_settings(settings)["corpus"]
+    # These settings are only printed on the dataset card.
+    for key in ("license", "source"):
+        reading_plan.pop(key, None)
+    reading_plan |= {"corpus": corpus, "shard": settings.shard, "cleaning": CLEANING}
+
     choose = settings.choose
-    running = {
+    stages_plan = {
         **fingerprints,
-        "documents": reading,
+        "documents": reading_plan,
         "draws": settings.select.draws,
+        # A change of these may end the draws of a document earlier or later.
         "goal": [
             choose.contradictions,
             choose.min_types,
             choose.most_doubtful,
-            types_of_goal(settings),
+            sufficient_num_types(settings),
         ],
     }
-    return [prepare(root / "documents", reading), prepare(root / "shards", running)]
+    return _BuildFolders(
+        documents=prepare_shard_folder(root / "documents", reading_plan),
+        finished=prepare_shard_folder(root / "shards", stages_plan),
+    )
 
 
-def _read_corpus(
-    settings: BuildSettings, record: Mapping[str, Any], folder: ShardFolder
-) -> Mapping[str, Any]:
-    """Cut the corpus into shards, unless that is done.
+class _CorpusCounts(NamedTuple):
+    """How much a build read of its corpus."""
+
+    num_shards: int
+    """How many shards the documents make."""
+
+    num_left_out: Mapping[str, int]
+    """How many rows of tables ``corpus.where`` left out, by reason."""
+
+
+def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolder) -> _CorpusCounts:
+    """Read the documents of the corpus and write them as shards, unless that is done already.
+
+    Args:
+        settings: The settings of the build.
+        commit: The commit of a dataset of the Hub. None for other corpora.
+        folder: The folder to write the documents to.
 
     Returns:
-        The number of ``shards``, and how many rows of tables were ``filtered``, by reason.
+        How many shards there are, and how many rows were left out.
+
+    Raises:
+        DataError: The corpus cannot be read, is in another language, or holds no documents.
     """
+    # A build that was resumed does not read the corpus again.
     path = folder.path / "done.json"
-    done = read_json(path)
+    done = read_json_object(path)
     if done:
-        return done
-    filtered: Counter[str] = Counter()
-    rows = read_documents(settings, record.get("commit"), filtered)
+        return _CorpusCounts(done["shards"], done["filtered"])
+
+    num_left_out: Counter[str] = Counter()
     corpus = settings.corpus
-    documents = in_language(tqdm(rows, desc=READ, unit=" documents", delay=2), corpus.language)
-    examples = distinct(documents, corpus.unwrap, corpus.language)
-    count = 0
+    documents = read_documents(settings, commit, num_left_out)
+    progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
+    checked = check_language(progress, corpus.language)
+    examples = split_into_sentences(checked, corpus.unwrap, corpus.language)
+
+    # The documents are read shard by shard, while the generators above pass them on.
+    num_shards = 0
     while shard := list(islice(examples, settings.shard)):
-        folder.write(count, shard)
-        count += 1
-    if not count:
-        reasons = [
-            f"; {rows:,} rows are left out: {reason}" for reason, rows in filtered.most_common(5)
-        ]
-        raise DataError(
-            "the corpus holds no documents; look at corpus in the YAML: path or dataset, where,"
-            f" and documents{''.join(reasons)}"
-        )
-    done = {"shards": count, "filtered": dict(sorted(filtered.items()))}
-    write_json(path, done)
-    return done
+        folder.write_shard(num_shards, shard)
+        num_shards += 1
+    if num_shards == 0:
+        raise _no_documents(num_left_out)
+
+    counts = _CorpusCounts(num_shards, dict(sorted(num_left_out.items())))
+    # This file marks the documents as complete.
+    write_json(path, {"shards": counts.num_shards, "filtered": counts.num_left_out})
+    return counts
 
 
-def _with_contexts(
+def _no_documents(num_left_out: Counter[str]) -> DataError:
+    """Return the error for a corpus without documents.
+
+    Args:
+        num_left_out: How many rows ``corpus.where`` left out, by reason.
+    """
+    # The reason is often a condition that no row meets.
+    reasons = "".join(
+        f"; {count:,} rows are left out: {reason}" for reason, count in num_left_out.most_common(5)
+    )
+    return DataError(
+        "the corpus holds no documents; look at corpus in the YAML: path or dataset, where,"
+        f" and documents{reasons}"
+    )
+
+
+def _run_unfinished_shards(
+    settings: BuildSettings, opener: StageOpener, folders: _BuildFolders, numbers: Sequence[int]
+) -> None:
+    """Take the shards that are not finished through the stages.
+
+    Args:
+        settings: The settings of the build.
+        opener: The function that opens a stage.
+        folders: The folders of the documents and of the finished shards.
+        numbers: The numbers of all shards.
+    """
+    # A resumed build continues with the shards that have no file yet.
+    unfinished = [number for number in numbers if not folders.finished.shard_path(number).is_file()]
+    if not unfinished:
+        return
+    settings_with_collocations = _with_collocations(settings, folders.documents, numbers)
+    engine_class = RayEngine if settings.engine == "ray" else LocalEngine
+    with closing(engine_class(settings_with_collocations, opener, len(unfinished))) as engine:
+        run_shards(engine, unfinished, folders.documents, folders.finished, settings)
+
+
+def _with_collocations(
     settings: BuildSettings, documents: ShardFolder, numbers: Sequence[int]
 ) -> BuildSettings:
-    """Return the settings with the contexts of the corpus's words, if the rules need them."""
+    """Return the settings with the file of collocations, which the English rules need.
+
+    The file says beside which words each word of the corpus occurs, so that a word is replaced only
+    by one that occurs beside the same words. It is written if it does not exist.
+
+    Args:
+        settings: The settings of the build.
+        documents: The folder of the documents.
+        numbers: The numbers of all shards.
+
+    Returns:
+        The settings unchanged if the generator needs no collocations.
+    """
+    # A model knows such words itself, and other languages have lists of them.
     if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
         return settings
+
     path = documents.path / "contexts.json"
     if not path.is_file():
-        total = sum(documents.part(number).stat().st_size for number in numbers)
-        spread = numbers[:: 1 + total // _CONTEXT_BYTES]
-        examples = chain.from_iterable(map(documents.read, spread))
-        save_collocations(path, gather_collocations(example.prefix for example in examples))
+        total_bytes = sum(documents.shard_path(number).stat().st_size for number in numbers)
+        # Of a large corpus, only every n-th shard is read.
+        step = 1 + total_bytes // _COLLOCATION_BYTES
+        examples = chain.from_iterable(map(documents.read_shard, numbers[::step]))
+        texts = (example.prefix for example in examples)
+        save_collocations(path, gather_collocations(texts))
     return replace(settings, contexts=path)

@@ -1,6 +1,7 @@
-"""What the stages hand on: examples, and the contradictions tried for them.
+"""The records that the stages of a build hand on: documents, their sentences and contradictions.
 
-It also holds how their texts are cut and cleaned.
+Every stage in `factor_gen` takes a list of `Example` and returns one. The module also has the
+functions that clean a text or cut it to its last words.
 """
 
 from __future__ import annotations
@@ -9,141 +10,212 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-# in the order of table 3
+# These are the error types of the paper, in the order of its table 3.
 ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"]
 ERROR_TYPES: tuple[ErrorType, ...] = get_args(ErrorType)
 PREDICATE, ENTITY, CIRCUMSTANCE, COREFERENCE, LINK = ERROR_TYPES
 
+# The column with all text before the completion, which our task reads.
 PREFIX = "full_prefix"
-"""The column with all text before the completion, which the task reads."""
+# The column that the authors' script reads, spelled as in the published files.
 CUT_PREFIX = "turncated_prefixes"
-"""The column that the authors' script reads, spelled as in the published files."""
+# That column holds so many words at most. A word is at least one token, and the authors' models see
+# 1,024 tokens (section 4.2).
 CUT_WORDS = 1024
-"""Words of the cut prefix.
 
-They are at least as many tokens, of which the authors' models see 1,024 (section 4.2).
-"""
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_CHARACTERS = 40
-"""Of a word at most, on average: a megabyte without a space is no near context."""
+# A megabyte of text without a space would otherwise count as a single word of context.
+_MAX_CHARACTERS_PER_WORD = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A contradiction that was generated: a whole completion with something wrong in it."""
+    """A generated contradiction: the completion with an edit that makes it false."""
 
     text: str
-    type: str
-    edit: str
-    """The change as ``old -> new``, several joined by ``; ``."""
-    generator: str
-    """What made it, such as ``rules/number`` or ``llm``."""
-    contradiction: float | None = None
-    """The NLI filter's probability."""
-    fluency: float | None = None
-    """The mean log-likelihood minus the original's, in nats per token."""
-    rejected: str = ""
-    """Why it may not be chosen; empty if it may."""
-    doubtful: int = 0
-    """1 for a denial in other words, 2 for an edit by a rule that is wrong oftener than others.
+    """The whole false sentence."""
 
-    Of doubtful candidates only as many are chosen as are lacking, those of 1 first.
+    type: str
+    """Its error type, one of `ERROR_TYPES`."""
+
+    edit: str
+    """The change as ``old -> new``. Several changes are joined by ``; ``."""
+
+    generator: str
+    """The generator and its rule, such as ``rules/number`` or ``llm``."""
+
+    contradiction: float | None = None
+    """The NLI filter's probability of a contradiction. None if the filter did not score it."""
+
+    fluency: float | None = None
+    """The mean log-likelihood minus that of the completion, in nats per token."""
+
+    rejected: str = ""
+    """The reason why a filter rejected the candidate. Empty if it may be chosen."""
+
+    doubtful: int = 0
+    """How doubtful it is that the sentence is false.
+
+    It is 1 for a denial in other words and 2 for an edit by a rule that is wrong more often than
+    the others. A row takes doubtful candidates only if it lacks better ones, those of 1 first.
     """
 
 
 class Sentence(NamedTuple):
-    """Where a sentence of a document begins and ends."""
+    """The position of a sentence in its document."""
 
     start: int
+    """The index of its first character."""
+
     end: int
+    """The index after its last character."""
+
     is_repeated: bool = False
-    """Whether a document before has it too."""
+    """Whether an earlier document of the corpus has the same sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One of the sentences that are drawn from a document, one after another."""
+    """An attempt to make a row of a document by drawing one of its sentences."""
 
     number: int = 1
-    """Which of them it is, from 1."""
+    """The number of the attempt, counted from 1."""
+
     tried: int = 0
-    """How many sentences were looked at up to this one. The next draw goes on there."""
+    """How many sentences this and earlier attempts looked at. The next one continues there."""
+
     total: int = 0
-    """How many were drawn in the end."""
+    """How many sentences were drawn from the document until it was done."""
+
+
+class Refusal(NamedTuple):
+    """The stage that gave a document up, and its reason. Both are empty if none did."""
+
+    stage: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A document on its way to a row of the benchmark."""
+    """A document on its way through the stages to a row of the benchmark."""
 
     doc_id: str
+    """The id of the document, which is unique in the corpus."""
+
     prefix: str = ""
-    """The whole text of the document, as long as no sentence is selected.
+    """The whole text of the document until the stage ``select`` has drawn a sentence.
 
-    After that it is what stands before ``completion``, with the white space between the two.
+    After that it is the text before ``completion``, including the white space between the two.
     """
+
     completion: str = ""
-    types: tuple[str, ...] = ()
-    """The error types that the completion has something to edit for."""
-    candidates: tuple[Candidate, ...] = ()
-    lost: Mapping[str, int] = field(default_factory=dict)
-    """How much of what a generator wrote could not be used, by reason."""
-    unused: str = ""
-    """Why no row comes of the document, as ``stage: reason``.
+    """The sentence that was drawn. It is the true completion of the row."""
 
-    Later stages pass such an example on as it is, without its texts.
+    types: tuple[str, ...] = ()
+    """The error types for which the completion has something to edit."""
+
+    candidates: tuple[Candidate, ...] = ()
+    """The contradictions that were generated, including those that a filter rejected."""
+
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """How many outputs of the generator could not be used, by reason."""
+
+    unused: str = ""
+    """Why the document gives no row, as ``stage: reason``. Empty if it may still give one.
+
+    Later stages pass such an example on unchanged, without its texts.
     """
+
     sentences: tuple[Sentence, ...] = ()
-    """Of a whole document, in order."""
+    """The sentences of the whole document, in order."""
+
     draw: Draw = Draw()
+    """The attempt that the completion comes from."""
 
     @property
-    def refusal(self) -> tuple[str, str]:
-        """Which stage gave the document up, and why; empty if none did."""
+    def refusal(self) -> Refusal:
+        """The stage that gave the document up, and the reason, as recorded in ``unused``."""
         stage, _, reason = self.unused.partition(": ")
-        return stage, reason
+        return Refusal(stage, reason)
 
     def drop(self, stage: str, reason: str) -> Example:
-        """Return the example as one that no row comes of; its candidates stay, to be counted."""
-        refusal = f"{stage}: {reason}"
-        return replace(self, prefix="", completion="", types=(), sentences=(), unused=refusal)
+        """Return a copy of the example that is marked as giving no row.
+
+        The copy has no texts. It keeps the candidates, so that they can be counted.
+
+        Args:
+            stage: The stage that gives the document up, such as ``"select"``.
+            reason: Why it does, for the dataset card and ``unused.jsonl``.
+        """
+        return replace(
+            self,
+            prefix="",
+            completion="",
+            types=(),
+            sentences=(),
+            unused=f"{stage}: {reason}",
+        )
 
 
-def whole(text: str) -> str:
-    """Return ``text`` with U+FFFD for halves of surrogate pairs, which are no characters.
+def replace_surrogates(text: str) -> str:
+    """Replace every lone surrogate in a text by U+FFFD, so that the text can be written as UTF-8.
 
-    JSON may hold them, and Python puts them in the place of bytes of a file's name that are not
-    UTF-8.
+    A surrogate is half of a UTF-16 pair. JSON may hold one, and Python puts one in the place of
+    each byte of a file name that is not UTF-8.
     """
-    return _SURROGATE.sub(_REPLACEMENT, text)
+    return _SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
 
 
-def portable(value: Any) -> Any:
-    """Return ``value`` with the last part alone of every absolute path in it.
+def shorten_paths(value: object) -> object:
+    """Cut every absolute path in a value to its last part, so that no local folder is published.
 
-    The name of a model stays as it is.
+    Args:
+        value: A text, or mappings and lists with texts in them, as JSON has them.
+
+    Returns:
+        A copy of the value. All other texts, such as the name of a model, are unchanged.
+
+    Example:
+        ``{"model": "/home/me/gpt2", "nli": "a/b"}`` becomes ``{"model": "gpt2", "nli": "a/b"}``.
     """
+    # Settings are nested mappings and lists with texts in them.
     if isinstance(value, Mapping):
-        return {key: portable(member) for key, member in value.items()}
+        return {key: shorten_paths(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [portable(member) for member in value]
-    is_path = isinstance(value, str) and (value.startswith("~/") or Path(value).is_absolute())
-    return whole(Path(value).name) if is_path else value
+        return [shorten_paths(member) for member in value]
+    if not isinstance(value, str):
+        return value
+
+    # The name of a model on the Hub, such as "owner/model", is no absolute path.
+    path = Path(value)
+    is_local = path.is_absolute() or value.startswith("~/")
+    return replace_surrogates(path.name) if is_local else value
 
 
 def last_words(text: str, count: int) -> str:
-    """Return the end of ``text`` from its ``count``-th last word on, white space as it stands.
+    """Return the last words of a text with the white space between them unchanged.
 
-    It is all of the text if it has fewer words, but no more than 40 characters a word.
+    Args:
+        text: The text to cut.
+        count: The number of words to keep.
+
+    Returns:
+        The whole text if it has fewer words, but no more than 40 characters per word.
 
     Example:
         ``last_words("one two  three ", 2)`` is ``"two  three "``.
     """
     if count <= 0:
         return ""
-    near = text[-count * _CHARACTERS :]
-    parts = near.rsplit(maxsplit=count)
-    return near if len(parts) <= count else near[len(parts[0]) :].lstrip()
+
+    # A document may be very long: only its end is split into words.
+    end = text[-count * _MAX_CHARACTERS_PER_WORD :]
+    rest_and_words = end.rsplit(maxsplit=count)
+    if len(rest_and_words) <= count:
+        return end
+
+    rest = rest_and_words[0]
+    return end[len(rest) :].lstrip()

@@ -1,7 +1,7 @@
-"""The stage ``select`` (section 3.2.1): one sentence a document, and all the text before it.
+"""The stage ``select`` (section 3.2.1): one sentence of each document, and all the text before it.
 
-A completion is a whole running sentence in the language of the corpus, no headline and nothing of
-a page's machinery.
+The sentence becomes the completion of a row. It has to be a whole sentence of running text in the
+language of the corpus, no headline, and no part of a page's navigation.
 """
 
 import random
@@ -10,23 +10,28 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
-from factor_gen.language import ENGLISH, identified
+from factor_gen.language import ENGLISH, identify_language
 from factor_gen.records import Draw, Example, Sentence
 from factor_gen.settings import SelectSettings
 from factor_gen.text.layout import verbatim
 from factor_gen.text.sentences import plain
 from lm_factuality.ground.sentences import spaced
 
-_RULES = 5
-"""Raised when a change of the rules can change what is selected."""
-_LONGEST_WORD = 60  # characters
-_HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
-_NEAR = 40  # characters before a sentence that are looked at
+# The version of the rules. Raise it if a change of them can change what is selected.
+_RULES_VERSION = 5
+# Words of more characters are codes or addresses.
+_MAX_WORD_LENGTH = 60
+# Shorter words are often in lower case in headlines, and capitalised in names.
+_MIN_HEADLINE_WORD_LENGTH = 5
+# So many characters before a sentence tell whether another sentence ends there.
+_CONTEXT_LENGTH = 40
+
+# An end mark, and quotes or brackets that close after it.
 _END = re.compile(r"[.!?。！？।؟][\"'“”’»«)\]」』）》]*\Z")
 _ELLIPSIS = re.compile(r"(\.\s*\.|…|\b(?:e\.g|i\.e|viz|cf)\.)[\"'”’»)\]]*\Z")
-# not Amazon.com
+# Capitals do not match, so that company names such as Amazon.com are allowed.
 _WEB = re.compile(
     r"(?i:https?:|www\.|\w@\w)|\b[a-z0-9-]+\.(?:com|org|net|gov|edu|co\.uk|html?|php)\b"
 )
@@ -34,225 +39,374 @@ _MARKUP = re.compile(
     r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]"
 )
 _OPENING = "\"'“„‘«»([$€£¥¿¡「『《（"
-_PAIRS = {")": "(", "]": "[", "”": "“", "»": "«", "」": "「", "』": "『", "》": "《", "）": "（"}
-# ends of sentences, and labels, that no space follows
-_UNSPACED = re.compile(r"([。！？][”」』）》]*|^\w+:)\Z", re.MULTILINE)
-# a line that ends as no sentence does: what follows is the rest of it
-_WORDS_THAT_GO_ON = (
+_OPENING_OF_CLOSING = {
+    ")": "(",
+    "]": "[",
+    "”": "“",
+    "»": "«",
+    "」": "「",
+    "』": "『",
+    "》": "《",
+    "）": "（",
+}
+# After these ends of sentences and labels, the next sentence may follow without a space.
+_NO_SPACE_NEEDED = re.compile(r"([。！？][”」』）》]*|^\w+:)\Z", re.MULTILINE)
+# A line that ends in a comma or one of these words goes on in the next line.
+_UNFINISHED_WORDS = (
     "a an the of to in on at by for from with and or but that which is are was were be as if"
     " not its"
 )
-_OPEN = re.compile(rf"(?:,|\b(?:{_WORDS_THAT_GO_ON.replace(' ', '|')}))[ \t\r]*\n\s*\Z")
+_UNFINISHED_LINE = re.compile(rf"(?:,|\b(?:{_UNFINISHED_WORDS.replace(' ', '|')}))[ \t\r]*\n\s*\Z")
 
 
-class Select:
-    """Draws a sentence of each document.
+class SelectStage:
+    """The stage that draws a sentence of each document.
 
-    Examples come in with a whole document as their ``prefix``. They go out with a sentence as
-    their ``completion`` and what stands before it as their ``prefix``. The sentence is the first
-    that will do of those that no draw before has ``tried``.
+    Examples come in with a whole document as their ``prefix``. They go out with a sentence as their
+    ``completion`` and the text before it as their ``prefix``. The sentence is the first suitable
+    one among those that no earlier draw has tried.
     """
 
     name = "select"
 
     def __init__(self, settings: SelectSettings, seed: int, language: str = ENGLISH) -> None:
+        """Keep the settings.
+
+        Args:
+            settings: Which sentences are suitable, and which of them is tried first.
+            seed: The seed of the random order in which sentences are tried.
+            language: The language of the corpus as an ISO 639-1 code.
+        """
         self._settings = settings
         self._seed = seed
         self._language = language
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The settings and versions that decide what is selected."""
+        """The settings and versions that decide which sentence is selected."""
         fingerprint = {
-            "rules": _RULES,
+            "rules": _RULES_VERSION,
             "language": self._language,
             "py3langid": version("py3langid"),
             "sentencex": version("sentencex"),
             **asdict(self._settings),
         }
-        del fingerprint["draws"]  # what a draw gives does not depend on how many there are
+        # A draw gives the same sentence however many draws are allowed.
+        del fingerprint["draws"]
         if self._settings.position == "random":
             fingerprint["seed"] = self._seed
         return fingerprint
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Return each document with a sentence, or the reason why none will do."""
+        """Draw a sentence of each document, and drop documents without a suitable one.
+
+        Args:
+            examples: Documents with their whole text as their prefix. Those that are unused pass
+                unchanged.
+
+        Returns:
+            One example for each of ``examples``, in the same order.
+        """
         return [example if example.unused else self._select(example) for example in examples]
 
     def _select(self, example: Example) -> Example:
+        """Return an example with the first suitable sentence, or drop it with the reason.
+
+        Args:
+            example: A document. Its draw says how many sentences were tried before.
+
+        Returns:
+            The example with completion and prefix, or marked as unused.
+        """
+        # The order is the same in every draw, so that this one continues where the last ended.
         document = _Document(example, self._settings, self._language)
-        order = self._order(example)
-        furthest = -1
-        for tried in range(example.draw.tried, len(order)):
-            place = _Place(document, example.sentences[order[tried]])
-            failure = place.first_failure()
-            if failure is None:
+        order = self._order_sentences(example)
+        furthest_check = -1
+        for position in range(example.draw.tried, len(order)):
+            sentence = _SentenceInDocument(document, example.sentences[order[position]])
+            failed_check = sentence.first_failed_check()
+            if failed_check is None:
                 return Example(
                     example.doc_id,
-                    prefix=place.prefix,
-                    completion=place.sentence,
-                    draw=replace(example.draw, tried=tried + 1),
+                    prefix=sentence.prefix,
+                    completion=sentence.text,
+                    draw=replace(example.draw, tried=position + 1),
                 )
-            furthest = max(furthest, failure)
-        reason = "the text is empty"
-        if example.draw.tried:
-            reason = "no other sentence"
-        elif furthest >= 0:
-            reason = _CHECKS[furthest][0].format(settings=self._settings, language=self._language)
+            # The reason of the document is that of its best sentence.
+            furthest_check = max(furthest_check, failed_check)
+
+        reason = self._reason(example, furthest_check)
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
-    def _order(self, example: Example) -> list[int]:
-        """Return the order in which the sentences of a document are tried.
+    def _order_sentences(self, example: Example) -> list[int]:
+        """Return the order in which the sentences of a document are tried, as their indices.
 
-        In a random order, each that will do is as likely as the others to be the first of them.
+        In a random order, all suitable sentences are equally likely to be the first of them.
+
+        Args:
+            example: A document with its sentences.
+
+        Returns:
+            The indices of the sentences, in the order in which they are tried.
         """
         order = list(range(len(example.sentences)))
         if self._settings.position == "random":
+            # The order must not depend on the other documents of the shard.
             random.Random(f"{self._seed}/select/{example.doc_id}").shuffle(order)
         elif self._settings.position == "last":
             order.reverse()
         return order
 
+    def _reason(self, example: Example, furthest_check: int) -> str:
+        """Say why no sentence of a document was selected.
+
+        Args:
+            example: The document.
+            furthest_check: The index of the check that the best sentence failed. -1 if no sentence
+                was tried.
+
+        Returns:
+            The reason for the dataset card and ``unused.jsonl``.
+        """
+        # An earlier draw found a sentence, which gave no row.
+        if example.draw.tried:
+            return "no other sentence"
+        if furthest_check < 0:
+            return "the text is empty"
+        reason = _CHECKS[furthest_check].reason
+        return reason.format(settings=self._settings, language=self._language)
+
 
 class _Document:
-    """A document, and what the checks of all its sentences ask about it."""
+    """A document, with the facts about it that the checks of all its sentences share."""
 
     def __init__(self, example: Example, settings: SelectSettings, language: str) -> None:
+        """Find the lines of code, and simplify the text.
+
+        Args:
+            example: A document with its whole text as its prefix.
+            settings: Which sentences are suitable.
+            language: The language of the corpus as an ISO 639-1 code.
+        """
         self.text = example.prefix
         self.settings = settings
         self.language = language
+        # For each line, whether it belongs to code or to a table.
         self.is_code = verbatim(self.text.split("\n"))
-        """Of each line."""
-        self.plain = plain(self.text)
+        # The text in lower case, with single spaces.
+        self.plain_text = plain(self.text)
 
 
-class _Place:
-    """A sentence in its document."""
+class _SentenceInDocument:
+    """A sentence that may be selected, with its document and the text before it."""
 
-    def __init__(self, document: _Document, span: Sentence) -> None:
+    def __init__(self, document: _Document, position: Sentence) -> None:
+        """Cut the sentence and the text before it out of the document.
+
+        Args:
+            document: The document.
+            position: Where the sentence begins and ends.
+        """
         self.document = document
-        self.span = span
-        self.prefix = document.text[: span.start]
-        self.sentence = document.text[span.start : span.end]
-        self.near = self.prefix[-_NEAR:]
+        self.is_in_earlier_document = position.is_repeated
+        self.prefix = document.text[: position.start]
+        self.text = document.text[position.start : position.end]
+        # Patterns search only the last characters before the sentence, because a text may be long.
+        self.near_prefix = self.prefix[-_CONTEXT_LENGTH:]
 
-    def first_failure(self) -> int | None:
-        """Return the number of the first check that the sentence fails; None if it will do."""
-        failures = (number for number, (_, passes) in enumerate(_CHECKS) if not passes(self))
-        return next(failures, None)
+    def first_failed_check(self) -> int | None:
+        """Return the index of the first check that the sentence fails, or None if it passes all."""
+        for index, check in enumerate(_CHECKS):
+            if not check.passes(self):
+                return index
+        return None
 
 
-def _has_begin(place: _Place) -> bool:
-    bare = place.sentence.lstrip(_OPENING)
-    first = bare[:1]
+def _has_end_mark(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence ends with a full stop or the like, and not with an ellipsis."""
+    return bool(_END.search(sentence.text)) and not _ELLIPSIS.search(sentence.text)
+
+
+def _has_capital_or_digit_first(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence begins with a capital or a digit, after two quotes at most."""
+    bare_text = sentence.text.lstrip(_OPENING)
+    first = bare_text[:1]
+    # Letters of scripts without case, such as Chinese, count as capitals.
     is_capital = first.isalpha() and not first.islower()
-    return len(place.sentence) - len(bare) <= 2 and (first.isdecimal() or is_capital)
+    num_opening = len(sentence.text) - len(bare_text)
+    return num_opening <= 2 and (first.isdecimal() or is_capital)
 
 
-def _count_words(sentence: str) -> float:
-    """Count the words of a sentence; of a script without spaces, two signs count as one."""
-    words = [*sentence.split(), *spaced(sentence).split()]
+def _has_enough_words(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence has as many words as the settings require."""
+    return _count_words(sentence.text) >= sentence.document.settings.min_words
+
+
+def _count_words(text: str) -> float:
+    """Count the words of a text. In a script without spaces, two characters count as one word.
+
+    Example:
+        "Das ist gut." counts as 3, and "这很好。" as 2.
+    """
+    # `spaced` separates the characters of such scripts. In others both lists are the same.
+    words = [*text.split(), *spaced(text).split()]
     return sum(any(map(str.isalnum, word)) for word in words) / 2
 
 
-def _is_short(place: _Place) -> bool:
-    longest = max(map(len, spaced(place.sentence).split()), default=0)
-    most_words = place.document.settings.max_words
-    return _count_words(place.sentence) <= most_words and longest <= _LONGEST_WORD
-
-
-def _is_running(place: _Place) -> bool:
-    """Mostly letters, some of them small, and no more capitals than small ones."""
-    letters = sum(map(str.isalpha, place.sentence))
-    capitals = sum(map(str.isupper, place.sentence))
-    signs = sum(not character.isspace() for character in place.sentence)
-    return 2 * letters > signs and 2 * capitals < letters
-
-
-def _is_no_title(place: _Place) -> bool:
-    _, *words = re.findall(r"[^\W\d_]+", place.sentence) or [""]
-    long_words = [word for word in words if len(word) >= _HEADLINE_WORD]
-    capitals = sum(word[0].isupper() for word in long_words)
-    return len(long_words) < 4 or capitals < 0.9 * len(long_words)
-
-
-def _has_no_controls(place: _Place) -> bool:
-    """No control or format characters, wrongly decoded text, or what Unicode does not know."""
-    return "\N{REPLACEMENT CHARACTER}" not in place.sentence and not any(
-        unicodedata.category(character)[0] == "C" for character in place.sentence
-    )
-
-
-def _is_balanced(place: _Place) -> bool:
-    """Brackets and quotes open and close within the sentence."""
-    if place.sentence.count('"') % 2:
+def _is_short_enough(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence has no more words than allowed, and no word is a long code."""
+    word_lengths = map(len, spaced(sentence.text).split())
+    if max(word_lengths, default=0) > _MAX_WORD_LENGTH:
         return False
+    return _count_words(sentence.text) <= sentence.document.settings.max_words
+
+
+def _is_running_text(sentence: _SentenceInDocument) -> bool:
+    """Tell whether more than half of the characters are letters, and few of these capitals."""
+    # Tables and lists of numbers have few letters, and headings may be all capitals.
+    num_letters = sum(map(str.isalpha, sentence.text))
+    num_capitals = sum(map(str.isupper, sentence.text))
+    num_characters = sum(not character.isspace() for character in sentence.text)
+    return 2 * num_letters > num_characters and 2 * num_capitals < num_letters
+
+
+def _is_no_headline(sentence: _SentenceInDocument) -> bool:
+    """Tell whether fewer than 90% of the long words after the first are capitalised.
+
+    Example:
+        "Storm Leaves Thousands Without Power Near Coast." is a headline.
+    """
+    words = re.findall(r"[^\W\d_]+", sentence.text)
+    # The first word of every sentence is capitalised.
+    long_words = [word for word in words[1:] if len(word) >= _MIN_HEADLINE_WORD_LENGTH]
+    num_capitalised = sum(word[0].isupper() for word in long_words)
+    # Among fewer than four long words, all may be names.
+    return len(long_words) < 4 or num_capitalised < 0.9 * len(long_words)
+
+
+def _has_no_control_characters(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence has no control characters and no traces of a wrong encoding."""
+    if "\N{REPLACEMENT CHARACTER}" in sentence.text:
+        return False
+    # The categories that begin with C are control, format, private and unassigned characters.
+    return not any(unicodedata.category(character)[0] == "C" for character in sentence.text)
+
+
+def _has_no_markup(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence has no tags, entities or other signs of HTML, Wiki or LaTeX."""
+    return not _MARKUP.search(sentence.text)
+
+
+def _has_no_address(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence has no web address and no e-mail address."""
+    return not _WEB.search(sentence.text)
+
+
+def _is_balanced(sentence: _SentenceInDocument) -> bool:
+    """Tell whether all brackets and quotes that open in the sentence also close in it.
+
+    Args:
+        sentence: A sentence that may be selected.
+
+    Returns:
+        False if one of them is left open, or closes without being opened.
+    """
+    # The same sign opens and closes, so that only their number can be checked.
+    if sentence.text.count('"') % 2:
+        return False
+
     still_open: list[str] = []
-    for character in place.sentence:
+    for character in sentence.text:
+        # German quotes open with „ and close with “, which opens in English.
         if still_open[-1:] == ["„"] and character in "“”":
             still_open.pop()
-        elif character == "„" or character in _PAIRS.values():
+            continue
+        if character == "„" or character in _OPENING_OF_CLOSING.values():
             still_open.append(character)
-        elif character in _PAIRS and (not still_open or still_open.pop() != _PAIRS[character]):
+            continue
+
+        opening = _OPENING_OF_CLOSING.get(character)
+        if opening is None:
+            continue
+        if not still_open or still_open.pop() != opening:
             return False
     return not still_open
 
 
-def _is_repeated(place: _Place) -> bool:
-    """Whether another place of the document has the sentence too."""
-    text = place.document.plain
-    sentence = plain(place.sentence)
-    return text.find(sentence, text.find(sentence) + 1) >= 0
+def _is_in_language(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence is in the language of the corpus, or in no certain language."""
+    return identify_language(sentence.text) in ("", sentence.document.language)
 
 
-_CHECKS: Sequence[tuple[str, Callable[[_Place], bool]]] = (
-    (
-        "no sentence that ends with . ! or ?",
-        lambda place: bool(_END.search(place.sentence)) and not _ELLIPSIS.search(place.sentence),
-    ),
-    (
-        "no sentence that begins with a capital or a digit",
-        _has_begin,
-    ),
-    (
-        "no sentence of {settings.min_words} words or more",
-        lambda place: _count_words(place.sentence) >= place.document.settings.min_words,
-    ),
-    ("no sentence that is short enough", _is_short),
-    ("no sentence of running text", _is_running),
-    ("no sentence that isn't a headline", _is_no_title),
-    ("no sentence without control characters", _has_no_controls),
-    ("no sentence without markup", lambda place: not _MARKUP.search(place.sentence)),
-    ("no sentence without a web address", lambda place: not _WEB.search(place.sentence)),
-    (
-        "no sentence whose quotes and brackets are balanced",
-        _is_balanced,
-    ),
-    (
-        "no sentence in the language {language}",
-        lambda place: identified(place.sentence) in ("", place.document.language),
-    ),
-    ("no text before the sentence", lambda place: bool(place.prefix.strip())),
-    (
-        "no white space before the sentence",
-        lambda place: place.near[-1].isspace() or bool(_UNSPACED.search(place.near)),
-    ),
-    (
-        "no sentence that begins after the end of another",
-        lambda place: not _OPEN.search(place.near),
-    ),
-    (
-        "no sentence that the rest of the text does not repeat",
-        lambda place: not _is_repeated(place),
-    ),
-    (
-        "no sentence that is not in a document before it",
-        lambda place: not (place.span.is_repeated and place.document.settings.once),
-    ),
-    (
-        "no sentence outside code and tables",
-        lambda place: not place.document.is_code[place.prefix.count("\n")],
-    ),
+def _has_prefix(sentence: _SentenceInDocument) -> bool:
+    """Tell whether there is text before the sentence."""
+    return bool(sentence.prefix.strip())
+
+
+def _has_space_before(sentence: _SentenceInDocument) -> bool:
+    """Tell whether white space precedes the sentence, or an end mark that needs none."""
+    is_after_space = sentence.near_prefix[-1].isspace()
+    return is_after_space or bool(_NO_SPACE_NEEDED.search(sentence.near_prefix))
+
+
+def _begins_after_sentence(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the line before the sentence does not break off in the middle of another."""
+    return not _UNFINISHED_LINE.search(sentence.near_prefix)
+
+
+def _is_unique_in_document(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the document has the sentence only once. Case and spaces do not matter."""
+    document_text = sentence.document.plain_text
+    sentence_text = plain(sentence.text)
+    first = document_text.find(sentence_text)
+    return document_text.find(sentence_text, first + 1) < 0
+
+
+def _is_unique_in_corpus(sentence: _SentenceInDocument) -> bool:
+    """Tell whether no earlier document has the sentence, or whether that is allowed."""
+    return not (sentence.is_in_earlier_document and sentence.document.settings.once)
+
+
+def _is_no_code(sentence: _SentenceInDocument) -> bool:
+    """Tell whether the sentence begins in a line that belongs to no code and no table."""
+    line_number = sentence.prefix.count("\n")
+    return not sentence.document.is_code[line_number]
+
+
+class _Check(NamedTuple):
+    """A requirement that a sentence has to meet."""
+
+    reason: str
+    """What is said of a document whose best sentence fails this check.
+
+    It is a format string with the fields ``settings`` and ``language``.
+    """
+
+    passes: Callable[[_SentenceInDocument], bool]
+    """Tells whether a sentence meets the requirement."""
+
+
+_CHECKS: Sequence[_Check] = (
+    _Check("no sentence that ends with . ! or ?", _has_end_mark),
+    _Check("no sentence that begins with a capital or a digit", _has_capital_or_digit_first),
+    _Check("no sentence of {settings.min_words} words or more", _has_enough_words),
+    _Check("no sentence that is short enough", _is_short_enough),
+    _Check("no sentence of running text", _is_running_text),
+    _Check("no sentence that isn't a headline", _is_no_headline),
+    _Check("no sentence without control characters", _has_no_control_characters),
+    _Check("no sentence without markup", _has_no_markup),
+    _Check("no sentence without a web address", _has_no_address),
+    _Check("no sentence whose quotes and brackets are balanced", _is_balanced),
+    _Check("no sentence in the language {language}", _is_in_language),
+    _Check("no text before the sentence", _has_prefix),
+    _Check("no white space before the sentence", _has_space_before),
+    _Check("no sentence that begins after the end of another", _begins_after_sentence),
+    _Check("no sentence that the rest of the text does not repeat", _is_unique_in_document),
+    _Check("no sentence that is not in a document before it", _is_unique_in_corpus),
+    _Check("no sentence outside code and tables", _is_no_code),
 )
-"""What is checked of a sentence, in order, and what may be said of a document whose sentences got
-no further."""
+"""The checks of a sentence, in order.
+
+If no sentence of a document passes all of them, the reason of the document is that of the check
+that its best sentence failed.
+"""

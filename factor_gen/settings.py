@@ -1,24 +1,26 @@
-"""The settings of a build.
+"""The settings of a build, as dataclasses that pydantic fills in and checks.
 
-:mod:`factor_gen.config` reads them from a YAML file. Defaults are the paper's but for those that
-``configs/corpora/_my_corpus.yaml`` marks with * or +.
+:mod:`factor_gen.config` reads them from a YAML file. The defaults are the paper's, except those
+that ``configs/corpora/_my_corpus.yaml`` marks with * or +.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from factor_gen.language import ENGLISH, RULES
+from factor_gen.language import ENGLISH, LANGUAGES_WITH_RULES
 from factor_gen.recipe import DocumentText, Where
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
+# This value turns a filter off in the YAML.
 OFF = "none"
-"""In place of a filter in the YAML."""
+
+# Errors about these settings say what is expected.
 _NEEDS_JUDGE = (
     "the generator llm asks a model: name its judge, generate: {generator: llm, judge:"
     " openai-server} or the path of a judge's YAML"
@@ -28,56 +30,93 @@ _NAME = (
 )
 _CORPUS = "files, corpus: my_texts/*.txt, or a dataset, corpus: {dataset: NAME}"
 _FILTER = "none, or a mapping with nli and fluency; leave the line out for the defaults"
+
 Count = Annotated[Integer, Field(ge=1)]
 Natural = Annotated[Integer, Field(ge=0)]
 Probability = Annotated[Number, Field(ge=0, le=1)]
-_in_order = AfterValidator(lambda types: tuple(sorted({*types}, key=ERROR_TYPES.index)))
-ErrorTypes = Annotated[tuple[ErrorType, ...], Field(min_length=1), _in_order]
 
 
-def _read_filter(value: Any) -> Any:
+def _in_order_of_table_3(types: tuple[ErrorType, ...]) -> tuple[ErrorType, ...]:
+    """Sort error types in the order of the paper's table 3, and remove repeated ones."""
+    return tuple(sorted(set(types), key=ERROR_TYPES.index))
+
+
+ErrorTypes = Annotated[
+    tuple[ErrorType, ...], Field(min_length=1), AfterValidator(_in_order_of_table_3)
+]
+
+
+def _read_filter(value: object) -> object:
+    """Return None for a filter that the YAML turns off, and any other value unchanged.
+
+    Raises:
+        ValueError: The YAML names the filter but gives it no value.
+    """
+    # An empty line in a YAML would turn the filter off by accident.
     if value is None:
         raise ValueError("expected none, or a mapping; leave the line out for the defaults")
     return None if value == OFF else value
 
 
+def _read_filters(value: object) -> object:
+    """Return settings without any filter for ``filter: none``, and any other value unchanged."""
+    return FilterSettings(None, None) if value == OFF else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
-    """Whose texts these are, and which of them are read."""
+    """Whose texts the corpus holds, and which part of them is read."""
 
     config: Text | None = None
-    """Of a dataset of the Hub."""
+    """The configuration of a dataset of the Hub. None: its only one."""
+
     split: Text = "train"
-    """Of a dataset; ``validation+test`` is both."""
+    """The split of a dataset. ``validation+test`` reads both."""
+
     revision: Text | None = None
+    """The branch, tag or commit of a dataset. None: the newest commit when the build began."""
+
     documents: Count | None = None
-    """How many documents are read at most."""
+    """How many documents are read at most. None: all."""
+
     license: Text = "unknown"
+    """The licence of the texts, for the dataset card."""
+
     source: Text | None = None
-    """Whom to thank, for the dataset card."""
+    """The people to thank for the texts, for the dataset card."""
 
 
 @dataclass(frozen=True)
 class CorpusSettings(SourceSettings):
-    """Where documents come from: files, or a dataset of the Hub."""
+    """Where the documents come from: from files, or from a dataset of the Hub."""
 
     path: Text | None = None
-    """Files; it may hold ``*``."""
+    """The files of the corpus. The path may hold ``*``."""
+
     dataset: Text | None = None
+    """The name of a dataset of the Hub, or a folder that holds one."""
+
     text: DocumentText = "text"
     """The column or key of the text, or a template over several."""
+
     where: Where = field(default_factory=dict)
-    """Conditions on rows. Rows that fail one are left out, and counted."""
+    """Conditions on the columns of a row. Rows that fail one are left out, and counted."""
+
     id: Text | None = None
     """The column or key that names a row. None: ``id``, or the number of the row."""
+
     unwrap: Truth = True
-    """Whether lines of paragraphs that were broken at a width are joined; the paper's: false."""
+    """Whether to join lines of paragraphs that were broken at a width; the paper's: false."""
+
     language: Annotated[
         Text, Field(pattern=r"\A[a-z]{2,3}\z", description="an ISO 639-1 code: language: de")
     ] = ENGLISH
+    """The language of the texts."""
 
     @model_validator(mode="after")
     def _check_place(self) -> CorpusSettings:
+        """Check that the settings name either files or a dataset, and not both."""
+        # Both are None, or neither is.
         if (self.path is None) == (self.dataset is None):
             places = "both path and dataset" if self.path else "neither path nor dataset"
             raise ValueError(f"has {places}; expected one of them")
@@ -86,159 +125,246 @@ class CorpusSettings(SourceSettings):
 
 @dataclass(frozen=True)
 class SelectSettings:
-    """Section 3.2.1: one sentence a document, of ten words or more, no headline."""
+    """Which sentence of a document becomes the completion (section 3.2.1)."""
 
     min_words: Count = 10
+    """The least number of words in a sentence."""
+
     max_words: Count = 200
-    """What is longer is a list; the paper has no limit."""
+    """The greatest number of words. Longer ones are lists; the paper has no limit."""
+
     position: Literal["random", "first", "last"] = "random"
-    """Which of the sentences that will do is tried first."""
+    """Which of the suitable sentences is tried first."""
+
     draws: Count = 40
-    """Sentences that are tried until one gives a row of two types; the paper's: 1."""
+    """How many sentences are tried until one gives a row of two types; the paper's: 1."""
+
     once: Truth = True
-    """Whether a sentence of several documents is used in the first alone; the paper's: false."""
+    """Whether only the first document with a sentence may use it; the paper's: false."""
 
 
 @dataclass(frozen=True)
 class TypesSettings:
-    """Appendix A.1: which error types a sentence has something to edit for."""
+    """How to find the error types for which a sentence has something to edit (appendix A.1)."""
 
     types: ErrorTypes = ERROR_TYPES
+    """The error types of the benchmark, in the order of table 3."""
+
     tagger: Literal["pattern", "spacy"] = "pattern"
+    """What finds the parts of speech and the named entities."""
+
     model: Text = "en_core_web_sm"
-    """Of spaCy: a package, or a folder."""
+    """The model of spaCy: a package or a folder."""
 
 
 @dataclass(frozen=True)
 class GenerateSettings:
-    """Section 3.2.2: ``llm`` asks a judge's model, ``rules`` needs none."""
+    """How contradictions are generated (section 3.2.2)."""
 
     generator: Literal["llm", "rules"] = "llm"
+    """``llm`` asks the model of a judge, ``rules`` needs no model."""
+
     judge: Text | None = None
-    """For llm: a judge's YAML, or the name of one."""
+    """For ``llm``: the YAML of a judge, or the name of one."""
+
     per_type: Count = 4
-    """Contradictions that one prompt asks for, or that rules make of a type at most."""
+    """How many contradictions a prompt asks for. The rules make as many of a type at most."""
+
     context: Natural = 100
-    """Words before the completion that the model sees; link sees none."""
+    """How many words before the completion the model sees. For link errors it sees none."""
+
     prompts: Text | None = None
-    """A folder with own templates, or a YAML file with prompts in the form of the paper's."""
+    """A folder with the user's templates, or a YAML file with prompts in the paper's form."""
 
 
 @dataclass(frozen=True)
 class NliSettings:
-    """Section 3.2.3 and appendix A.2."""
+    """The filter that keeps only contradictions (section 3.2.3 and appendix A.2)."""
 
     model: Text = "microsoft/deberta-large-mnli"
+    """A sequence classifier with a label for contradiction."""
+
     revision: Text | None = None
+    """The branch, tag or commit of a model of the Hub."""
+
     threshold: Probability = 0.6
+    """The probability of a contradiction must be greater than this."""
+
     coreference: Probability = 0.3
     """The threshold of coreference errors."""
+
     context: Natural = 100
-    """Words of near context before premise and hypothesis."""
+    """How many words before the completion precede both premise and hypothesis."""
+
     batch_size: Count = 32
+    """How many pairs the model reads at once."""
 
 
 @dataclass(frozen=True)
 class FluencySettings:
-    """Section 3.2.3: the mean log-likelihood of a contradiction beside the original's."""
+    """The filter that compares a contradiction's mean log-likelihood to that of the completion.
+
+    Section 3.2.3 of the paper describes it.
+    """
 
     model: Text = "gpt2"
+    """A causal language model."""
+
     revision: Text | None = None
+    """The branch, tag or commit of a model of the Hub."""
+
     margin: Annotated[Number, Field(ge=0)] = 0.2
-    """How far below the original's it may be, in nats per token."""
+    """How far below that of the completion it may be, in nats per token."""
+
     best: Count | None = None
-    """How many of each type, the likeliest, are kept; None, as in the paper: all."""
+    """How many of each type, the likeliest, are kept. None, as in the paper: all."""
+
     context: Natural = 0
-    """Words of the text before that the model reads; the paper's: 0."""
+    """How many words before the completion the model reads; the paper's: 0."""
+
     batch_size: Count = 32
+    """How many sentences of 64 tokens the model reads at once."""
 
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """The filters; either may be off, ``none`` in the YAML."""
+    """The two filters. Each of them is None if the YAML turns it off with ``none``."""
 
     nli: Annotated[NliSettings | None, BeforeValidator(_read_filter)] = NliSettings()
+    """The filter that keeps only contradictions."""
+
     fluency: Annotated[FluencySettings | None, BeforeValidator(_read_filter)] = FluencySettings()
+    """The filter that keeps only fluent sentences."""
 
     @property
     def is_on(self) -> bool:
-        """Whether either filter is on."""
-        return self != FilterSettings(None, None)
+        """Whether at least one filter is on."""
+        return self.nli is not None or self.fluency is not None
 
 
 @dataclass(frozen=True)
 class ChooseSettings:
-    """Section 3.2.4."""
+    """Which of the contradictions that passed the filters make a row (section 3.2.4)."""
 
     contradictions: Count = 3
-    pick: Literal["balanced", "random"] = "balanced"
-    """How to take from those of a type.
+    """How many contradictions a row has."""
 
-    ``balanced``: so that what can be seen of the rows together tells true from false as little as
-    possible.
+    pick: Literal["balanced", "random"] = "balanced"
+    """How to choose among contradictions of the same types.
+
+    ``balanced`` chooses so that the surface of the rows, such as their lengths and words, tells
+    true completions from false ones as little as possible.
     """
+
     min_types: Annotated[Integer, Field(ge=1, le=len(ERROR_TYPES))] = 1
-    """Rows of fewer types are left out."""
+    """Documents whose contradictions have fewer error types give no row."""
+
     hide_centre: Truth = False
-    """Whether the true completion may be the most central choice no oftener than any other."""
+    """Whether the true completion is the most similar to the others no more often than they are."""
+
     most_doubtful: Annotated[Integer, Field(ge=0, le=2)] = 2
     """How doubtful contradictions may be; see :class:`factor_gen.records.Candidate`."""
 
 
-_both_off = BeforeValidator(lambda value: FilterSettings(None, None) if value == OFF else value)
-
-
 @dataclass(frozen=True, kw_only=True)
 class WorkSettings:
-    """How the work is shared out, and what a build knows of it. It changes no benchmark."""
+    """How the work is shared out, and the files that a build works with.
+
+    None of these settings changes the benchmark.
+    """
 
     shard: Count = 256
-    """Documents of a shard."""
+    """How many documents make a shard, the part of a corpus that is processed at once."""
+
     engine: Literal["local", "ray"] = "local"
+    """What runs the stages: processes of this machine, or a Ray cluster."""
+
     workers: Count | None = None
-    """Processes, or Ray's actors of a group of stages; None: as many as there are cores."""
+    """How many processes, or actors per group of stages. None: as many as there are cores."""
+
     yaml: Path | None = field(default=None, compare=False)
-    """The file that was read, which the build does not write over."""
+    """The file that the settings were read from. The build must not overwrite it."""
+
     contexts: Path | None = field(default=None, compare=False)
-    """Of the corpus, set by the build: see ``rules/contexts.py``."""
+    """The file of the corpus's collocations. The build sets it, see ``rules/collocations.py``."""
 
 
 @dataclass(frozen=True)
 class BuildSettings(WorkSettings):
-    """A build: what, from what, how."""
+    """Everything that a build needs to know: the corpus, and the settings of every stage."""
 
     __pydantic_config__ = FORBID
+
     name: Annotated[Text, Field(pattern=r"\A[A-Za-z0-9_-]+\z", description=_NAME)]
+    """The name of the benchmark and of its lm_eval task."""
+
     folder: Path
-    """Where the YAML lies; relative paths start from it."""
+    """The folder of the YAML, from which relative paths start."""
+
     corpus: Annotated[CorpusSettings, Field(description=_CORPUS)]
+    """The texts that the benchmark is made of."""
+
     select: SelectSettings = SelectSettings()
+    """The stage that draws a sentence."""
+
     types: TypesSettings = TypesSettings()
+    """The stage that finds the error types of a sentence."""
+
     generate: GenerateSettings = GenerateSettings()
-    filter: Annotated[FilterSettings, _both_off, Field(description=_FILTER)] = FilterSettings()
+    """The stage that generates contradictions."""
+
+    filter: Annotated[
+        FilterSettings, BeforeValidator(_read_filters), Field(description=_FILTER)
+    ] = FilterSettings()
+    """The stage that rejects contradictions."""
+
     choose: ChooseSettings = ChooseSettings()
+    """The stage that chooses the contradictions of a row."""
+
     seed: Natural = 0
+    """The seed of all random choices."""
 
     @model_validator(mode="after")
-    def _check_parts_together(self) -> BuildSettings:
-        language = self.corpus.language
+    def _check_sections_together(self) -> BuildSettings:
+        """Check the settings of one section that depend on those of another.
+
+        Raises:
+            ValueError: A row cannot have as many types as it shall have, or the generator or a
+                filter cannot work as it is set.
+        """
+        # Each contradiction has one type.
         if self.choose.min_types > self.choose.contradictions:
             raise ValueError(
                 f"choose.min_types is {self.choose.min_types}; expected at most"
                 f" choose.contradictions, which is {self.choose.contradictions}"
             )
+        self._check_generator()
+        self._check_filter_languages()
+        return self
+
+    def _check_generator(self) -> None:
+        """Check that ``llm`` has a judge, and that ``rules`` knows the language of the corpus."""
+        language = self.corpus.language
+        # No judge is the default, because none is installed with the package.
         if self.generate.generator == "llm" and self.generate.judge is None:
             raise ValueError(
                 f"generate.judge is missing; {_NEEDS_JUDGE}; without a model, generate: rules"
             )
-        if self.generate.generator == "rules" and language not in RULES:
+        if self.generate.generator == "rules" and language not in LANGUAGES_WITH_RULES:
+            languages = ", ".join(LANGUAGES_WITH_RULES)
             raise ValueError(
-                f"there are rules for {', '.join(RULES)} and not for {language!r}; {_NEEDS_JUDGE}"
+                f"there are rules for {languages} and not for {language!r}; {_NEEDS_JUDGE}"
             )
+
+    def _check_filter_languages(self) -> None:
+        """Check that no default model of a filter, which reads English, gets another language."""
+        language = self.corpus.language
+        # The defaults are the paper's models, which were trained on English.
+        if language == ENGLISH:
+            return
         for settings in (self.filter.nli, self.filter.fluency):
-            if settings and settings.model == type(settings).model and language != ENGLISH:
+            if settings is not None and settings.model == type(settings).model:
                 raise ValueError(
                     f"filter: {settings.model} reads English, not {language!r}; name a model of"
                     " many languages, or none"
                 )
-        return self

@@ -2,17 +2,23 @@
 
 :mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine` run the stages ``select`` to ``filter``
 in the processes that they start. Each of these stages works on a shard, a few hundred consecutive
-documents, without knowing the others.
+documents, without any knowledge of the other shards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from factor_gen.records import Example
-from factor_gen.settings import BuildSettings, FilterSettings
+from factor_gen.settings import (
+    BuildSettings,
+    FilterSettings,
+    FluencySettings,
+    NliSettings,
+    TypesSettings,
+)
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.packages import missing
 
@@ -21,66 +27,92 @@ STAGES = ("select", "types", "generate", "filter")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
 
-KEPT = "finished shards are kept: the same command continues with the rest"
+# Errors of a build end with this advice.
+RESUME_ADVICE = "finished shards are kept: the same command continues with the rest"
+
+ModelSettings = TypeVar("ModelSettings", TypesSettings, NliSettings, FluencySettings)
 
 
 class Stage(Protocol):
-    """Examples in, the same number of examples out, in order.
+    """A step of a build that takes examples and returns as many, in the same order.
 
-    ``Example.unused`` marks the examples that are done with. What comes out depends on
-    ``fingerprint``, the seed and each document alone, never on the other examples of the shard. A
-    stage may have a method ``close``.
+    A stage passes unused examples on unchanged. Its output depends only on its ``fingerprint``,
+    the seed and each document, never on the other examples of the shard. A stage may have a method
+    ``close``.
     """
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """Every setting that can change the output, as JSON has it.
+        """Every setting that can change the output, as a JSON object.
 
-        Models are identified by name and revision, prompts by hash.
+        Models are identified by name and revision, and prompts by their hash.
         """
 
-    def run(self, examples: Sequence[Example]) -> list[Example]: ...
+    def run(self, examples: Sequence[Example]) -> list[Example]:
+        """Return what the stage makes of each example."""
 
 
-Opener = Callable[[BuildSettings, str], Stage]
-"""Opens a stage by its name, in whichever process it is to run: a function that can be pickled."""
+StageOpener = Callable[[BuildSettings, str], Stage]
+"""A function that opens a stage by its name. It must be picklable, to run in other processes."""
 
 
-class StageFailed(FactualityError):
-    """A stage could not make a shard. The text names the stage, the shard and its documents."""
+class StageError(FactualityError):
+    """A stage could not process a shard. The message names the stage, shard and documents."""
 
 
 class StageGroup(NamedTuple):
-    """Stages that one process can go through without giving the shard away."""
+    """Consecutive stages that one process takes a shard through."""
 
     has_model: bool
-    """Whether these stages keep a model busy with whole shards by themselves.
+    """Whether these stages run a model, which uses all cores or the GPU by itself.
 
     More processes would only load the model again.
     """
+
     names: Sequence[str]
+    """The names of the stages, in order."""
 
 
 def group_stages(settings: BuildSettings) -> list[StageGroup]:
-    """Group the stages of a build, in order."""
-    with_model = {
+    """Group consecutive stages by whether they run a model.
+
+    Args:
+        settings: The settings of the build.
+
+    Returns:
+        The groups in the order in which a shard goes through them.
+
+    Example:
+        With the generator ``rules`` and a filter, the groups are ``select``, ``types`` and
+        ``generate`` without a model, and ``filter`` with one.
+    """
+    has_model = {
         "generate": settings.generate.generator == "llm",
         "filter": settings.filter.is_on,
     }
-    groups = groupby(STAGES, key=lambda name: with_model.get(name, False))
-    return [StageGroup(has_model, list(names)) for has_model, names in groups]
+    # All other stages run without a model.
+    groups = []
+    for group_has_model, names in groupby(STAGES, key=lambda name: has_model.get(name, False)):
+        groups.append(StageGroup(group_has_model, list(names)))
+    return groups
 
 
 class StageRunner:
-    """Takes examples through stages, which are opened when they are first needed."""
+    """Takes the examples of shards through stages, and opens each stage when it is first needed."""
 
-    def __init__(self, settings: BuildSettings, opener: Opener) -> None:
+    def __init__(self, settings: BuildSettings, opener: StageOpener) -> None:
+        """Create a runner without open stages.
+
+        Args:
+            settings: The settings of the build.
+            opener: The function that opens a stage.
+        """
         self._settings = settings
         self._opener = opener
         self._stages: dict[str, Stage] = {}
 
     def open(self, name: str) -> Stage:
-        """Return the stage ``name``, opening it the first time."""
+        """Return the stage of this name, and open it if it is not open yet."""
         if name not in self._stages:
             self._stages[name] = self._opener(self._settings, name)
         return self._stages[name]
@@ -88,86 +120,150 @@ class StageRunner:
     def run(
         self, names: Sequence[str], shard_number: int, examples: Sequence[Example]
     ) -> list[Example]:
-        """Take the examples of a shard through the stages ``names``, in order.
+        """Take the examples of a shard through some stages.
+
+        Args:
+            names: The names of the stages, in order.
+            shard_number: The number of the shard, for error messages.
+            examples: The examples of the shard.
+
+        Returns:
+            The examples after the last stage, in the same order.
 
         Raises:
-            StageFailed: A stage raised an error.
+            StageError: A stage raised an error.
         """
         for name in names:
             stage = self.open(name)
             try:
                 examples = stage.run(examples)
             except Exception as error:
+                # Our own errors are full sentences. Others need the name of their class.
                 is_expected = isinstance(error, FactualityError)
-                kind = "" if is_expected else f"{type(error).__name__}: "
-                place = describe_shard(shard_number, examples)
-                raise StageFailed(f"stage {name}, {place}: {kind}{error}\n{KEPT}") from error
+                message = str(error) if is_expected else f"{type(error).__name__}: {error}"
+                shard = describe_shard(shard_number, examples)
+                raise StageError(f"stage {name}, {shard}: {message}\n{RESUME_ADVICE}") from error
         return list(examples)
 
     def close(self) -> None:
-        """Close the stages that have something to close."""
+        """Close the open stages that have a method ``close``."""
         for stage in self._stages.values():
+            # The stages that keep connections or files open have this method.
             if hasattr(stage, "close"):
                 stage.close()
 
 
 def describe_shard(number: int, examples: Sequence[Example]) -> str:
-    """Name a shard for a message, such as ``shard 2 (documents 'd8' to 'd11')``."""
+    """Name a shard and its documents in a message.
+
+    Example:
+        ``shard 2 (documents 'd8' to 'd11')``
+    """
     return f"shard {number} (documents {examples[0].doc_id!r} to {examples[-1].doc_id!r})"
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:
-    """Open the stage ``name``.
+    """Open a stage.
+
+    Args:
+        settings: The settings of the build.
+        name: The name of the stage, one of `STAGES`.
+
+    Returns:
+        The stage. It may load its models only when it is used.
 
     Raises:
-        ConfigError: A package is not installed, or the stage refuses its settings.
+        ConfigError: A package is not installed, or the stage cannot work with its settings.
     """
     try:
-        return _open(settings, name)
+        return _import_and_open(settings, name)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         extra = "spacy" if module == "spacy" else "generate"
         raise missing(module, f"the stage {name}", extra, error) from error
 
 
-def _open(settings: BuildSettings, name: str) -> Stage:
-    # The libraries of a stage are imported only where it is opened, because those of the others
-    # may not be installed.
+def _import_and_open(settings: BuildSettings, name: str) -> Stage:
+    """Import the module of a stage and open the stage.
+
+    The imports are here because the libraries of other stages may not be installed.
+
+    Args:
+        settings: The settings of the build.
+        name: The name of the stage, one of `STAGES`.
+
+    Returns:
+        The stage. Its model, if it is a local folder, is given by its full path.
+
+    Raises:
+        ModuleNotFoundError: A library of the stage is not installed.
+    """
     language = settings.corpus.language
-    generate = settings.generate
-    types = _located(settings, settings.types)
     if name == "select":
-        # select imports it with the first sentence only, which is late to learn that it is missing
+        # The stage itself imports sentencex only for the first sentence, long after the start.
         import sentencex  # noqa: F401
 
-        from factor_gen.select import Select
+        from factor_gen.select import SelectStage
 
-        return Select(settings.select, settings.seed, language)
+        return SelectStage(settings.select, settings.seed, language)
+
     if name == "types":
-        from factor_gen.types import Types
+        from factor_gen.types import TypesStage
 
-        return Types(types, language)
+        return TypesStage(_with_model_path(settings.types, settings.folder), language)
+
+    # Either filter may be off, in which case its settings are None.
     if name == "filter":
-        from factor_gen.filters import Filters
+        from factor_gen.filters import FilterStage
 
-        nli = _located(settings, settings.filter.nli)
-        fluency = _located(settings, settings.filter.fluency)
-        return Filters(FilterSettings(nli, fluency))
-    if generate.generator == "llm":
+        nli = settings.filter.nli
+        fluency = settings.filter.fluency
+        return FilterStage(
+            FilterSettings(
+                nli and _with_model_path(nli, settings.folder),
+                fluency and _with_model_path(fluency, settings.folder),
+            )
+        )
+    return _open_generator(settings)
+
+
+def _open_generator(settings: BuildSettings) -> Stage:
+    """Import the generator that the settings name, and open it as the stage ``generate``.
+
+    Args:
+        settings: The settings of the build.
+
+    Returns:
+        The generator, which needs a model only if it is ``llm``.
+    """
+    language = settings.corpus.language
+    # Only the generator that asks a model reads files of the user, such as a judge's YAML.
+    if settings.generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
 
-        return LLMGenerator(generate, settings.folder, language=language)
+        return LLMGenerator(settings.generate, settings.folder, language=language)
+
     from factor_gen.generate.rules.generator import RulesGenerator
 
-    is_filtered = settings.filter.is_on
     return RulesGenerator(
-        generate, types, settings.seed, settings.contexts, language, filtered=is_filtered
+        settings.generate,
+        _with_model_path(settings.types, settings.folder),
+        settings.seed,
+        settings.contexts,
+        language,
+        filtered=settings.filter.is_on,
     )
 
 
-def _located(settings: BuildSettings, section: Any) -> Any:
-    """Return a section whose model, if it is a folder beside the YAML, is a path from here."""
-    if section is None:
-        return None
-    path = settings.folder / Path(section.model).expanduser()
+def _with_model_path(section: ModelSettings, folder: Path) -> ModelSettings:
+    """Replace the model of a section by its full path, if it is a local folder.
+
+    Args:
+        section: The settings of a stage that has a model.
+        folder: The folder of the YAML, from which relative paths start.
+
+    Returns:
+        The section unchanged if its model is a name, such as that of a model on the Hub.
+    """
+    path = folder / Path(section.model).expanduser()
     return replace(section, model=str(path)) if path.is_dir() else section

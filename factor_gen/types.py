@@ -1,4 +1,7 @@
-"""The stage ``types`` (appendix A.1): which error types a completion has something to edit for."""
+"""The stage ``types`` (appendix A.1), which tells the error types that a sentence has edits for.
+
+`factor_gen.stages.open_stage` opens it between the stages ``select`` and ``generate``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +23,14 @@ from factor_gen.text.analysis import (
 )
 from factor_gen.text.lists import DATA, entries, fingerprint
 
-_OF_CIRCUMSTANCE = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
-_PRONOUNS = ("PRP", "PRP$")
-_LINKS = entries(DATA / "links.txt")
+_CIRCUMSTANCE_KINDS = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
+# These are the Penn Treebank's tags of "she" and "her".
+_PRONOUN_TAGS = ("PRP", "PRP$")
+_LINK_WORDS = entries(DATA / "links.txt")
 
 
-class Types:
-    """The stage that sets ``Example.types``.
+class TypesStage:
+    """The stage that sets ``Example.types``, the error types that a completion can be edited for.
 
     Nouns make a sentence fit for entity errors, verbs for predicate errors, pronouns for
     coreference errors, and causal and temporal link words for link errors. For circumstance errors
@@ -37,16 +41,23 @@ class Types:
     name = "types"
 
     def __init__(self, settings: TypesSettings, language: str = ENGLISH) -> None:
+        """Keep the settings. The tagger is loaded when it is first needed.
+
+        Args:
+            settings: The error types to look for, and the tagger.
+            language: The language of the corpus as an ISO 639-1 code.
+        """
         self.settings = settings
         self._language = language
 
     @cached_property
     def _tagger(self) -> Tagger:
+        """The tagger that the settings name."""
         return load_tagger(self.settings)
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """What the types depend on."""
+        """The settings, tagger and word lists that decide the types."""
         return {
             "types": list(self.settings.types),
             "tagger": dict(self._tagger.fingerprint),
@@ -54,30 +65,61 @@ class Types:
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Set the types of the examples that are in use; drop those with nothing to edit."""
-        return [example if example.unused else self._typed(example) for example in examples]
+        """Set the error types of each example, and drop those with nothing to edit.
 
-    def _typed(self, example: Example) -> Example:
+        Args:
+            examples: Examples with a completion. Those that are unused pass unchanged.
+
+        Returns:
+            One example for each of ``examples``, in the same order.
+        """
+        return [example if example.unused else self._set_types(example) for example in examples]
+
+    def _set_types(self, example: Example) -> Example:
+        """Return the example with its error types, or dropped if it has none.
+
+        Args:
+            example: An example with a completion.
+
+        Returns:
+            A copy of the example.
+        """
         types = self.settings.types
-        # The taggers know English alone. In other languages the generator finds what to edit.
+
+        # The taggers know only English. In other languages the generator finds what to edit.
         if self._language == ENGLISH:
-            possible = types_of(self._tagger.analyse(example.completion))
-            types = tuple(error_type for error_type in types if error_type in possible)
-        return (
-            replace(example, types=types) if types else example.drop(self.name, "nothing to edit")
-        )
+            editable = editable_types(self._tagger.analyse(example.completion))
+            types = tuple(error_type for error_type in types if error_type in editable)
+
+        # A sentence such as "Yes." has nothing that the generator could change.
+        if not types:
+            return example.drop(self.name, "nothing to edit")
+        return replace(example, types=types)
 
 
-def types_of(analysis: Analysis) -> frozenset[str]:
-    """The error types that a sentence has something to edit for."""
+def editable_types(analysis: Analysis) -> frozenset[str]:
+    """Return the error types for which a sentence has something to edit.
+
+    Args:
+        analysis: The tagged words and the named entities of the sentence.
+
+    Returns:
+        Some of `ERROR_TYPES`, not in order.
+
+    Example:
+        "She left because it rained." gives predicate, coreference and link.
+    """
     tokens = analysis.tokens
+    has_circumstance = any(entity.kind in _CIRCUMSTANCE_KINDS for entity in analysis.entities)
+    has_adverb = any(token.text.endswith("ly") for token in tokens)
+    # Spaces around the text and the link word keep "as" from being found in "was".
     text = f" {' '.join(token.text.lower() for token in tokens)} "
-    has_circumstance = any(entity.kind in _OF_CIRCUMSTANCE for entity in analysis.entities)
-    is_fit = {
+
+    is_editable = {
         ENTITY: any(token.tag.startswith("NN") for token in tokens),
         PREDICATE: any(token.tag.startswith("VB") for token in tokens),
-        COREFERENCE: any(token.tag in _PRONOUNS for token in tokens),
-        CIRCUMSTANCE: has_circumstance or any(token.text.endswith("ly") for token in tokens),
-        LINK: any(f" {link} " in text for link in _LINKS),
+        COREFERENCE: any(token.tag in _PRONOUN_TAGS for token in tokens),
+        CIRCUMSTANCE: has_circumstance or has_adverb,
+        LINK: any(f" {link} " in text for link in _LINK_WORDS),
     }
-    return frozenset(error_type for error_type in is_fit if is_fit[error_type])
+    return frozenset(error_type for error_type in is_editable if is_editable[error_type])

@@ -1,10 +1,17 @@
-"""Who decides whether text is factual.
+"""Judges, which decide whether a text is factual: language models, classifiers or word overlap.
 
-``answers`` is what is asked and what comes back, ``backends`` are ways to reach a model, and
-``store`` keeps every answer on disk before it is used. ``judge`` is the three together, ``config``
-a judge as a YAML file, ``budget`` what it may spend, ``templates`` its words, ``typed`` the form of
-its replies, ``verify`` what it says of a claim, and ``certificates`` how good it is. ``lexical`` is
-a judge without a model, and ``inference`` has models of entailment.
+The modules, in the order in which a question passes through them:
+
+- ``config`` reads the YAML file of a judge, and ``capabilities`` says what its backend can do.
+- ``judge`` asks the questions. ``templates`` holds the prompts, ``typed`` parses the replies.
+- ``verify`` asks whether passages support a claim.
+- ``answers`` defines requests and answers. ``store`` keeps every answer on disk.
+- ``backends`` reach a model, ``inference`` runs classifiers, and ``lexical`` is a judge without a
+  model. ``budget`` limits what a judge may spend.
+- ``certificates`` record how well a judge decides questions whose answers are known.
 """
 
-LEXICAL = "lexical"  # the judge without a model, for trying things out
+__all__ = ["LEXICAL"]
+
+LEXICAL = "lexical"
+"""The name of the judge without a model, which is for trying things out."""

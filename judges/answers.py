@@ -38,6 +38,7 @@ def _strings_to_tuple(stop: object) -> object:
     Example:
         ``"END"`` → ``("END",)``
     """
+    # A YAML may have one text in place of a list.
     if isinstance(stop, str):
         return (stop,)
     return stop or ()
@@ -111,6 +112,7 @@ class Request:
         Returns:
             A SHA-256 in hexadecimal digits.
         """
+        # The order of the parts must never change, or all stored answers would be lost.
         parts: list[Any] = [
             identity,
             self.system,
@@ -120,8 +122,10 @@ class Request:
         ]
         if with_subject:
             parts.append(dict(self.subject))
+        # Requests without a schema keep the keys that they had before there were schemas.
         if self.schema:
             parts.append(self.schema)
+        # The text is hashed as it is, so that keys do not depend on how JSON escapes it.
         content = json.dumps(parts, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -204,10 +208,11 @@ class Usage:
             ``usage.plus(calls=1, cost=0.02)`` has one call and 2 cents more. A cost of None counts
             as 0.
         """
-        changes: dict[str, Any] = {}
-        for name, increment in increments.items():
-            changes[name] = (getattr(self, name) or 0) + increment
-        return replace(self, **changes)
+        # A cost of None counts as 0.
+        sums: dict[str, Any] = {
+            name: (getattr(self, name) or 0) + increment for name, increment in increments.items()
+        }
+        return replace(self, **sums)
 
     def __str__(self) -> str:
         """Return the tokens and the cost for a progress line: ``1,200 tokens, $0.0300``."""
@@ -246,19 +251,10 @@ class CostEstimate:
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.max_completion_tokens + other.max_completion_tokens,
+            # A cost that is not known makes the sum unknown.
             _add_costs(self.estimated_cost, other.estimated_cost),
             _add_costs(self.max_cost, other.max_cost),
-            self.counted_by,
-        )
-
-    def __mul__(self, times: int) -> CostEstimate:
-        """Return the estimate of asking the same requests several times."""
-        return CostEstimate(
-            self.calls * times,
-            self.prompt_tokens * times,
-            self.max_completion_tokens * times,
-            self.estimated_cost and self.estimated_cost * times,
-            self.max_cost and self.max_cost * times,
+            # Both come from one judge, which counts in one way.
             self.counted_by,
         )
 
@@ -312,6 +308,7 @@ class TokenCounter:
 
         The tokens that a chat template adds are included.
         """
+        # A tokenizer counts exactly, but does not see the chat template.
         if self._tokenizer is not None:
             return self.expected_tokens(request) + _MAX_TEMPLATE_TOKENS
 
@@ -332,6 +329,7 @@ class TokenCounter:
             The estimate. Its costs are None without prices.
         """
         prompt_tokens = sum(self.expected_tokens(request) for request in requests)
+        # A model stops at `max_tokens`, so no answer is longer.
         completion_tokens = sum(request.decoding.max_tokens for request in requests)
 
         estimated_cost: float | None = None
@@ -341,16 +339,17 @@ class TokenCounter:
             estimated_cost = cost(prompt_tokens, completion_tokens)
             max_cost = cost(max_prompt_tokens, completion_tokens)
         return CostEstimate(
-            calls=len(requests),
-            prompt_tokens=prompt_tokens,
-            max_completion_tokens=completion_tokens,
-            estimated_cost=estimated_cost,
-            max_cost=max_cost,
-            counted_by=self.method,
+            len(requests),
+            prompt_tokens,
+            completion_tokens,
+            estimated_cost,
+            max_cost,
+            self.method,
         )
 
     def _count(self, text: str) -> int:
         """Return the tokens of a text: by the tokenizer, or by its length in UTF-8 without one."""
         if self._tokenizer is None:
             return ceil(len(text.encode()) / BYTES_PER_TOKEN)
+        # Tokens such as <s> are counted with the chat template.
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])

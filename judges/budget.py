@@ -49,8 +49,10 @@ class SpendingLimit:
             BackendDownError: Too little is left, and no call is under way that could free some.
         """
         with self._lock:
+            # The lock makes the check and the reservation one step for other threads.
             committed = self.spent + self._reserved
             if self.limit is not None and committed + max_cost > self.limit:
+                # A call under way may cost less than was set aside, so the caller can try again.
                 if self._calls_under_way:
                     return False
                 raise BackendDownError(
@@ -102,6 +104,7 @@ class RateLimiter:
             The seconds to wait until that moment.
         """
         with self._lock:
+            # A moment in the past cannot be used any more.
             now = time.monotonic()
             moment = max(now, self._next_free)
             self._next_free = moment + amount * self._seconds_per_unit
@@ -181,11 +184,13 @@ class Budget:
         expected_tokens = self._counter.expected_tokens(request) + max_completion_tokens
         max_cost = self._cost(self._counter.max_tokens(request), max_completion_tokens)
 
+        # The pauses come first, so that no money is set aside while the call waits.
         pause(self._request_rate.reserve())
         pause(self._token_rate.reserve(expected_tokens))
         while not self._spending_limit.reserve(max_cost):
             pause(_RETRY_SECONDS)
 
+        # Calls that fail count too, for the server has seen them.
         self.add_usage(calls=1)
         bill = Bill()
         try:
@@ -205,6 +210,7 @@ class Budget:
             expected_tokens: The tokens that were reserved for it.
             max_cost: The USD that were reserved for it.
         """
+        # Without a count from the server, the worst case is charged, so no limit is exceeded.
         used_tokens = 0 if bill.is_free else expected_tokens
         cost = 0.0 if bill.is_free else max_cost
 
@@ -218,5 +224,6 @@ class Budget:
 
         self._spending_limit.settle(max_cost, cost)
         self._token_rate.release(expected_tokens - used_tokens)
+        # Without prices the cost stays None, since 0 would be wrong.
         if self._prices:
             self.add_usage(cost=cost)

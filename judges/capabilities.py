@@ -57,6 +57,7 @@ class BackendEntry:
     """Its abilities."""
 
 
+# The table is checked when the module is imported: a wrong key in it is a bug of ours.
 BACKENDS = TypeAdapter(dict[str, BackendEntry]).validate_python(
     load_yaml(__package__, "backends.yaml")
 )
@@ -67,6 +68,7 @@ def capabilities_of(backend: str) -> Capabilities:
 
     An unknown name gets the capabilities of a language model.
     """
+    # Results of other versions may name backends that this version lacks.
     if backend not in BACKENDS:
         return Capabilities()
     return BACKENDS[backend].capabilities

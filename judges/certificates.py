@@ -1,6 +1,7 @@
-"""Certificates: how well a judge does where the truth is known.
+"""Certificates: records of how well a judge decides questions whose answers are known.
 
-They are read beside whatever the judge judges later.
+The command ``certify`` makes and saves them. Later runs of the same judge find them and attach them
+to their results.
 """
 
 import datetime
@@ -19,11 +20,12 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, write_json
 from lm_factuality.ground.published import cache_folder
 
-# The usual ways of a judge, which identities leave out.
-_USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}
-# A certificate in short: what it is about, so that whoever has only the results can tell whose it
-# is, and what was found.
-_SHORT = (
+# Settings that are part of a judge's identity only if they differ from these defaults, so that
+# identities of older certificates, which lack these settings, stay valid.
+_DEFAULT_SETTINGS = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}
+
+# The keys of a certificate that results repeat.
+_SUMMARY_KEYS = (
     "identity",
     "judge",
     "setting",
@@ -43,17 +45,22 @@ def make_certificate(
     prompt_hashes: Mapping[str, str],
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Certify what a judge scored.
+    """Make the certificate of a judge for one kind of question.
 
     Args:
         judge: The judge.
-        setting: What it was asked (``segment_cot``, ...).
-        measured: ``scores`` (under ``ALL`` those of everything, under ``unscored`` the number of
-            ``responses`` without a verdict), their ``intervals``, and whatever is to be read beside
-            them.
-        prompt_hashes: Of the prompts that were used.
-        data: What it was asked about, and whether that ``is_published``.
+        setting: The kind of question, such as ``segment_cot``.
+        measured: Keys to add. ``scores`` holds the scores by group of questions: under ``ALL``
+            those of all questions, under ``unscored`` the number of ``responses`` unscored.
+            ``intervals`` holds the intervals of the scores.
+        prompt_hashes: The hashes of the prompts that were used, by prompt.
+        data: The questions: where they are from, and under ``is_published`` whether that is the
+            published data.
+
+    Returns:
+        The certificate, as it is written to a JSON file.
     """
+    # Seconds are precise enough, and keep the file easy to read.
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return {
         "identity": certified_identity(judge.config, judge.identity),
@@ -68,83 +75,132 @@ def make_certificate(
     }
 
 
-def certified_identity(config: JudgeConfig, identity: str) -> str:
-    """What a certificate is about.
+def certified_identity(config: JudgeConfig, model_identity: str) -> str:
+    """Return the identity of a judge, which two judges share only if they decide alike.
 
-    That is the model by its ``identity``, how it is made to answer, the prompts that its config
-    replaces, and where that is not the usual way, how it verifies facts, what room it has to think,
-    and whether it is held to a schema.
+    Args:
+        config: The settings of the judge.
+        model_identity: The identity of its model (`Judge.identity`).
+
+    Returns:
+        A JSON list of everything that can change a verdict: the model, the system message, the
+        decoding, the number of samples, the hashes of the user's own prompts, and settings that
+        differ from their defaults.
     """
-    own_prompts = Prompts(config.prompts).hashes(config.prompts)
-    parts = [identity, config.system, config.decoding.to_dict(), config.samples, own_prompts]
-    ways = {key: getattr(config, key) for key in _USUAL if getattr(config, key) != _USUAL[key]}
-    if ways:
-        parts.append(ways)
+    # Only the user's own prompts: those of the suite are compared when a certificate is found.
+    prompt_hashes = Prompts(config.prompts).hashes(config.prompts)
+    parts: list[Any] = [
+        model_identity,
+        config.system,
+        config.decoding.to_dict(),
+        config.samples,
+        prompt_hashes,
+    ]
+    changed_settings = {
+        key: getattr(config, key)
+        for key, default in _DEFAULT_SETTINGS.items()
+        if getattr(config, key) != default
+    }
+    if changed_settings:
+        parts.append(changed_settings)
+    # Sorted keys give equal judges equal identities.
     return json.dumps(parts, sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:
-    """Where a judge's certificates lie, the newest of each setting."""
-    return cache_folder() / "certificates" / hashlib.sha256(identity.encode()).hexdigest()[:24]
+    """Return the folder with the newest certificate of each setting, for a certified identity."""
+    # An identity is too long for the name of a folder.
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:24]
+    return cache_folder() / "certificates" / digest
 
 
 def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
-    """Write a certificate to ``out`` and, if it is on the published data, where runs find it.
+    """Write a certificate to a file, and to the user's cache folder if later runs may use it.
+
+    Args:
+        certificate: The certificate. It goes to the cache folder, where runs of the same judge find
+            it, only if it was measured on the published data.
+        out: The file to write. None writes none.
 
     Returns:
         The files that were written.
     """
-    paths = [out] if out else []
+    paths = []
+    # A score on a user's own data says little about other data.
     if certificate["data"]["is_published"]:
         folder = certificates_folder(str(certificate["identity"]))
-        paths.insert(0, folder / f"{certificate['setting']}.json")
+        paths.append(folder / f"{certificate['setting']}.json")
+    if out is not None:
+        paths.append(out)
+
     for path in paths:
         write_json(path, certificate)
     return paths
 
 
 def find_certificates(judge: Judge) -> dict[str, Any] | None:
-    """The newest certificates of a judge in short, by their setting.
+    """Find the newest certificates of a judge that are still valid.
 
-    A certificate that was made with other prompts than today's counts no more.
+    A certificate is no longer valid if a prompt has changed since it was made.
+
+    Args:
+        judge: The judge.
+
+    Returns:
+        The summary of each certificate (`summarize_certificate`), by setting. None without any.
 
     Raises:
         DataError: A file is damaged.
     """
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
-    certificates = {path.stem: _read_in_short(path) for path in sorted(folder.glob("*.json"))}
-    return {
-        setting: certificate
-        for setting, certificate in certificates.items()
-        if _has_prompts_of(judge, certificate["prompt_hashes"])
-    } or None
+    certificates = {}
+    for path in sorted(folder.glob("*.json")):
+        certificate = _read_summary(path)
+        if _has_same_prompts(judge, certificate["prompt_hashes"]):
+            certificates[path.stem] = certificate
+    # Results have no key at all for a judge without certificates.
+    return certificates or None
 
 
-def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
-    try:
-        return judge.prompts.hashes(hashes) == hashes
-    except ConfigError:
-        return False  # a prompt that the suite has no more
-
-
-def summarize_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a certificate what results hold of it.
+def _read_summary(path: Path) -> dict[str, Any]:
+    """Read the summary of the certificate in a JSON file.
 
     Raises:
-        KeyError: A key is missing.
-        TypeError: A section is not as a certificate has it.
+        DataError: The file is not a certificate.
     """
-    return {
-        **{key: certificate[key] for key in _SHORT},
-        "scores": certificate["scores"]["ALL"],
-        "unscored": certificate["scores"]["unscored"]["responses"],
-    }
-
-
-def _read_in_short(path: Path) -> dict[str, Any]:
     try:
         return summarize_certificate(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
         ) from error
+
+
+def _has_same_prompts(judge: Judge, prompt_hashes: Mapping[str, str]) -> bool:
+    """Return whether the prompts of a judge still have these hashes."""
+    try:
+        return judge.prompts.hashes(prompt_hashes) == prompt_hashes
+    except ConfigError:
+        # A prompt has been removed since.
+        return False
+
+
+def summarize_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a certificate that results repeat.
+
+    Args:
+        certificate: A certificate, as it is read from a file.
+
+    Returns:
+        What the certificate is about, the scores of all questions together with their intervals,
+        and under ``unscored`` the number of responses without a verdict.
+
+    Raises:
+        KeyError: A key is missing.
+        TypeError: A section does not have the form of a certificate's.
+    """
+    scores = certificate["scores"]
+    summary = {key: certificate[key] for key in _SUMMARY_KEYS}
+    summary["scores"] = scores["ALL"]
+    summary["unscored"] = scores["unscored"]["responses"]
+    return summary

@@ -56,9 +56,13 @@ def _check_backend(backend: str) -> str:
 def _check_variable_name(name: str) -> str:
     """Return the name of an environment variable if it is valid and does not look like a key.
 
+    Args:
+        name: The name, such as ``MY_API_KEY``.
+
     Raises:
         ValueError: The name is not valid. The message leaves it out, since it may be a secret.
     """
+    # A user may have put the key itself here.
     is_identifier = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
     if not is_identifier or secrets_in_text(name):
         raise ValueError("must be the name of an environment variable, not the key itself")
@@ -88,6 +92,7 @@ def _check_base_url(base_url: str) -> str:
     if not is_web_address:
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
 
+    # Servers log addresses, and results contain them.
     has_credentials = url.username is not None or url.password is not None
     if has_credentials or url.query or url.fragment:
         raise ValueError(
@@ -289,7 +294,7 @@ class JudgeConfig(
 
     @model_validator(mode="wrap")
     @classmethod
-    def _raise_config_error(
+    def _validate_settings(
         cls, values: object, validate: ModelWrapValidatorHandler["JudgeConfig"]
     ) -> "JudgeConfig":
         """Validate a config; raise a ConfigError if Python code passed values that are wrong.
@@ -310,15 +315,20 @@ class JudgeConfig(
         try:
             return validate(values)
         except ValidationError as error:
-            is_made_in_python = isinstance(values, ArgsKwargs)
-            if not is_made_in_python:
+            # Values of a file are a mapping; `read_settings` explains what is wrong with them.
+            if not isinstance(values, ArgsKwargs):
                 raise
+            # The name is the first field. It may be an argument by position or by name.
             name = values.args[0] if values.args else (values.kwargs or {}).get("name")
             lines = [f"judge {name}: {problem}" for problem in problems_of(cls, error)]
             raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
-        """Check that the settings do not contradict each other."""
+        """Check that the settings do not contradict each other.
+
+        Raises:
+            ValueError: They do. The message holds all problems.
+        """
         problems = [
             *self._contradictions(),
             *self._cascade_problems(),
@@ -329,12 +339,19 @@ class JudgeConfig(
             raise ValueError("; ".join(problems))
 
     def _contradictions(self) -> Iterator[str]:
-        """Yield a sentence for each setting that others rule out."""
+        """Find settings that rule each other out.
+
+        Yields:
+            A sentence for each problem, with what to do.
+        """
         model_description = BACKENDS[self.backend].model_description
+        # A backend without a description has no key `model`.
         if model_description and not self.model:
             yield f"model is missing: {model_description}"
+        # The number of alternatives is set by the code that reads them.
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
+        # A backend that reads no prompts is deterministic.
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
@@ -349,7 +366,11 @@ class JudgeConfig(
             yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
 
     def _cascade_problems(self) -> Iterator[str]:
-        """Yield a sentence for each wrong setting of a cascade."""
+        """Find settings with which a cascade of two judges cannot work.
+
+        Yields:
+            A sentence for each problem. None for a judge that is no cascade.
+        """
         if self.backend != "cascade":
             return
         if self.first is None or self.then is None or self.unsure is None:
@@ -361,6 +382,7 @@ class JudgeConfig(
         elif self.first.capabilities.reads_prompts:
             # A language model gives a verdict without a reliable probability.
             yield "a cascade has a classifier or lexical as first, which gives probabilities"
+        # A cascade passes single claims on and combines verdicts in text.
         if self.then.verdicts != "text" or self.then.verify != "fact":
             yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
 
@@ -369,9 +391,14 @@ class JudgeConfig(
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 
     def _cost_problems(self) -> Iterator[str]:
-        """Yield a sentence for each setting without which ``max_cost`` cannot be kept."""
+        """Find settings with which the limit ``max_cost`` could be exceeded.
+
+        Yields:
+            A sentence for each problem. None for a judge without the limit.
+        """
         if self.max_cost is None:
             return
+        # Without prices no call has a cost, so the limit would never be reached.
         if self.prices is None:
             yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
 
@@ -407,12 +434,14 @@ class JudgeConfig(
             The settings that the backend reads, as JSON values by their keys in the YAML, and
             under ``prompt_hashes`` the hashes by prompt.
         """
+        # Templates are needed here only, and importing them takes time.
         from judges.templates import Prompts
 
         keys = {"name", *allowed_keys(self.backend)} - {"prompts"}
         description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
             self, mode="json", include=keys
         )
+        # A judge within a cascade is described in the same way.
         if self.first is not None:
             description["first"] = self.first.describe()
         if self.then is not None:
@@ -421,6 +450,7 @@ class JudgeConfig(
         # `to_dict` leaves out fields that are not in use.
         decoding = description["decoding"]
         description["decoding"] = {name: decoding[name] for name in self.decoding.to_dict()}
+        # A path on the user's machine says nothing to readers of results.
         description["prompts"] = {name: path.name for name, path in self.prompts.items()}
         description["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
         return description
@@ -470,11 +500,13 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
             problems.append(f"{path}: backend {backend}: {problem}")
     values["name"] = path.stem
 
+    # The second judge asks most questions, so its settings are those of the cascade.
     second_judge = values.get("then")
     if isinstance(second_judge, JudgeConfig):
         for key in _SETTINGS_OF_SECOND_JUDGE:
             values[key] = getattr(second_judge, key)
 
+    # Problems of keys and of values are reported together.
     try:
         config = read_settings(JudgeConfig, values, str(path))
     except ConfigError as error:
@@ -497,14 +529,16 @@ def _load_referenced_files(path: Path, key: str, value: object) -> object:
         and ``options``, and the unchanged value for all other keys.
     """
     if key in ("first", "then") and isinstance(value, str):
+        # A judge in the same folder goes before one that the suite has.
         neighbour = path.parent / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
 
     if key in ("prompts", "options") and isinstance(value, dict):
-        resolved: dict[object, object] = {}
-        for name, file in value.items():
-            resolved[name] = str(path.parent / file) if isinstance(file, str) else file
-        return resolved
+        # Options may also be numbers, which stay as they are.
+        return {
+            name: str(path.parent / file) if isinstance(file, str) else file
+            for name, file in value.items()
+        }
     return value
 
 
@@ -514,6 +548,7 @@ def _find_file(path: Path) -> Path:
     Raises:
         ConfigError: There is no such file.
     """
+    # A bare name is looked up among the judges that come with the suite.
     has_yaml_suffix = path.suffix in (".yaml", ".yml")
     is_bare_name = not has_yaml_suffix and len(path.parts) == 1 and not path.is_file()
     file = find_config(CONFIG_FOLDER / f"{path}.yaml" if is_bare_name else path)

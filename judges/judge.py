@@ -1,4 +1,8 @@
-"""A judge that can be asked: each request once, and every answer on disk before it is used."""
+"""A judge that can be asked: a `Judge` renders prompts, asks its backend and reads the replies.
+
+Each request is sent once, and every answer is in the store before it is used. Benchmarks and
+commands open a judge with `Judge.open`.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,21 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tqdm import tqdm
 
 from judges.answers import Answer, CostEstimate, Decoding, Request, Usage
-from judges.backends import Backend
+from judges.backends import Backend, NumberedAnswer
 from judges.capabilities import BACKENDS
 from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import (
     ParsedReply,
-    R,
     Reply,
     ReplyCheck,
+    ReplyT,
     is_worth_retrying,
     json_schema_of,
     longest_retry_request,
@@ -35,24 +39,36 @@ from lm_factuality.ground.thinking import ROOM_TO_THINK, without_thinking
 if TYPE_CHECKING:
     from judges.budget import SpendingLimit
 
-Item = TypeVar("Item")
-Subjects = Sequence[Mapping[str, Any]]  # what each question is about
-# Seconds between two looks at what another process is asking: the first, and the longest.
+ItemT = TypeVar("ItemT")
+
+# The subjects of questions: the variables of a prompt's template, one mapping per question.
+Subjects: TypeAlias = Sequence[Mapping[str, Any]]
+
+# Seconds between two looks for answers that another process is asking for. The wait doubles from
+# the first to the longest while nothing arrives.
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
 
 
 class Judge(AbstractContextManager["Judge"]):
-    """What a config describes, opened. Close it, or use it in a ``with``."""
+    """A judge with its backend and its answer store open.
+
+    Use it in a ``with`` statement, or call `close` at the end.
+
+    Attributes:
+        config: The settings of the judge.
+        prompts: The prompts that it renders.
+    """
 
     def __init__(
         self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts
     ) -> None:
+        """Combine parts that are open already; `Judge.open` opens them."""
         self.config = config
         self.prompts = prompts
         self._backend = backend
         self._store = store
-        self._stored = 0  # answers that were on disk
+        self._num_stored = 0  # distinct answers that came from the store
 
     @classmethod
     def open(
@@ -64,35 +80,39 @@ class Judge(AbstractContextManager["Judge"]):
         """Open a judge.
 
         Args:
-            config: The judge.
-            store: The file with its answers. By default it is in the user's cache folder.
+            config: The settings of the judge.
+            store: The file of its answer store. By default one in the user's cache folder.
             spending_limit: The limit that several judges share. By default the judge has
                 ``max_cost`` to itself.
+
+        Returns:
+            The judge, which the caller has to close.
 
         Raises:
             ConfigError: A prompt or a setting of the backend cannot be used.
             DataError: The store cannot be used.
         """
+        # Mistakes in the configuration are found before the store is opened.
         prompts = Prompts(config.prompts)
         backend = open_backend(config, spending_limit)
-        answers = AnswerStore(store)
-        backend.bind(answers)
-        return cls(config, backend, answers, prompts)
+        answer_store = AnswerStore(store)
+        backend.bind(answer_store)
+        return cls(config, backend, answer_store, prompts)
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the judge, which is that of its YAML file."""
         return self.config.name
 
     @property
     def identity(self) -> str:
-        """Everything about the model that can change an answer."""
+        """The identity of the model: everything about it that can change an answer."""
         return self._backend.identity
 
     @property
     def usage(self) -> Usage:
-        """What was sent since the judge was opened, and how many answers were on disk already."""
-        return replace(self._backend.usage or Usage(), stored=self._stored)
+        """The calls, tokens, money and stored answers used since the judge was opened."""
+        return replace(self._backend.usage or Usage(), stored=self._num_stored)
 
     def ask(
         self,
@@ -104,13 +124,13 @@ class Judge(AbstractContextManager["Judge"]):
     ) -> list[list[Answer]]:
         """Ask one question per subject.
 
-        Answers that the store has are not asked for again. A new answer is stored before it is
-        returned.
+        Questions with an answer in the store are not sent again. A new answer is stored before it
+        is returned.
 
         Args:
-            prompt_name: The template, rendered once per subject.
+            prompt_name: The template, which is rendered once per subject.
             subjects: The template's variables, one mapping per question.
-            description: What the progress bar says.
+            description: The label of the progress bar.
             samples: Answers per question. Defaults to the judge's configuration.
             **decoding: Overrides of fields of `Decoding`, such as ``max_tokens=64``.
 
@@ -118,187 +138,300 @@ class Judge(AbstractContextManager["Judge"]):
             The answers of each subject, in the order of ``subjects``.
 
         Raises:
-            BackendDownError: Nothing gets through. Answers received so far stay in the store.
+            BackendDownError: The model cannot be reached. Answers received so far stay stored.
             ConfigError: The prompt cannot be rendered.
             DataError: The store cannot be used.
         """
         requests = self._requests(prompt_name, subjects, samples, decoding)
-        return _by_subject(self._answers(requests, description), len(subjects))
+        answers = self._answers(requests, description)
+        return _group_by_subject(answers, len(subjects))
 
     def ask_typed(
         self,
         prompt_name: str,
-        reply: type[R],
+        reply_type: type[ReplyT],
         subjects: Subjects,
         description: str,
-        check: ReplyCheck[R] | None = None,
+        check: ReplyCheck[ReplyT] | None = None,
         samples: int | None = None,
         **decoding: Any,
-    ) -> list[list[ParsedReply[R]]]:
-        """As `ask`, with the replies read.
+    ) -> list[list[ParsedReply[ReplyT]]]:
+        """Ask one question per subject, as `ask` does, and parse the answers as typed replies.
 
-        A reply that cannot be used is asked for once more, with the reason.
+        An answer that cannot be used is asked for once more, with the reason.
 
         Args:
-            reply: The type of a reply.
-            check: Finds what is wrong with a reply beyond its type.
+            prompt_name: The template, which is rendered once per subject.
+            reply_type: The class of the replies.
+            subjects: The template's variables, one mapping per question.
+            description: The label of the progress bar.
+            check: Finds problems of a reply that its type does not show.
+            samples: Replies per question. Defaults to the judge's configuration.
+            **decoding: Overrides of fields of `Decoding`, such as ``max_tokens=64``.
 
         Returns:
-            For each subject replies, or why there are none.
+            The replies of each subject, in the order of ``subjects``. A reply that cannot be used
+            has its problem instead of a value.
+
+        Raises:
+            BackendDownError: The model cannot be reached. Answers received so far stay stored.
+            ConfigError: The prompt cannot be rendered.
+            DataError: The store cannot be used.
         """
-        requests = self._requests(prompt_name, subjects, samples, decoding, self._schema(reply))
+        schema = self._schema(reply_type)
+        requests = self._requests(prompt_name, subjects, samples, decoding, schema)
         answers = self._answers(requests, description)
-        replies = [
-            read_reply(answer, reply, request.subject, check)
-            for request, answer in zip(requests, answers, strict=True)
-        ]
-        again: list[int] = []
-        if self.config.capabilities.reads_prompts:  # any other backend would say the same again
-            again = [place for place, typed in enumerate(replies) if is_worth_retrying(typed)]
-        if again:
-            longer = [retry_request(requests[place], replies[place]) for place in again]
-            second = self._answers(longer, f"{description}, once more")
-            for place, answer in zip(again, second, strict=True):
-                typed = read_reply(answer, reply, requests[place].subject, check)
-                if answer.error:
-                    problem = f"{replies[place].problem}; asked once more: {typed.problem}"
-                    typed = replace(typed, problem=problem)
-                replies[place] = typed
-        return _by_subject(replies, len(subjects))
+        replies = []
+        for request, answer in zip(requests, answers, strict=True):
+            replies.append(read_reply(answer, reply_type, request.subject, check))
+
+        # A backend that does not read prompts would give the same answer again.
+        if self.config.capabilities.reads_prompts:
+            self._retry_replies(replies, requests, reply_type, check, description)
+        return _group_by_subject(replies, len(subjects))
+
+    def _retry_replies(
+        self,
+        replies: list[ParsedReply[ReplyT]],
+        requests: Sequence[Request],
+        reply_type: type[ReplyT],
+        check: ReplyCheck[ReplyT] | None,
+        description: str,
+    ) -> None:
+        """Ask once more for each reply that cannot be used, and replace it in ``replies``.
+
+        Args:
+            replies: The replies to the requests, which are changed in place.
+            requests: The requests, in the same order.
+            reply_type: The class of the replies.
+            check: Finds problems of a reply that its type does not show.
+            description: The label of the progress bar of the first try.
+        """
+        indices = [index for index, reply in enumerate(replies) if is_worth_retrying(reply)]
+        if not indices:
+            return
+
+        retries = [retry_request(requests[index], replies[index]) for index in indices]
+        answers = self._answers(retries, f"{description}, once more")
+        for index, answer in zip(indices, answers, strict=True):
+            reply = read_reply(answer, reply_type, requests[index].subject, check)
+            if answer.error:
+                # The first problem says why the second request was sent at all.
+                problem = f"{replies[index].problem}; asked once more: {reply.problem}"
+                reply = replace(reply, problem=problem)
+            replies[index] = reply
 
     def offline_copy(self) -> Judge:
-        """This judge, answering from the store alone. All else gets an error."""
+        """Return a judge that answers from the store alone; other questions get an error."""
         return Judge(self.config, _OfflineBackend(self._backend), self._store, self.prompts)
 
     @property
     def is_offline(self) -> bool:
-        """Whether it answers from the store alone."""
+        """Whether the judge answers from the store alone."""
         return isinstance(self._backend, _OfflineBackend)
 
     def plan(self, work: Callable[[Judge], object]) -> Plan:
-        """Plan what ``work`` would ask first, by letting it ask a silent judge."""
+        """Estimate what some work would ask, without sending anything.
+
+        Args:
+            work: Asks the judge that it is given. Here that is an offline copy, so what the work
+                would ask after a reply is not foreseen.
+
+        Returns:
+            The requests that the work would send, with their cost.
+        """
         backend = _OfflineBackend(self._backend)
         judge = Judge(self.config, backend, self._store, self.prompts)
         work(judge)
-        missing = backend.asked
-        estimate = at_most = self._backend.estimate(missing)
+
+        # The store was looked up first, so only requests without an answer were recorded.
+        missing = backend.requests
+        estimate = self._backend.estimate(missing)
+        estimate_with_retries = estimate
         if self.config.capabilities.reads_prompts:
-            at_most = self._backend.estimate([*missing, *map(longest_retry_request, missing)])
-        return Plan(judge.usage.stored, len(missing), estimate, at_most)
+            retries = [longest_retry_request(request) for request in missing]
+            estimate_with_retries = self._backend.estimate([*missing, *retries])
+        return Plan(judge.usage.stored, len(missing), estimate, estimate_with_retries)
 
     def close(self) -> None:
-        """Close the connection and the store."""
+        """Close the backend and the store."""
         try:
             self._backend.close()
         finally:
             self._store.close()
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_info: object) -> None:
+        """Close the judge at the end of a ``with`` statement."""
         self.close()
 
     def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """The answers to requests.
+        """Answer requests, with more tokens for those that are cut off in a thought.
 
-        Unless the config speaks of thinking, a request cut off in a thought is sent again, with
-        room to think.
+        Requests are sent again with more tokens only if the configuration leaves open how many
+        tokens the model may think.
+
+        Args:
+            requests: The requests.
+            description: The label of the progress bar.
+
+        Returns:
+            The answers, in the order of ``requests``.
         """
-        answers = answer_requests(
-            self._backend, self._store, requests, description, self._count_stored
-        )
-        cut_off = [place for place, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
-        if cut_off and self.config.thinking_tokens is None:
-            longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut_off]
+        answers = self._answer_once(requests, description)
+        if self.config.thinking_tokens is not None:
+            return answers
+
+        cut_off = [index for index, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
+        if cut_off:
+            # The new limit gives these requests keys of their own in the store.
+            longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
             title = f"{description}, with room to think"
-            second = answer_requests(self._backend, self._store, longer, title, self._count_stored)
-            for place, answer in zip(cut_off, second, strict=True):
+            longer_answers = self._answer_once(longer_requests, title)
+            for index, answer in zip(cut_off, longer_answers, strict=True):
+                # A cut-off answer is better than an error.
                 if not answer.error:
-                    answers[place] = answer
+                    answers[index] = answer
         return answers
 
-    def _count_stored(self, count: int) -> None:
-        self._stored += count
+    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
+        """Answer requests from the store or the backend, and count those from the store."""
+        return answer_requests(
+            self._backend, self._store, requests, description, self._count_stored
+        )
 
-    def _schema(self, reply: type[Reply]) -> str:
-        accepts_schema = self.config.capabilities.accepts_schema and self.config.schema
-        return json_schema_of(reply) if accepts_schema else ""
+    def _count_stored(self, count: int) -> None:
+        """Add to the number of answers that came from the store."""
+        self._num_stored += count
+
+    def _schema(self, reply_type: type[Reply]) -> str:
+        """Return the JSON schema to send for a reply, empty if the judge is sent none."""
+        is_sent = self.config.capabilities.accepts_schema and self.config.schema
+        return json_schema_of(reply_type) if is_sent else ""
 
     def _requests(
         self,
         prompt_name: str,
         subjects: Subjects,
         samples: int | None,
-        changes: Mapping[str, Any],
+        decoding_changes: Mapping[str, Any],
         schema: str = "",
     ) -> list[Request]:
-        """Every sample of every question, in the order of ``subjects``."""
+        """Make the requests of all questions.
+
+        Args:
+            prompt_name: The template, which is rendered once per subject.
+            subjects: The template's variables, one mapping per question.
+            samples: Requests per question. None takes the number in the configuration.
+            decoding_changes: Fields of `Decoding` that differ from the configuration.
+            schema: The JSON schema of the reply. Empty if none is sent.
+
+        Returns:
+            All samples of the first subject, then all of the second, and so on.
+        """
         config = self.config
-        decoding: Decoding = replace(config.decoding, **changes)
+        decoding: Decoding = replace(config.decoding, **decoding_changes)
+        num_samples = config.samples if samples is None else samples
+        # All prompts are rendered before anything is sent, so that a wrong template costs nothing.
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
-        requests = [
-            Request(prompt, decoding, sample, config.system, subject, schema)
-            for prompt, subject in zip(prompts, subjects, strict=True)
-            for sample in range(config.samples if samples is None else samples)
-        ]
-        return [_with_room(request, config.thinking_tokens or 0) for request in requests]
+
+        requests = []
+        for prompt, subject in zip(prompts, subjects, strict=True):
+            for sample in range(num_samples):
+                request = Request(prompt, decoding, sample, config.system, subject, schema)
+                requests.append(_add_tokens(request, config.thinking_tokens or 0))
+        return requests
 
 
 def open_backend(config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> Backend:
-    """Open the way to a judge's model. ``spending_limit`` is money shared with other judges."""
-    backend: Backend = resolve_name(BACKENDS[config.backend].backend)(config, spending_limit)
+    """Open the backend of a judge.
+
+    Args:
+        config: The settings of the judge.
+        spending_limit: The limit that several judges share. By default the judge has ``max_cost``
+            to itself.
+
+    Returns:
+        The backend, which the caller has to close.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    # Backends are imported by name, since their libraries take seconds to load.
+    backend_class = resolve_name(BACKENDS[config.backend].backend)
+    backend: Backend = backend_class(config, spending_limit)
     return backend
 
 
 def is_cut_off_in_thought(answer: Answer) -> bool:
-    """Whether more tokens may bring an answer to its end.
+    """Return whether an answer ends within a thought, so that more tokens may help.
 
-    They may where it is not known why the answer ended, too.
+    Servers that do not say why an answer ended get the benefit of the doubt.
     """
-    if answer.finish_reason not in ("length", None) or answer.text is None:
+    may_be_cut_off = answer.finish_reason in ("length", None)
+    if answer.text is None or not may_be_cut_off:
         return False
     return without_thinking(answer.text) is None
 
 
-def _with_room(request: Request, tokens: int) -> Request:
-    decoding = request.decoding
-    return replace(request, decoding=replace(decoding, max_tokens=decoding.max_tokens + tokens))
+def _add_tokens(request: Request, tokens: int) -> Request:
+    """Return a request whose answer may have more tokens."""
+    # Requests are frozen, so a changed copy is returned.
+    max_tokens = request.decoding.max_tokens + tokens
+    return replace(request, decoding=replace(request.decoding, max_tokens=max_tokens))
 
 
-def _by_subject(items: Sequence[Item], subjects: int) -> list[list[Item]]:
-    """Items in rows of equal length, one row a subject."""
-    size = len(items) // max(1, subjects)
-    return [list(items[row * size : (row + 1) * size]) for row in range(subjects)]
+def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[ItemT]]:
+    """Split items into one list per subject, all of the same length.
+
+    Example:
+        ``["a1", "a2", "b1", "b2"]`` and 2 subjects → ``[["a1", "a2"], ["b1", "b2"]]``
+    """
+    # Without subjects there are no items, and the result is empty.
+    num_samples = len(items) // max(1, num_subjects)
+    groups = []
+    for index in range(num_subjects):
+        start = index * num_samples
+        groups.append(list(items[start : start + num_samples]))
+    return groups
 
 
 class _OfflineBackend(Backend):
-    """A backend that sends nothing and notes what it was asked."""
+    """A backend that sends nothing and records the requests that it would send.
+
+    Attributes:
+        requests: The recorded requests.
+    """
 
     identity = ""
 
     def __init__(self, backend: Backend) -> None:
+        """Take the place of a backend, so that answers have the same keys in the store."""
         self.identity = backend.identity
         self.reads_subject = backend.reads_subject
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        self.asked += requests
-        return ((number, Answer(None, error="not sent")) for number in range(len(requests)))
+    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
+        """Record the requests, and answer each with an error."""
+        self.requests += requests
+        error = Answer(None, error="not sent")
+        return (NumberedAnswer(number, error) for number in range(len(requests)))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What asking would do. Each distinct request counts once."""
+    """An estimate of what some work would ask. Identical requests count once."""
 
     stored: int
-    """Requests that have an answer on disk."""
+    """The number of requests that have an answer in the store."""
 
     to_send: int
-    """Requests that have none."""
+    """The number of requests that have none."""
 
     estimate: CostEstimate
-    """What it takes if each request succeeds at once."""
+    """The tokens and the cost if each request succeeds at once."""
 
     estimate_with_retries: CostEstimate
-    """What it takes if each request is asked once more."""
+    """The tokens and the cost if each request is asked once more."""
 
 
 def answer_requests(
@@ -308,94 +441,118 @@ def answer_requests(
     description: str,
     on_stored: Callable[[int], None] = lambda count: None,
 ) -> list[Answer]:
-    """Answer requests, each distinct one once.
+    """Answer requests from the store or, if they have no answer there, by a backend.
 
-    What the store has is not sent. What another process is asking just now is waited for, and
-    asked here if that process dies. An answer with an error is returned but not kept, so that the
-    next run asks again.
+    Identical requests are sent once, even if another process asks them at the same time: its
+    answers are waited for, and asked for here if that process dies. An answer with an error is
+    returned but not stored, so the next run asks again.
 
     Args:
-        description: What the progress bar says.
-        on_stored: Is told how many distinct answers came from the store.
+        backend: Answers the requests that the store cannot answer.
+        store: Keeps the answers.
+        requests: The requests, of which some may be identical.
+        description: The label of the progress bar.
+        on_stored: Is called with the number of distinct answers that came from the store.
 
     Returns:
-        The answers in the order of ``requests``.
+        The answers, in the order of ``requests``.
 
     Raises:
-        BackendDownError: As the backend raises it. What arrived before is in the store, as it is
-            after a KeyboardInterrupt.
+        BackendDownError: The model cannot be reached. Answers that arrived before are stored, as
+            they are after a KeyboardInterrupt.
         DataError: The store cannot be used.
     """
-    keys = _keys(backend, requests)
+    # Requests that the backend cannot tell apart have the same key.
+    keys = [request.key(backend.identity, backend.reads_subject) for request in requests]
     missing = dict(zip(keys, requests, strict=True))
     answers: dict[str, Answer] = {}
-    bar: tqdm[Any]
-    with tqdm(total=len(missing), desc=description, unit="answer", disable=not requests) as bar:
+    progress_bar: tqdm[Any] = tqdm(
+        total=len(missing), desc=description, unit="answer", disable=not requests
+    )
 
-        def keep(key: str, answer: Answer) -> None:
-            answers[key] = store.put(key, answer, backend.identity)
-            if missing.pop(key, None) is not None:
-                bar.update()
+    def keep(key: str, answer: Answer) -> None:
+        """Store an answer, and take its request off the missing ones."""
+        # Another process may have stored an answer first. All then use that one.
+        answers[key] = store.put(key, answer, backend.identity)
+        if missing.pop(key, None) is not None:
+            progress_bar.update()
 
-        def read_stored() -> int:
-            stored = store.get_many(missing)
-            answers.update(stored)
-            for key in stored:
-                del missing[key]
-            bar.update(len(stored))
-            on_stored(len(stored))
-            return len(stored)
+    def take_stored_answers() -> int:
+        """Take over the answers that are in the store by now, and return how many there were."""
+        stored_answers = store.get_many(missing)
+        answers.update(stored_answers)
+        for key in stored_answers:
+            del missing[key]
+        progress_bar.update(len(stored_answers))
+        on_stored(len(stored_answers))
+        return len(stored_answers)
 
-        read_stored()
+    with progress_bar:
+        take_stored_answers()
         wait = _FIRST_WAIT
         while missing:
-            ours = store.claim(missing)
-            if ours:
+            # Requests that another process has claimed are not sent twice.
+            claimed = store.claim(missing)
+            if claimed:
+                claimed_requests = {key: missing[key] for key in missing if key in claimed}
                 try:
-                    _send(backend, {key: missing[key] for key in missing if key in ours}, keep)
+                    _send(backend, claimed_requests, keep)
+                # Requests without an answer are free for other processes.
                 finally:
-                    store.release(ours)
-            is_progress = bool(read_stored() or ours)
+                    store.release(claimed)
+
+            # Other processes are asking for the rest. Their answers appear in the store.
+            is_progress = bool(take_stored_answers() or claimed)
             if missing:
                 time.sleep(wait)
+                # As long as answers arrive, more will arrive soon.
                 wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
     return [answers[key] for key in keys]
-
-
-def _keys(backend: Backend, requests: Sequence[Request]) -> list[str]:
-    """The key of each request. Those that the backend cannot tell apart have the same."""
-    return [request.key(backend.identity, backend.reads_subject) for request in requests]
 
 
 def _send(
     backend: Backend, requests: Mapping[str, Request], keep: Callable[[str, Answer], None]
 ) -> None:
-    """Have a backend answer requests, and keep each answer as it comes."""
+    """Have a backend answer requests, and keep each answer as it arrives.
+
+    Args:
+        backend: The backend.
+        requests: The requests by key.
+        keep: Stores the answer to the request with a key. It may be called twice for one answer.
+
+    Raises:
+        BackendDownError: The backend failed, or left requests without an answer.
+        KeyboardInterrupt: The user pressed Ctrl-C. Answers that had arrived are kept.
+    """
     keys = list(requests)
     unanswered = set(keys)
 
-    def hand_over(arrival: tuple[int, Answer]) -> None:
-        keep(keys[arrival[0]], arrival[1])
-        unanswered.discard(keys[arrival[0]])
+    def keep_arrival(arrival: NumberedAnswer) -> None:
+        """Keep an answer from the backend under the key of its request."""
+        number, answer = arrival
+        keep(keys[number], answer)
+        unanswered.discard(keys[number])
 
     arrivals = backend.answer(list(requests.values()))
-    current: tuple[int, Answer] | None = None
+    arrival: NumberedAnswer | None = None
     try:
-        for current in arrivals:
-            hand_over(current)
+        for arrival in arrivals:
+            keep_arrival(arrival)
     except KeyboardInterrupt as interrupt:
-        if current is not None:
-            # The interrupt may have come before it was kept. Keeping twice does no harm.
-            hand_over(current)
-        if isinstance(arrivals, Generator):  # it still has in hand what came before the interrupt
+        if arrival is not None:
+            # The interrupt may have come before the last answer was kept.
+            keep_arrival(arrival)
+        if isinstance(arrivals, Generator):
+            # The backend still holds answers that arrived before the interrupt.
             with suppress(KeyboardInterrupt, StopIteration):
-                hand_over(arrivals.throw(interrupt))
-                for current in arrivals:
-                    hand_over(current)
+                keep_arrival(arrivals.throw(interrupt))
+                for arrival in arrivals:
+                    keep_arrival(arrival)
         raise
     finally:
         if isinstance(arrivals, Generator):
             arrivals.close()
+
     if unanswered:
         raise BackendDownError(
             f"{backend.identity}: {len(unanswered)} of {len(keys)} requests came back without an"

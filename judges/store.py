@@ -71,6 +71,7 @@ class AnswerStore:
             DataError: The file cannot be opened, or is not an answer store.
         """
         self.path = Path(path) if path is not None else default_store()
+        # Each opened store is an owner of leases, also within one process.
         self._owner = uuid.uuid4().hex
         self._owner_lock = self._lock_of(self._owner)
         self._lock = threading.RLock()
@@ -83,6 +84,7 @@ class AnswerStore:
             try:
                 self._create_tables()
                 self._delete_stale_lock_files()
+            # The caller gets no store that it could close.
             except BaseException:
                 self._database.close()
                 raise
@@ -131,6 +133,7 @@ class AnswerStore:
             self.release([key])
             return answer
 
+        # Fields that are None are left out, so that a later field does not change old rows.
         fields = {name: value for name, value in asdict(answer).items() if value is not None}
         text = json.dumps(fields, ensure_ascii=False)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -139,6 +142,7 @@ class AnswerStore:
                 "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model)
             )
 
+        # INSERT OR IGNORE inserts nothing if the key has an answer already.
         is_first = inserted.rowcount == 1
         return answer if is_first else self.get_many([key])[key]
 
@@ -157,19 +161,22 @@ class AnswerStore:
             DataError: The store cannot be used.
         """
         with self._exclusive_access(), self._transaction():
+            # The lock comes before the leases, so that no lease looks like that of a dead process.
             if not self._owner_lock.is_locked:
                 self._owner_lock.acquire()
 
+            # Keys of processes that were killed are free again.
             rows = self._database.execute("SELECT DISTINCT owner FROM leases").fetchall()
             for (owner,) in rows:
                 if owner != self._owner and self._has_ended(owner):
                     self._delete_leases_of(owner)
 
-            claimed = set()
-            for key in keys:
-                if self._database.execute(_ADD_LEASE, (key, self._owner)).rowcount:
-                    claimed.add(key)
-            return claimed
+            # Only keys that got a lease are ours.
+            return {
+                key
+                for key in keys
+                if self._database.execute(_ADD_LEASE, (key, self._owner)).rowcount
+            }
 
     def release(self, keys: Collection[str]) -> None:
         """Give up keys that `claim` returned. Keys that another process has claimed stay so."""

@@ -30,6 +30,7 @@ def register_prompts(prefix: str, folder: Path) -> None:
         ConfigError: Another folder has this prefix.
     """
     folder = folder.resolve()
+    # A module that is imported twice registers its folder twice.
     registered_folder = _registered_folders.get(prefix, folder)
     if registered_folder != folder:
         raise ConfigError(
@@ -90,6 +91,7 @@ class Prompts:
                     f"prompts: no prompt is called {name!r}{did_you_mean(name, names)}; known:"
                     f" {', '.join(names)}"
                 )
+            # A text is a template itself, which needs no file.
             if isinstance(override, Path) and not override.is_file():
                 raise ConfigError(f"prompts: {name}: {override}: no such file")
 
@@ -114,6 +116,7 @@ class Prompts:
             ConfigError: There is no such prompt, or its template fails.
         """
         try:
+            # Subjects may have any type, so templates of users can fail in many ways.
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
             raise self._unknown_prompt(error) from error
@@ -144,6 +147,7 @@ class Prompts:
         """
         digest = hashlib.sha256()
         try:
+            # Null bytes separate the parts, so that moving text from one to the next shows.
             for yaml_file in sorted(self._default_file(name).parent.glob("*.yaml")):
                 digest.update(yaml_file.read_bytes() + b"\0")
             for template_name in sorted(self._names_with_includes(name)):
@@ -175,11 +179,13 @@ class Prompts:
         """
         folders = _folders_by_prefix(self._folder)
         prefix, _, name_in_folder = name.partition("/")
+        # A slash may also separate a subfolder, as in "own/verify".
         if not name_in_folder or prefix not in folders:
             prefix = ""
             name_in_folder = name
 
         folder = folders[prefix]
+        # Resolving the path also follows symbolic links.
         path = (folder / f"{name_in_folder}{_SUFFIX}").resolve()
         if not path.is_relative_to(folder):
             raise TemplateNotFound(name)
@@ -188,10 +194,14 @@ class Prompts:
     def _read_template(self, name: str) -> str:
         """Return the text of a template: the user's, or the one in the folder of prompts.
 
+        Args:
+            name: The template, such as ``felm/segment_cot``.
+
         Raises:
             TemplateNotFound: There is no such template.
             ConfigError: Its file cannot be read.
         """
+        # A template may replace one that another includes.
         source = self._overrides.get(name) or self._default_file(name)
         if isinstance(source, str):
             return source
@@ -203,7 +213,17 @@ class Prompts:
             raise ConfigError(f"{source}: cannot be read as UTF-8 text: {error}") from error
 
     def _names_with_includes(self, name: str) -> set[str]:
-        """Return the name of a template and of all templates that it includes, also indirectly."""
+        """Find the templates that a prompt is rendered from.
+
+        Args:
+            name: The prompt.
+
+        Returns:
+            The names of the prompt and of all templates that it includes, also indirectly.
+
+        Raises:
+            TemplateNotFound: One of them does not exist.
+        """
         names: set[str] = set()
         unread_names = [name]
         while unread_names:

@@ -1,8 +1,8 @@
-"""Typed answers: a question declares the model (pydantic) of its reply, a JSON object.
+"""Typed replies: a question declares its reply as a pydantic model, and judges answer in JSON.
 
-One reader validates what comes back. Backends that can are held to the model's JSON schema; others
-are asked for the object in the words of the prompt. A reply that does not validate is asked for
-once more, with the error; then it is unscored, with the reason.
+`judges.judge` reads each answer with `read_reply`. Backends that can are sent the JSON schema of
+the reply; other models are asked for the object by the prompt alone. An answer that does not fit is
+asked for once more, with the reason. If the second does not fit either, the item is unscored.
 """
 
 import json
@@ -17,170 +17,281 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from judges.answers import Answer, Request
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
+# Problems of answers that hold no reply.
 NO_OBJECT = "no JSON object"
 JUDGE_ERROR = "judge error"
 CUT_OFF = "cut off"
+
 _NO_ANSWER = Answer(None)
-_NO_JSON = object()
-_MOST_LISTED = 10  # numbers in a problem
-_LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
-_LONGEST_PROBLEM = 300  # characters, for a model may call a field what it likes
-_WORDS_AROUND = 200  # characters of ours around both, at most
+
+# The most numbers that a problem lists.
+_MAX_LISTED_NUMBERS = 10
+
+# The most characters of an unusable reply that the judge is shown again.
+_MAX_QUOTE = 2000
+
+# The most characters of a problem. A model can make it long by inventing a long field name.
+_MAX_PROBLEM = 300
+
+# More characters than `retry_request` adds around the quote and the problem.
+_MAX_RETRY_WORDING = 200
 
 
 class Reply(BaseModel):
-    """What a judge replies: an object with these fields and no others."""
+    """The reply of a judge: a JSON object that has the fields of a subclass and no others.
+
+    The docstring of a subclass is part of its JSON schema, which is sent to servers and hashed into
+    the keys of stored answers. Changing it therefore asks all questions again.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-R = TypeVar("R", bound=Reply)
-ReplyCheck = Callable[
-    [R, Mapping[str, Any]], str
-]  # (reply, subject) to what is wrong with it beyond its type; "" if nothing is
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+# Returns the problem of a reply that its type does not show, "" if there is none. Its arguments are
+# the reply and the subject of the question.
+ReplyCheck = Callable[[ReplyT, Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True)
-class ParsedReply(Generic[R]):
-    """The reply that an answer holds, or the ``problem`` why it holds none."""
+class ParsedReply(Generic[ReplyT]):
+    """The reply that an answer holds, or the problem because of which it holds none."""
 
-    value: R | None
+    value: ReplyT | None
+    """The reply. None if there is a problem."""
+
     problem: str = ""
+    """Why there is no reply, such as ``no JSON object``. Empty if there is one."""
+
     answer: Answer = _NO_ANSWER
+    """The answer of the model."""
 
 
 @cache
-def json_schema_of(reply: type[Reply]) -> str:
-    """The JSON schema of a reply as one line.
+def json_schema_of(reply_type: type[Reply]) -> str:
+    """Return the JSON schema of a reply on one line, as strict servers accept it.
 
-    Every field is required and none may be added: servers that are strict insist on both. The
-    fields keep their order, in which some servers make a model write them: the reason before the
-    verdict.
+    Every field is required and no others are allowed, because such servers insist on both. The
+    fields keep their order, since a model writes them in that order: the reason before the verdict.
+
+    Args:
+        reply_type: The class of the reply.
+
+    Returns:
+        The schema, such as ``{"properties": {"names": {"items": {"type": "string"}, ...``.
     """
-    schema = reply.model_json_schema()
-    for part in (schema, *schema.get("$defs", {}).values()):
-        if "properties" in part:
-            part["required"] = list(part["properties"])
-            part["additionalProperties"] = False
+    schema = reply_type.model_json_schema()
+    # Pydantic moves the schemas of nested models to "$defs".
+    nested_schemas = schema.get("$defs", {}).values()
+    for object_schema in (schema, *nested_schemas):
+        if "properties" in object_schema:
+            object_schema["required"] = list(object_schema["properties"])
+            object_schema["additionalProperties"] = False
     return json.dumps(json.loads(json.dumps(schema), object_hook=_without_title))
 
 
-def read_reply(
-    answer: Answer, reply: type[R], subject: Mapping[str, Any], check: ReplyCheck[R] | None = None
-) -> ParsedReply[R]:
-    """Read an answer as a reply.
+def _without_title(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a JSON schema without the title that pydantic derives from a name.
 
-    A list alone is read as the only field of a reply, if that is a list.
+    A field of a reply may be called ``title`` too, but its value is a schema and not a string.
+    """
+    if isinstance(node.get("title"), str):
+        return {name: value for name, value in node.items() if name != "title"}
+    return node
+
+
+def read_reply(
+    answer: Answer,
+    reply_type: type[ReplyT],
+    subject: Mapping[str, Any],
+    check: ReplyCheck[ReplyT] | None = None,
+) -> ParsedReply[ReplyT]:
+    """Parse the answer of a judge as a typed reply.
+
+    Thinking, and text around the JSON object, are removed first. A list alone is taken for the only
+    field of a reply, if that field is a list.
+
+    Example:
+        For a reply with the field ``names``: ``Sure! {"names": ["Ada"]}`` and ``["Ada"]`` → a reply
+        with ``names == ["Ada"]``; ``I cannot.`` → the problem ``no JSON object``.
 
     Args:
-        answer: What the judge wrote.
-        reply: The type of the reply.
-        subject: What the question was about.
-        check: Is asked about a reply that has the right type.
+        answer: The answer.
+        reply_type: The class of the reply.
+        subject: The subject of the question, which ``check`` gets.
+        check: Finds problems that the type does not show, such as a segment that does not exist.
+
+    Returns:
+        The reply, or the problem because of which there is none.
     """
     if answer.text is None or answer.error is not None:
         return ParsedReply(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
+
     text = without_thinking(answer.text)
     if text is None:
         return ParsedReply(None, UNFINISHED, answer)
     if not text.strip():
         is_filtered = answer.finish_reason == "content_filter"
         return ParsedReply(None, "content filter" if is_filtered else "empty answer", answer)
-    found = _json_in(text.strip())
-    if found is _NO_JSON:
-        return ParsedReply(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
-    (name, field), *others = reply.model_fields.items()
-    if isinstance(found, list) and not others and get_origin(field.annotation) in (list, tuple):
-        found = {name: found}
+
     try:
-        value = reply.model_validate(found)
+        content = _parse_json(text.strip())
+    except ValueError:
+        return ParsedReply(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
+
+    try:
+        value = reply_type.model_validate(_wrap_list(content, reply_type))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join("N" if isinstance(part, int) else part for part in first["loc"])
-        fault = f"{place}: {first['msg']}" if place else str(first["msg"])
-        return ParsedReply(None, f"wrong form: {fault[:_LONGEST_PROBLEM]}", answer)
+        return ParsedReply(None, f"wrong form: {_first_fault(error)}", answer)
+
     problem = check(value, subject) if check else ""
-    return ParsedReply(None if problem else value, problem, answer)
+    if problem:
+        return ParsedReply(None, problem, answer)
+    return ParsedReply(value, "", answer)
 
 
-def longest_retry_request(request: Request) -> Request:
-    """A request that is no shorter than any `once_more` of it, for an estimate."""
-    longest = _LONGEST_QUOTE + _LONGEST_PROBLEM + _WORDS_AROUND
-    return replace(request, prompt=request.prompt + "\U00020000" * longest)
+def _parse_json(text: str) -> object:
+    """Parse the JSON in a model's text.
 
+    It is the whole text, or the text in its only code fence, or the text from its first brace to
+    its last. Each of the three is tried once, so the time is linear in the length of the text.
 
-def numbering_problem(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
-    """For a check: what is wrong with the numbers that a reply gives.
+    Example:
+        ``Here it is: {"grade": "A"} I hope this helps!`` → ``{"grade": "A"}``
 
-    Args:
-        numbers: Should be from 1 to ``count``, none twice.
-        count: How many there are.
-        what: Is numbered, such as ``segment``.
-        is_whole: Whether all numbers have to be there.
+    Returns:
+        The JSON value, in which halves of surrogate pairs are question marks.
 
-    Example: ``no segment 2, 3``
+    Raises:
+        ValueError: None of the three is JSON.
     """
-    outside = [number for number in numbers if not 1 <= number <= count]
-    if outside:
-        return f"{what} {outside[0]} of {count}"
-    twice = [number for number, times in Counter(numbers).items() if times > 1]
-    if twice:
-        return f"{what} {_listed(twice)} twice"
-    missing = sorted(set(range(1, count + 1)).difference(numbers)) if is_whole else []
-    return f"no {what} {_listed(missing)}" if missing else ""
+    # One fence splits the text into what comes before, within and after it.
+    parts = text.split("```")
+    fenced_text = parts[1].removeprefix("json") if len(parts) == 3 else ""
 
+    # A complete list within an incomplete object is not the reply, so braces go first.
+    opening, closing = "{}" if "{" in text else "[]"
+    bracketed_text = ""
+    if opening in text:
+        bracketed_text = text[text.find(opening) : text.rfind(closing) + 1]
 
-def _listed(numbers: Sequence[int]) -> str:
-    listed = ", ".join(map(str, numbers[:_MOST_LISTED]))
-    return f"{listed}, ..." if len(numbers) > _MOST_LISTED else listed
-
-
-def is_worth_retrying(read: ParsedReply[Any]) -> bool:
-    """Whether the judge said something that it may say better.
-
-    A thought without an end wants more tokens instead.
-    """
-    if read.value is not None or read.answer.error is not None or read.answer.text is None:
-        return False
-    return read.problem != UNFINISHED
-
-
-def retry_request(request: Request, read: ParsedReply[Any]) -> Request:
-    """The question again, with the reply that could not be used and the reason."""
-    reply = without_thinking(read.answer.text or "") or ""
-    if len(reply) > _LONGEST_QUOTE:
-        reply = f"{reply[:_LONGEST_QUOTE]} ..."
-    prompt = (
-        f"{request.prompt}\n\nYour reply to this was:\n{reply.strip() or '(nothing)'}\n\nIt cannot"
-        f" be used: {read.problem[:_LONGEST_PROBLEM]}. Reply once more, with the JSON object alone."
-    )
-    return replace(request, prompt=prompt)
-
-
-def _json_in(text: str) -> Any:
-    """The JSON in a reply, ``_NO_JSON`` if there is none.
-
-    It is the whole text, what stands in its only code fence, or what is between its first brace and
-    its last. Each is tried once, so that the time is linear in the text.
-    """
-    fences = text.split("```")
-    fenced = fences[1].removeprefix("json") if len(fences) == 3 else ""
-    # A list within an object that does not end is not the reply.
-    start, end = "{}" if "{" in text else "[]"
-    between = text[text.find(start) : text.rfind(end) + 1] if start in text else ""
-    for candidate in (text, fenced, between):
+    for candidate in (text, fenced_text, bracketed_text):
         try:
             value = json.loads(candidate)
-            # Halves of surrogate pairs, which no file can hold, become question marks.
+            # JSON may hold half of a surrogate pair (\ud800), which no UTF-8 file can hold.
             storable = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
             return json.loads(storable)
         except (ValueError, RecursionError):
             continue
-    return _NO_JSON
+    raise ValueError(NO_OBJECT)
 
 
-def _without_title(node: dict[str, Any]) -> dict[str, Any]:
-    """A part of a schema without the title that pydantic makes of a name."""
-    return {
-        name: value for name, value in node.items() if name != "title" or not isinstance(value, str)
-    }
+def _wrap_list(content: object, reply_type: type[Reply]) -> object:
+    """Return a list as an object with one field, if the reply consists of one list.
+
+    Example:
+        For a reply with the field ``names``: ``["Ada"]`` → ``{"names": ["Ada"]}``
+
+    Returns:
+        The object, or the unchanged content if it is no list or the reply has other fields.
+    """
+    if not isinstance(content, list) or len(reply_type.model_fields) != 1:
+        return content
+    # Small models often leave out the object around the only list.
+    [(name, field)] = reply_type.model_fields.items()
+    is_list_field = get_origin(field.annotation) in (list, tuple)
+    return {name: content} if is_list_field else content
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Return the first fault that pydantic found in a reply, at most 300 characters of it.
+
+    Example:
+        ``names.N: Input should be a valid string``, where N stands for the index in a list, so that
+        the same fault in different items is counted as one.
+    """
+    # One fault is enough for the judge to see what is wrong.
+    details = error.errors(include_url=False, include_input=False)[0]
+    keys = ["N" if isinstance(key, int) else key for key in details["loc"]]
+    message = details["msg"]
+    fault = f"{'.'.join(keys)}: {message}" if keys else message
+    return fault[:_MAX_PROBLEM]
+
+
+def numbering_problem(numbers: Sequence[int], count: int, noun: str, is_whole: bool = True) -> str:
+    """Return what is wrong with the numbers that a reply gives to the items of a list.
+
+    The numbers have to be between 1 and ``count``, each at most once.
+
+    Example:
+        Of 3 segments: ``[1, 4]`` → ``segment 4 of 3``; ``[1, 1]`` → ``segment 1 twice``; ``[1]`` →
+        ``no segment 2, 3``.
+
+    Args:
+        numbers: The numbers in the reply.
+        count: The number of items in the list.
+        noun: The word for an item, such as ``segment``.
+        is_whole: Whether every item has to have its number in the reply.
+
+    Returns:
+        The problem, for the judge to read. Empty if there is none.
+    """
+    unknown_numbers = [number for number in numbers if not 1 <= number <= count]
+    if unknown_numbers:
+        return f"{noun} {unknown_numbers[0]} of {count}"
+
+    repeated_numbers = [number for number, times in Counter(numbers).items() if times > 1]
+    if repeated_numbers:
+        return f"{noun} {_list_numbers(repeated_numbers)} twice"
+
+    # A question may allow a reply to leave items out.
+    missing = sorted(set(range(1, count + 1)).difference(numbers)) if is_whole else []
+    return f"no {noun} {_list_numbers(missing)}" if missing else ""
+
+
+def _list_numbers(numbers: Sequence[int]) -> str:
+    """Return the first ten numbers for a sentence, as in ``1, 2, 3, ...``."""
+    listed = ", ".join(map(str, numbers[:_MAX_LISTED_NUMBERS]))
+    return f"{listed}, ..." if len(numbers) > _MAX_LISTED_NUMBERS else listed
+
+
+def is_worth_retrying(parsed_reply: ParsedReply[Any]) -> bool:
+    """Return whether the judge may give a usable reply if it is told what was wrong.
+
+    It may if it wrote something. An answer that ends within a thought needs more tokens instead,
+    and an error has been retried by the backend already.
+    """
+    answer = parsed_reply.answer
+    if parsed_reply.value is not None or answer.error is not None or answer.text is None:
+        return False
+    return parsed_reply.problem != UNFINISHED
+
+
+def retry_request(request: Request, parsed_reply: ParsedReply[Any]) -> Request:
+    """Return the request that asks a question once more after a reply that cannot be used.
+
+    Args:
+        request: The first request.
+        parsed_reply: The reply to it, with its problem.
+
+    Returns:
+        The same request, with the reply and the problem added to the prompt.
+    """
+    reply = without_thinking(parsed_reply.answer.text or "") or ""
+    if len(reply) > _MAX_QUOTE:
+        reply = f"{reply[:_MAX_QUOTE]} ..."
+    quote = reply.strip() or "(nothing)"
+    problem = parsed_reply.problem[:_MAX_PROBLEM]
+    prompt = (
+        f"{request.prompt}\n\nYour reply to this was:\n{quote}\n\nIt cannot be used: {problem}."
+        " Reply once more, with the JSON object alone."
+    )
+    return replace(request, prompt=prompt)
+
+
+def longest_retry_request(request: Request) -> Request:
+    """Return a request that is at least as long as any `retry_request` of it, for estimates."""
+    num_characters = _MAX_QUOTE + _MAX_PROBLEM + _MAX_RETRY_WORDING
+    # This Chinese character takes 4 bytes, the most that a character can have in UTF-8.
+    return replace(request, prompt=request.prompt + "\U00020000" * num_characters)

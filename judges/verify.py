@@ -1,33 +1,43 @@
-"""Whether passages support a claim: the question, its reply, and what several replies say."""
+"""The question whether passages support a claim, its reply, and the vote of several replies.
+
+The command ``verify``, FELM and FACTOR's open generation ask about single claims. Biographies ask
+about all facts of a page at once.
+"""
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from judges.judge import Judge
-from judges.typed import ParsedReply, R, Reply, numbering_problem
+from judges.typed import ParsedReply, Reply, numbering_problem
 
 PROMPT = "verify"
 SUPPORTED: Literal["supported"] = "supported"
 NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
-PAGE_TOKENS = 4096  # that a judge may write about a page
-PAGE_CLAIMS = 40  # in one question about a page
-Key = TypeVar("Key")
-# Keys of claims in one question, and what it is about.
-Pages: TypeAlias = Sequence[tuple[Sequence[Key], Mapping[str, Any]]]
 
-# A probability this near to the other end contradicts the verdict. Judges set their own thresholds
-# in between.
-_EXTREME = 0.1
-_LONGEST_REASON = 400  # characters
+# The most tokens of a reply about a page.
+PAGE_TOKENS = 4096
+
+# The most claims in one question about a page.
+PAGE_CLAIMS = 40
+
+# A stated probability contradicts the verdict if it is this close to the other verdict's. Judges
+# have thresholds of their own, so other probabilities are taken as they are.
+_CONTRADICTION_MARGIN = 0.1
+
+# The most characters of a reason.
+_MAX_REASON = 400
+
+KeyT = TypeVar("KeyT")
 
 
 class SupportReply(Reply):
+    # Servers are sent this docstring, so its words are part of the keys of stored answers.
     """``probability``, if it is stated, is that of support."""
 
     reason: str
@@ -35,41 +45,54 @@ class SupportReply(Reply):
     probability: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
+class PageReply(Reply):
+    """The reply to a question about many claims. Subclasses state the type of its verdicts."""
+
+    verdicts: Sequence[Any]
+    """A verdict per claim, with the ``number`` of the claim in the question, from 1."""
+
+
 @dataclass(frozen=True)
 class Verification:
-    """What a judge says of a claim."""
+    """The verdict of a judge on a claim."""
 
     verdict: Literal["supported", "not_supported", "unscored"]
+    """Whether the passages support the claim. Unscored if the judge gave no usable reply."""
 
     score: float | None
-    """How sure the judge is, in [0, 1], that the claim is supported. None if it is unscored."""
+    """The probability of support, from 0 to 1. None if the claim is unscored."""
 
     reason: str
+    """The judge's reason, or why the claim is unscored."""
 
     said: tuple[str, ...] = ()
-    """What the judge wrote, a text a sample. Nothing where nobody was asked."""
+    """The texts that the judge wrote, one per sample. Empty if it was not asked."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A claim and the passages to hold it against."""
+    """A claim and the passages that may support it."""
 
     claim: str
+    """The claim."""
 
     passages: tuple[str, ...]
-    """A first line ``Title: ...`` is the title of a passage."""
+    """The texts of the passages. A first line ``Title: ...`` is the title of a passage."""
 
     @property
     def subject(self) -> dict[str, Any]:
-        """What the question is about."""
+        """The variables of the prompt that asks about the pair."""
         return {"kind": PROMPT, "claim": self.claim, "passages": list(self.passages)}
 
     @property
     def problem(self) -> str:
-        """Why there is nothing to ask; empty if there is something."""
-        if not any(passage.strip() for passage in self.passages):
+        """Why the pair cannot be judged: no evidence or no claim. Empty if it can."""
+        has_evidence = any(passage.strip() for passage in self.passages)
+        if not has_evidence:
             return "no evidence"
-        return "" if re.search(r"\w", self.claim) else "no claim"
+        # A claim of punctuation alone says nothing.
+        has_words = re.search(r"\w", self.claim) is not None
+        return "" if has_words else "no claim"
 
 
 def verify(
@@ -77,140 +100,247 @@ def verify(
 ) -> list[Verification]:
     """Ask a judge whether passages support claims.
 
+    Args:
+        judge: The judge.
+        pairs: The claims with their passages. A pair without a claim or without passages is not
+            asked about.
+        description: The label of the progress bar.
+
     Returns:
-        What the judge says of each pair, in order. Pairs without a claim or without passages are
-        unscored unasked.
+        The verdict on each pair, in order. Pairs that were not asked about are unscored.
 
     Raises:
-        BackendDownError: Nothing gets through. What was answered before is kept.
+        BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
     subjects = [pair.subject for pair in pairs if not pair.problem]
-    samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
-    results = []
+    # Pairs with a problem have no question, so they take no samples from the iterator.
+    remaining_samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
+
+    verifications = []
     for pair in pairs:
         if pair.problem:
-            results.append(_unscored(pair.problem))
+            verifications.append(_unscored(pair.problem))
             continue
-        replies = next(samples)
-        results.append(replace(combine_samples(replies), said=reply_texts(replies)))
-    return results
-
-
-def split_by_page(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
-    """Lists of claims on the same page that one question can hold.
-
-    Args:
-        keys: Of the claims.
-        page: The page of a claim.
-    """
-    together: dict[Hashable, list[Key]] = defaultdict(list)
-    for key in keys:
-        together[page(key)].append(key)
-    return [
-        claims[start : start + PAGE_CLAIMS]
-        for claims in together.values()
-        for start in range(0, len(claims), PAGE_CLAIMS)
-    ]
-
-
-def ask_by_page(
-    judge: Judge, prompt: str, reply: type[R], pages: Pages[Key], description: str
-) -> Iterator[tuple[Key, Mapping[str, Any], list[Any], tuple[str, ...]]]:
-    """Ask about whole pages.
-
-    Yields:
-        (key, subject, the numbered ``verdicts`` on it, what the judge wrote) for each claim that
-        any sample names.
-    """
-    subjects = [subject for _, subject in pages]
-    replies = judge.ask_typed(
-        prompt, reply, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
-    )
-    for (keys, subject), samples in zip(pages, replies, strict=True):
-        by_number: dict[int, list[Any]] = defaultdict(list)
-        for sample in samples:
-            for verdict in cast(Any, sample.value).verdicts if sample.value else ():
-                by_number[verdict.number].append(verdict)
-        for number, key in enumerate(keys, 1):
-            if number in by_number:
-                yield key, subject, by_number[number], reply_texts(samples)
-
-
-def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
-    """What the judge wrote, a text a sample."""
-    return tuple(sample.answer.text for sample in samples if sample.answer.text is not None)
-
-
-def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) -> dict[str, Any]:
-    """What a question about many claims at once is about."""
-    return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **more}
-
-
-def check_claim_numbers(reply: Any, subject: Mapping[str, Any]) -> str:
-    """A `judges.typed.Check` of numbered ``verdicts``: each on a claim of the list, none twice.
-
-    Claims may be left out.
-    """
-    numbers = [verdict.number for verdict in reply.verdicts]
-    return numbering_problem(numbers, len(subject["claims"]), "number", is_whole=False)
+        samples = next(remaining_samples)
+        verifications.append(replace(combine_samples(samples), said=reply_texts(samples)))
+    return verifications
 
 
 def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verification:
-    """What several samples say together.
+    """Combine several replies to the same question into one verdict, by majority.
 
-    One sample is as it is. Of several it is the majority of those that could be read; the score is
-    then their share of supported.
+    Args:
+        samples: The replies. Those that cannot be used have no vote.
+
+    Returns:
+        The only reply if there is one. Otherwise the verdict of the majority, with the share of
+        votes for support as its score and the first reason of the majority. Unscored after a tie,
+        or if no reply can be used.
     """
-    read = [_verification(sample) for sample in samples]
-    if not read:
+    verifications = [_to_verification(sample) for sample in samples]
+    if not verifications:
         return _unscored("no answer")
-    scored = [verification for verification in read if verification.verdict != UNSCORED]
-    if len(read) == 1 or not scored:
-        return read[0]
-    count = sum(verification.verdict == SUPPORTED for verification in scored)
-    share = count / len(scored)
-    summary = f"{count} of {len(scored)} samples say supported"
+
+    votes = [verification for verification in verifications if verification.verdict != UNSCORED]
+    # One sample keeps its own score and reason.
+    if len(verifications) == 1 or not votes:
+        return verifications[0]
+
+    count = sum(vote.verdict == SUPPORTED for vote in votes)
+    share = count / len(votes)
+    summary = f"{count} of {len(votes)} samples say supported"
     if share == 0.5:
         return _unscored(f"tie: {summary}")
+
     verdict = SUPPORTED if share > 0.5 else NOT_SUPPORTED
-    first = next(verification for verification in scored if verification.verdict == verdict)
-    return Verification(verdict, share, f"{summary}; {first.reason}")
+    # The reasons of the majority agree, so the first one stands for all.
+    first_vote = next(vote for vote in votes if vote.verdict == verdict)
+    return Verification(verdict, share, f"{summary}; {first_vote.reason}")
 
 
-def _verification(sample: ParsedReply[SupportReply]) -> Verification:
-    """What one sample says."""
+def _to_verification(sample: ParsedReply[SupportReply]) -> Verification:
+    """Return the verdict that one reply gives, or an unscored one if it cannot be used."""
     reply = sample.value
     if reply is None:
         return _unscored(sample.problem)
-    score, reason = score_and_reason(reply.probability, reply.verdict == SUPPORTED, reply.reason)
-    return Verification(reply.verdict, score, reason)
-
-
-def score_and_reason(
-    probability: float | None, is_supported: bool, reason: str
-) -> tuple[float, str]:
-    """The score and the reason of a verdict.
-
-    The score is the stated probability, or that of the verdict, 1 or 0, where none is stated or it
-    contradicts the verdict.
-    """
-    extreme = float(is_supported)
-    short = shorten_reason(reason)
-    if probability is None:
-        return extreme, short
-    if abs(probability - extreme) < 1 - _EXTREME:
-        return probability, short
-    contradiction = f"{short} (the stated probability {probability:g} contradicts the verdict)"
-    return extreme, contradiction.strip()
-
-
-def shorten_reason(reason: str) -> str:
-    """A reason on one line, of 400 characters at most."""
-    text = " ".join(reason.split())
-    if len(text) <= _LONGEST_REASON:
-        return text
-    return f"{text[: _LONGEST_REASON - 4].rsplit(' ', 1)[0]} ..."
+    support = score_and_reason(reply.probability, reply.verdict == SUPPORTED, reply.reason)
+    return Verification(reply.verdict, support.score, support.reason)
 
 
 def _unscored(reason: str) -> Verification:
+    """Return a claim without a verdict, and the reason why it has none."""
     return Verification(UNSCORED, None, reason)
+
+
+class ScoreAndReason(NamedTuple):
+    """The score and the reason of a verdict."""
+
+    score: float
+    """The probability of support, from 0 to 1."""
+
+    reason: str
+    """The reason, shortened."""
+
+
+def score_and_reason(probability: float | None, is_supported: bool, reason: str) -> ScoreAndReason:
+    """Return the score of a verdict, and its reason as it is reported.
+
+    Example:
+        A verdict of support with a probability of 0.9 has the score 0.9. With none, or with 0.05,
+        which contradicts the verdict, it has the score 1.
+
+    Args:
+        probability: The probability of support that the judge stated. None if it stated none.
+        is_supported: The verdict.
+        reason: The judge's reason.
+
+    Returns:
+        The score and the shortened reason, which mentions a probability that was not used.
+    """
+    # A verdict without a probability counts as certain.
+    score_of_verdict = 1.0 if is_supported else 0.0
+    short_reason = shorten_reason(reason)
+    if probability is None:
+        return ScoreAndReason(score_of_verdict, short_reason)
+
+    is_consistent = abs(probability - score_of_verdict) < 1 - _CONTRADICTION_MARGIN
+    if is_consistent:
+        return ScoreAndReason(probability, short_reason)
+
+    remark = f"{short_reason} (the stated probability {probability:g} contradicts the verdict)"
+    return ScoreAndReason(score_of_verdict, remark.strip())
+
+
+def shorten_reason(reason: str) -> str:
+    """Return a reason on one line, cut off between words after at most 400 characters."""
+    text = " ".join(reason.split())
+    if len(text) <= _MAX_REASON:
+        return text
+    # The last word may be cut in the middle, so it is dropped.
+    cut_text = text[: _MAX_REASON - len(" ...")]
+    return f"{cut_text.rsplit(' ', 1)[0]} ..."
+
+
+def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
+    """Return the texts that the judge wrote, one for each sample that has a text."""
+    return tuple(sample.answer.text for sample in samples if sample.answer.text is not None)
+
+
+@dataclass(frozen=True)
+class PageQuestion(Generic[KeyT]):
+    """A question whether one page supports several claims."""
+
+    keys: Sequence[KeyT]
+    """The keys by which the caller knows the claims, in the order of the question."""
+
+    subject: Mapping[str, Any]
+    """The variables of its prompt; see `page_subject`."""
+
+
+@dataclass(frozen=True)
+class PageVerdicts(Generic[KeyT]):
+    """The verdicts on one claim of a question about a page."""
+
+    key: KeyT
+    """The key of the claim."""
+
+    subject: Mapping[str, Any]
+    """The subject of the question."""
+
+    verdicts: Sequence[Any]
+    """The verdicts as the reply states them, one per sample that mentions the claim."""
+
+
+def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> list[list[KeyT]]:
+    """Split claims into groups about the same page that one question can hold.
+
+    Args:
+        keys: The keys of the claims.
+        page_of: Returns the page of a claim.
+
+    Returns:
+        Groups of at most 40 keys, in the order of the first claim about each page.
+    """
+    # A dict keeps the order of the first claim about each page.
+    keys_by_page: dict[Hashable, list[KeyT]] = defaultdict(list)
+    for key in keys:
+        keys_by_page[page_of(key)].append(key)
+
+    groups = []
+    for page_keys in keys_by_page.values():
+        for start in range(0, len(page_keys), PAGE_CLAIMS):
+            groups.append(page_keys[start : start + PAGE_CLAIMS])
+    return groups
+
+
+def page_subject(
+    claims: Sequence[str], passages: Sequence[str], **variables: Any
+) -> dict[str, Any]:
+    """Return the subject of a question about many claims: the variables of its prompt.
+
+    Args:
+        claims: The claims, which the prompt numbers from 1.
+        passages: The passages of the page.
+        **variables: More variables of the prompt, such as ``evidence``.
+
+    Returns:
+        The variables by name. Their ``kind`` tells backends what the question is.
+    """
+    return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **variables}
+
+
+def ask_by_page(
+    judge: Judge,
+    prompt: str,
+    reply_type: type[PageReply],
+    questions: Sequence[PageQuestion[KeyT]],
+    description: str,
+) -> Iterator[PageVerdicts[KeyT]]:
+    """Ask a judge about all claims on a page in one question per page.
+
+    Args:
+        judge: The judge.
+        prompt: The prompt that asks about a page.
+        reply_type: The class of the reply.
+        questions: A question per page.
+        description: The label of the progress bar.
+
+    Yields:
+        The verdicts on each claim that at least one sample mentions. Other claims are left out.
+
+    Raises:
+        BackendDownError: The judge cannot be reached. Answers received so far are kept.
+    """
+    subjects = [question.subject for question in questions]
+    samples_by_question = judge.ask_typed(
+        prompt, reply_type, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
+    )
+    for question, samples in zip(questions, samples_by_question, strict=True):
+        # The replies number the claims of the question from 1.
+        verdicts_by_number: dict[int, list[Any]] = defaultdict(list)
+        for sample in samples:
+            # A reply that cannot be used says nothing about any claim.
+            if sample.value is None:
+                continue
+            for verdict in sample.value.verdicts:
+                verdicts_by_number[verdict.number].append(verdict)
+
+        for number, key in enumerate(question.keys, start=1):
+            if number in verdicts_by_number:
+                yield PageVerdicts(key, question.subject, verdicts_by_number[number])
+
+
+def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
+    """Check that each verdict of a reply is about another claim of the question.
+
+    It is a `judges.typed.ReplyCheck`. Claims without a verdict are fine.
+
+    Args:
+        reply: The reply.
+        subject: The subject of the question, with its ``claims``.
+
+    Returns:
+        The problem, such as ``number 3 of 2`` or ``number 1 twice``. Empty if there is none.
+    """
+    numbers = [verdict.number for verdict in reply.verdicts]
+    return numbering_problem(numbers, len(subject["claims"]), "number", is_whole=False)

@@ -138,7 +138,8 @@ def test_the_schemas_of_replies_stay_what_they_were():
     hashes = {}
     for reply in replies:
         replies += reply.__subclasses__()
-        if reply.__module__.split(".")[0] != "tests":
+        is_sent = not reply.__subclasses__() and not reply.__module__.startswith("tests.")
+        if is_sent:
             schema = json_schema_of(reply)
             hashes[reply.__name__] = hashlib.sha256(schema.encode()).hexdigest()[:16]
     changed = {name for name, digest in hashes.items() if digest not in SCHEMAS.values()}

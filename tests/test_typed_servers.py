@@ -32,7 +32,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText, Judg
 from lm_factuality.benchmarks.factor_generation import judging as generations
 from lm_factuality.benchmarks.factor_generation.facts import MarkReply
 from lm_factuality.benchmarks.felm.judging import CLAIM_PROMPT
-from lm_factuality.benchmarks.felm.questions import extraction_subject
+from lm_factuality.benchmarks.felm.questions import claim_extraction_subject
 from lm_factuality.benchmarks.felm.rows import ClaimsReply, FelmRow
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.ground.errors import FactualityError
@@ -88,13 +88,13 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
             )
         ),
     ),
-    "marks": (steps.MARK_PROMPT, steps.MarksReply, steps.mark_subject(DOC, ANSWER)),
+    "marks": (steps.MARK_PROMPT, steps.MarksReply, steps.marking_subject(DOC, ANSWER)),
     "cut": (
         steps.CUT_PROMPT,
         steps.CutReply,
-        steps.cut_subject("To find the area:\n6 * 7\n= 42. That is all."),
+        steps.cutting_subject("To find the area:\n6 * 7\n= 42. That is all."),
     ),
-    "claims": (CLAIM_PROMPT, ClaimsReply, extraction_subject(ROW)),
+    "claims": (CLAIM_PROMPT, ClaimsReply, claim_extraction_subject(ROW)),
     "mark of a generation": (
         generations.PROMPT,
         MarkReply,

@@ -21,7 +21,7 @@ from factor_gen.filter_models import (
     FluencyModel,
     NliModel,
 )
-from factor_gen.filters import Filters
+from factor_gen.filters import FilterStage
 from factor_gen.records import ENTITY, Candidate, Example, last_words
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from lm_factuality.ground.suite import tasks_folder
@@ -49,7 +49,7 @@ def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
         texts, bare = (
             _bare_nli(each.nli, examples) if each.nli else _bare_fluency(each.fluency, examples)
         )
-        stage = Filters(each)
+        stage = FilterStage(each)
         ways = {
             "filter": partial(seconds_of, partial(stage.run, examples)),
             "bare": partial(seconds_of, bare),
@@ -130,7 +130,7 @@ def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, 
     ]
     rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row]
     ready = [
-        model.inputs([rows[place] for place in batch])
+        model.pad_batch([rows[place] for place in batch])
         for batch in batches([len(row["input_ids"]) for row in rows], 256 * settings.batch_size)
     ]
     return len(rows), _forward(model.model, ready)
@@ -162,7 +162,7 @@ def _bare_fluency(
             for text in (each.completion, *(one.text for one in each.candidates))
         )
     )
-    rows = [row.tokens for row in tokens.encode(texts, [""] * len(texts)) if row.size]
+    rows = [row.tokens for row in tokens.encode(texts, [""] * len(texts)) if row.num_scored]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]

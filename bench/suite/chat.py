@@ -84,7 +84,7 @@ def prepare(at_once: int, url: str, model: str, rows: int) -> Callable[[], list[
         for row in sample_rows(rows)
         for each in protocol.subjects(row.prefix, row.choices)
     ]
-    rest = (protocol.words(4), "auto", {"max_gen_toks": 4, "temperature": 0.0})
+    rest = (protocol.answer_words(4), "auto", {"max_gen_toks": 4, "temperature": 0.0})
     asked = [
         Instance(
             "word_answers",

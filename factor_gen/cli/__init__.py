@@ -1,10 +1,15 @@
-"""The ``factor-gen`` command, which is ``lm-factuality gen`` as well."""
+"""The command line of ``factor-gen``, which is also that of ``lm-factuality gen``.
+
+It holds the program itself; each command has a module of its own.
+"""
 
 from collections.abc import Sequence
 
 from factor_gen.cli.audit import audit
 from factor_gen.cli.build import build
 from lm_factuality.ground.command_line import App, Version, run_program
+
+__all__ = ["PROGRAM", "app", "main"]
 
 PROGRAM = "factor-gen"
 
@@ -30,5 +35,9 @@ app.command()(audit)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line ``arguments``, by default the words typed, and return the exit code."""
+    """Run the program and return its exit code.
+
+    Args:
+        arguments: The words after the program's name. None: those that the user typed.
+    """
     return run_program(app, PROGRAM, arguments)

@@ -1,15 +1,23 @@
-"""``factor-gen audit``: what a FACTOR benchmark gives away."""
+"""The command ``factor-gen audit``, which finds out what a FACTOR benchmark gives away.
+
+`factor_gen.cli` registers it.
+"""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
+
+if TYPE_CHECKING:
+    from factor_gen.audit.records import BenchmarkAudit, Property
+    from judges.judge import Judge
 
 
 def audit(
@@ -22,33 +30,35 @@ def audit(
     ],
     judge: Annotated[
         str | None,
-        Option(help="A judge's YAML: are contradictions false, fluent, consistent?"),
+        Option(
+            help="A judge's YAML. It is asked if contradictions are false, fluent and consistent."
+        ),
     ] = None,
     judge_rows: Annotated[int, Option(min=1, help="Rows that the judge sees.")] = 100,
     types: Annotated[
         bool,
-        Option("--types", help="Ask the judge for error types too, beside table 3 of the paper."),
+        Option("--types", help="Also ask the judge for error types, as in table 3 of the paper."),
     ] = False,
     store: Annotated[
         Path | None,
-        Option(help="Where answers are kept (default: the user's cache)."),
+        Option(help="Folder of the judge's answers (default: the user's cache)."),
     ] = None,
     json_file: Annotated[
         Path | None,
-        Option("--json", help="Write everything that was found."),
+        Option("--json", help="Write all results to this file."),
     ] = None,
     sample: Annotated[
         int,
         Option(
             min=1,
-            help="Score baselines on at most so many rows, drawn by the seed.",
+            help="Score baselines on at most this many rows, drawn by the seed.",
         ),
     ] = 5000,
-    seed: Annotated[int, Option(help="Of folds, samples and resamples.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds, samples and resamples.")] = 0,
     verbose: Annotated[
         bool,
         Option(
-            "--verbose", help="Show every baseline, flagged rows, and the paper's figures beside."
+            "--verbose", help="Also show every baseline, the flagged rows and the paper's figures."
         ),
     ] = False,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if anything is found.")] = False,
@@ -69,30 +79,20 @@ def audit(
     from factor_gen.audit.judged import judge_rows as judge_properties
     from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import (
-        baseline_table,
-        conclusion,
-        flag_table,
-        property_table,
-        shape_table,
-    )
+    from factor_gen.audit.tables import baseline_table, flag_table, shape_table
     from lm_factuality.benchmarks.rows import finite_json
 
+    # Rules cannot tell error types, only a judge can.
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
+
     benchmark = read_benchmark(file)
     audited = audit_rows(benchmark.rows, seed, sample)
-    lines = conclusion(audited, file)
-    problems = benchmark.problems
-    if problems:
-        lines.append(
-            f"lines that cannot be read and are left out: {len(problems):,}; the first:"
-            f" {problems[0]}"
-        )
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    _print_conclusion(audited, file, benchmark.problems)
     if verbose:
         print_table(*baseline_table(audited, file))
         print_table(*flag_table(audited))
+
     content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
     judged_types: list[str | None] = []
     if judge is not None:
@@ -100,17 +100,58 @@ def audit(
             properties = judge_properties(opened, benchmark.rows, seed, judge_rows)
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
-        usable = sum(not row.problem for row in benchmark.rows)
-        print_table(*property_table(properties, opened.name, min(judge_rows, usable)))
-        reasons = [reason for finding in properties for reason in finding.unscored]
-        if reasons and opened.usage.errors and not any(finding.scored for finding in properties):
-            raise BackendDownError(
-                f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
-            )
+        num_usable = sum(not row.problem for row in benchmark.rows)
+        _print_properties(properties, opened, min(judge_rows, num_usable))
         content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*shape_table(audited, judged_types))
     if json_file is not None:
         write_json(json_file, content)
+
+    # Large edits are worth a look, but give nothing away.
     is_flagged = any(flag.reason != LARGE_EDIT for flag in audited.flags)
     return int(strict and (bool(audited.leaks) or is_flagged))
+
+
+def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[str]) -> None:
+    """Print the main results of an audit, and how many lines of the file could not be read.
+
+    Args:
+        audited: The results.
+        file: The name of the file, as the user typed it.
+        problems: The problem of each line that could not be read.
+    """
+    from factor_gen.audit.tables import conclusion
+
+    # Lines that cannot be read are no rows, so that the results do not count them.
+    lines = conclusion(audited, file)
+    if problems:
+        lines.append(
+            f"lines that cannot be read and are left out: {len(problems):,}; the first:"
+            f" {problems[0]}"
+        )
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _print_properties(properties: Sequence["Property"], judge: "Judge", num_rows: int) -> None:
+    """Print which share of the contradictions is false, fluent and consistent (table 2).
+
+    Args:
+        properties: The findings of the judge, one for each property.
+        judge: The judge that was asked.
+        num_rows: How many rows the judge saw.
+
+    Raises:
+        BackendDownError: The judge returned errors and scored nothing.
+    """
+    from factor_gen.audit.tables import property_table
+
+    print_table(*property_table(properties, judge.name, num_rows))
+
+    # Replies that could not be read are no reason to fail, a server that is down is one.
+    reasons = [reason for finding in properties for reason in finding.unscored]
+    is_scored = any(finding.scored for finding in properties)
+    if reasons and judge.usage.errors and not is_scored:
+        raise BackendDownError(
+            f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"
+        )

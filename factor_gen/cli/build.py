@@ -1,7 +1,11 @@
-"""``factor-gen build``: make the benchmark that a YAML describes."""
+"""The command ``factor-gen build``, which makes the benchmark that a YAML file describes.
+
+`factor_gen.cli` registers it.
+"""
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -52,39 +56,77 @@ def build(
     from factor_gen import pipeline
     from factor_gen.config import load_build
 
+    # Options override the YAML.
     settings = load_build(config)
-    engine = engine or settings.engine
-    settings = replace(settings, engine=engine, workers=workers or settings.workers)
+    settings = replace(
+        settings,
+        engine=engine or settings.engine,
+        workers=workers or settings.workers,
+    )
     if documents is not None:
         settings = replace(settings, corpus=replace(settings.corpus, documents=documents))
+
     built = pipeline.build(settings, out, restart=restart)
-    _print_documents(settings.name, built)
+    _print_document_counts(settings.name, built)
+    _print_reasons("Rows that corpus.where left out", "#rows", built.filtered)
+    _print_reasons("What was generated and could not be used", "#times", built.lost)
     sys.stdout.writelines(f"{path}\n" for path in built.files.values())
-    task = f"--include_path {shlex.quote(str(out))} --tasks {settings.name}"
-    sys.stdout.write(
-        "Next, score a model on it, and see what it gives away:\n"
-        f"  lm-factuality run --model hf-tree --model_args pretrained=gpt2 {task}\n"
-        f"  factor-gen audit {shlex.quote(str(out / settings.name))}.csv\n"
-    )
+    _print_next_steps(settings.name, out)
 
 
-def _print_documents(name: str, built: "BuiltBenchmark") -> None:
-    """Print what became of the documents, and what the generator wrote to no avail.
+def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
+    """Print how many documents gave a row, and how many were given up at which stage and why.
 
-    A model that cannot keep to the format is to be noticed at the first build.
+    Args:
+        name: The name of the benchmark.
+        built: The result of the build.
     """
-    counts = built.to_json()
-    rows = [tuple(row.values()) for row in counts["unused"]]
-    rows.append(("", "rows of the benchmark", built.rows))
+    rows = []
+    for unused in built.to_json()["unused"]:
+        rows.append(_count_row(unused["stage"], unused["reason"], unused["documents"], built))
+    rows.append(_count_row("", "rows of the benchmark", built.rows, built))
     print_table(
         f"{name}: what became of {built.documents:,} documents",
         ("left at", "because", "#documents", "#share"),
-        [(*where, f"{count:,}", f"{count / built.documents:.1%}") for *where, count in rows],
+        rows,
     )
-    for title, column, reasons in (
-        ("Rows that corpus.where left out", "#rows", counts["filtered"]),
-        ("What was generated and could not be used", "#times", counts["lost"]),
-    ):
-        if reasons:
-            rows_of_reasons = [(reason, f"{count:,}") for reason, count in reasons.items()]
-            print_table(title, ("because", column), rows_of_reasons)
+
+
+def _count_row(stage: str, reason: str, count: int, built: "BuiltBenchmark") -> tuple[str, ...]:
+    """Return the cells of a row of the table of documents.
+
+    Example:
+        ``("select", "the text is empty", "12", "1.2%")``
+    """
+    return (stage, reason, f"{count:,}", f"{count / built.documents:.1%}")
+
+
+def _print_reasons(title: str, count_column: str, counts: Mapping[str, int]) -> None:
+    """Print a table of reasons in alphabetical order, or nothing if there are none.
+
+    The first build shows in this way if a model does not keep to the format of its replies.
+
+    Args:
+        title: The title of the table.
+        count_column: The heading of the counts. A ``#`` marks them as numbers.
+        counts: The counts by reason.
+    """
+    # A table without rows would only be noise.
+    if counts:
+        rows = [(reason, f"{count:,}") for reason, count in sorted(counts.items())]
+        print_table(title, ("because", count_column), rows)
+
+
+def _print_next_steps(name: str, out: Path) -> None:
+    """Print the commands that run a model on a benchmark and audit it.
+
+    Args:
+        name: The name of the benchmark.
+        out: The folder of the benchmark.
+    """
+    task = f"--include_path {shlex.quote(str(out))} --tasks {name}"
+    sys.stdout.write(
+        "Next, score a model on it, and see what it gives away:\n"
+        f"  lm-factuality run --model hf-tree --model_args pretrained=gpt2 {task}\n"
+        f"  factor-gen audit {shlex.quote(str(out / name))}.csv\n"
+    )

@@ -2,5 +2,3 @@
 
 `factor_gen.stages` opens the one that a build names.
 """
-
-__all__: list[str] = []

@@ -6,7 +6,7 @@ them for contradictions: *over 200* and *over 300*, *in Wales* and *in Britain*.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,6 @@ _DATE_PARTS = {name: re.compile(pattern) for name, pattern in rows(DATA / "dates
 _NEAR = 60  # characters on either side of an edit
 _QUANTITY_NEAR = 40  # characters around a quantity in which it or its comparator stands
 _ALMOST_ZERO = 1e-9  # stands for 0, of which a factor makes no range
-_CONTINENT_CODE_LENGTH = 2
 
 
 class TextChange(NamedTuple):
@@ -112,7 +111,9 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
+    # The tables look at these texts alone, and at no tokens.
     context = TokenContext(change, _TABLES, 0, 0, facts)
+    # Each reason is the name of a table of compatible.yaml.
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
             return reason
@@ -165,11 +166,13 @@ def _value_range(before: str, after: str) -> ValueRange | None:
     quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
     if quantity is None:
         return None
+    # The number is in digits or in words.
     number = quantity.group(1).lower()
     is_in_words = number in _VALUES
     value = _VALUES[number] if is_in_words else float(number.replace(",", ""))
     value = value or _ALMOST_ZERO
 
+    # A comparator such as "over" stands right before the quantity, and "or more" right after it.
     text_before = text[max(0, quantity.start() - _QUANTITY_NEAR) : quantity.start()]
     for comparator in _COMPARATORS:
         if comparator.is_before:
@@ -220,6 +223,7 @@ def _parts_of_date(date: str) -> dict[str, str]:
     # A number without a month is no day.
     if "month" not in parts:
         parts.pop("day", None)
+    # 1985 is in the decade 198, which is in the 20th century.
     if "year" in parts:
         parts["decade"] = parts["year"][:3]
     if "decade" in parts:
@@ -237,38 +241,30 @@ def is_within(part: str, whole: str) -> bool:
         part: The name of a place, or a nationality, which stands for its country.
         whole: The name of the place that may be larger.
     """
-    names_of_part = _all_names({_country_of(part)})
-    names_of_whole = _all_names({_country_of(whole)})
-    regions = _regions_of(names_of_part)
+    names = _names_of_place(part)
+    regions = _regions_of(names)
     # A city is in a country, which is in a continent.
     larger_regions = _regions_of(regions)
-    return not names_of_whole.isdisjoint(names_of_part | regions | larger_regions)
+    return not _names_of_place(whole).isdisjoint(names | regions | larger_regions)
 
 
-def _country_of(name: str) -> str:
-    """Return the country of a nationality, such as *Spain* for *Spanish*, or the place itself."""
+def _names_of_place(name: str) -> frozenset[str]:
+    """Return a place with its aliases, or the country of a nationality: *Kyiv* and *Kiev*."""
     country = NATIONALITIES.get(name) or name
-    return country.removeprefix("the ")
-
-
-def _all_names(places: Iterable[str]) -> set[str]:
-    """Return the names of places with all their aliases, such as *Kiev* for *Kyiv*."""
-    names = set(places)
-    for place in places:
-        names |= aliases().get(place, frozenset())
-    return names
+    place = country.removeprefix("the ")
+    return frozenset({place}).union(aliases().get(place, ()))
 
 
 def _regions_of(places: Iterable[str]) -> set[str]:
     """Return the larger places that contain one of some places directly."""
     regions: set[str] = set()
     for place in places:
-        regions |= _regions_by_place().get(place, frozenset())
+        regions.update(_regions_by_place().get(place, ()))
     return regions
 
 
 @cache
-def _regions_by_place() -> Mapping[str, frozenset[str]]:
+def _regions_by_place() -> Mapping[str, set[str]]:
     """Collect the larger places that contain each place directly.
 
     Returns:
@@ -276,33 +272,42 @@ def _regions_by_place() -> Mapping[str, frozenset[str]]:
     """
     regions: dict[str, set[str]] = defaultdict(set)
     listed_regions = rows(DATA / "regions.tsv")
-    continents = {}
-    for code, name, *_ in listed_regions:
-        if len(code) == _CONTINENT_CODE_LENGTH:
-            continents[code] = name
+    # The lines that begin with a code, such as "EU", name a continent.
+    continents = {line[0]: line[1] for line in listed_regions if len(line[0]) == 2}
     for country, continent_code in countries().items():
-        regions[country].add(continents.get(continent_code, ""))
+        # The list has no name for the continent Antarctica.
+        if continent_code in continents:
+            regions[country].add(continents[continent_code])
 
-    states = {code: state["name"] for code, state in geonames().get_us_states().items()}
-    for state in states.values():
+    for state in geonames().get_us_states().values():
         # Georgia is a country too, which comes first.
-        if state not in regions:
-            regions[state].add("United States")
-    for region, *members in listed_regions:
-        for member in members:
-            regions[member].add(region)
+        if state["name"] not in regions:
+            regions[state["name"]].add("United States")
+    for line in listed_regions:
+        for member in line[1:]:
+            regions[member].add(line[0])
+    for city, region in _regions_of_cities():
+        regions[city].add(region)
+    return dict(regions)
 
+
+def _regions_of_cities() -> Iterator[tuple[str, str]]:
+    """Find the country of each city, and the state of each city of the United States.
+
+    Yields:
+        The name of a city and of one place in which it lies.
+    """
     nations = {nation["iso"]: nation["name"] for nation in geonames().get_countries().values()}
+    states = geonames().get_us_states()
     for city in geonames().get_cities().values():
-        name = city["name"]
-        country_code = city["countrycode"]
         # Singapore is a country too.
-        if name in countries():
+        if city["name"] in countries():
             continue
-        regions[name].add(nations.get(country_code, ""))
-        if country_code == "US":
-            regions[name].add(states.get(city["admin1code"], ""))
-    return {place: frozenset(names - {""}) for place, names in regions.items()}
+        country_code = city["countrycode"]
+        if country_code in nations:
+            yield city["name"], nations[country_code]
+        if country_code == "US" and city["admin1code"] in states:
+            yield city["name"], states[city["admin1code"]]["name"]
 
 
 _TABLES = Tables(

@@ -1,2 +1,4 @@
-"""What a build leaves behind: the rows as CSV and Parquet, a task that lm_eval runs, a dataset card
-and a manifest."""
+"""The files of a finished benchmark: rows, an lm_eval task, a dataset card and a manifest.
+
+:mod:`factor_gen.pipeline` calls :func:`write_benchmark` at the end of a build.
+"""

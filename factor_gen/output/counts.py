@@ -1,106 +1,155 @@
-"""What became of the documents and of what was generated for them, counted as they pass."""
+"""The counts of a build: what became of the documents and of the generated contradictions.
+
+:func:`factor_gen.output.write.write_benchmark` counts them while it writes the rows.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from factor_gen.choose import ChosenRow
-from factor_gen.records import ERROR_TYPES, Example
+from factor_gen.choose import ChosenRow, DocumentOutcome
+from factor_gen.records import ERROR_TYPES, Example, Refusal
 from factor_gen.stages import ALL_STAGES
 
 
 class BuiltBenchmark:
-    """What a build made: its files, and the counts of all documents."""
+    """The result of a build: the files of the benchmark, and the counts of all documents."""
 
     def __init__(self, files: Mapping[str, Path], filtered: Mapping[str, int]) -> None:
-        """Begin to count.
+        """Create the result of a build whose documents are not counted yet.
 
         Args:
-            files: The files by what they are.
-            filtered: Rows of tables that ``corpus.where`` left out, by reason.
+            files: The files of the benchmark by kind, such as ``csv`` and ``task``.
+            filtered: How many rows of tables ``corpus.where`` left out, by reason.
         """
         self.files = files
         self.filtered = filtered
-        self.unused: Counter[tuple[str, str]] = Counter()
-        """Documents that gave no row, by stage and reason."""
+        # Documents that gave no row, by stage and reason.
+        self.unused: Counter[Refusal] = Counter()
+        # Outputs of the generator that could not be used, by reason.
         self.lost: Counter[str] = Counter()
-        """What a generator wrote and could not be used, by reason."""
+
+        # Generated contradictions by error type and generator, and rejected ones by reason.
         self._generated: Counter[tuple[str, str]] = Counter()
         self._rejected: Counter[str] = Counter()
-        self._chosen: Counter[tuple[str, int]] = Counter()
-        """Contradictions by type and by how doubtful they are."""
-        self._types_of_row: Counter[int] = Counter()
-        self._draws: Counter[int] = Counter()
-        """Documents by the number of sentences that were drawn from them."""
-        self._drawn: Counter[int] = Counter()
-        """Rows by the draw that gave them."""
+        # Chosen contradictions by error type, and by how doubtful they are (0, 1 or 2).
+        self._chosen: Counter[str] = Counter()
+        self._doubtful: Counter[int] = Counter()
+        # Rows by how many error types their contradictions have.
+        self._rows_by_num_types: Counter[int] = Counter()
+        # Documents by how many sentences were drawn from them, and rows by the draw they come from.
+        self._documents_by_num_draws: Counter[int] = Counter()
+        self._rows_by_draw: Counter[int] = Counter()
 
     @property
     def documents(self) -> int:
-        """The documents that have passed."""
-        return self._draws.total()
+        """The number of documents that were counted."""
+        return self._documents_by_num_draws.total()
 
     @property
     def rows(self) -> int:
-        """The rows that were chosen."""
-        return self._drawn.total()
+        """The number of rows of the benchmark."""
+        return self._rows_by_draw.total()
 
-    def add(self, item: ChosenRow | Example) -> None:
-        """Count a row, or a document that gave none."""
-        example = item.example if isinstance(item, ChosenRow) else item
+    def count(self, outcome: DocumentOutcome) -> None:
+        """Add a document to the counts.
+
+        Args:
+            outcome: The row that the document gave, or the document if it gave none.
+        """
+        example = outcome.example if isinstance(outcome, ChosenRow) else outcome
+        # The generator worked for documents without a row too.
         self.lost.update(example.lost)
-        self._draws[example.draw.total] += 1
+        self._documents_by_num_draws[example.draw.total] += 1
         for candidate in example.candidates:
             self._generated[candidate.type, candidate.generator] += 1
             if candidate.rejected:
                 self._rejected[candidate.rejected] += 1
-        if isinstance(item, Example):
-            self.unused[item.refusal] += 1
+
+        if isinstance(outcome, Example):
+            self.unused[outcome.refusal] += 1
             return
-        self._drawn[example.draw.number] += 1
-        self._types_of_row[len({candidate.type for candidate in item.contradictions})] += 1
-        for candidate in item.contradictions:
-            self._chosen[candidate.type, candidate.doubtful] += 1
+
+        # The draws are numbered from 1.
+        self._rows_by_draw[example.draw.number] += 1
+        num_types = len({candidate.type for candidate in outcome.contradictions})
+        self._rows_by_num_types[num_types] += 1
+        for candidate in outcome.contradictions:
+            self._chosen[candidate.type] += 1
+            self._doubtful[candidate.doubtful] += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts for the manifest, in an order that is not that of the documents."""
-        stages = []
-        came = self.documents
-        for stage in ALL_STAGES:
-            given_up = sum(count for (name, _), count in self.unused.items() if name == stage)
-            stages.append({"stage": stage, "came": came, "given_up": given_up})
-            came -= given_up
-        draws = []
-        for draw in range(1, max(self._draws, default=0) + 1):
-            documents = sum(count for number, count in self._draws.items() if number >= draw)
-            draws.append({"draw": draw, "documents": documents, "rows": self._drawn[draw]})
-        unused = sorted(self.unused, key=lambda key: (ALL_STAGES.index(key[0]), key))
-        chosen: dict[str, int] = dict.fromkeys(ERROR_TYPES, 0)
-        doubtful = {"0": 0, "1": 0, "2": 0}
-        for (kind, degree), count in self._chosen.items():
-            chosen[kind] += count
-            doubtful[str(degree)] += count
+        """Return the counts as a JSON object for the manifest.
+
+        The order of its members does not depend on the order of the documents.
+
+        Returns:
+            The counts that the dataset card and the manifest show, by name.
+        """
+        stages = self._count_by_stage()
+        # The documents in which "select" found a sentence are those that came to "types".
+        eligible = stages[ALL_STAGES.index("types")]["came"]
+
+        # The reasons follow the order of the stages, and within a stage the alphabet.
+        unused = []
+        for refusal in sorted(self.unused, key=lambda key: (ALL_STAGES.index(key.stage), key)):
+            unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
+
+        generated = []
+        for (error_type, generator), count in sorted(self._generated.items()):
+            generated.append({"type": error_type, "generator": generator, "candidates": count})
+
         return {
             "documents": self.documents,
-            "eligible": stages[2]["came"],
+            "eligible": eligible,
             "rows": self.rows,
             "filtered": dict(sorted(self.filtered.items())),
             "stages": stages,
-            "unused": [
-                {"stage": stage, "reason": reason, "documents": self.unused[stage, reason]}
-                for stage, reason in unused
-            ],
-            "generated": [
-                {"type": kind, "generator": generator, "candidates": count}
-                for (kind, generator), count in sorted(self._generated.items())
-            ],
+            "unused": unused,
+            "generated": generated,
             "rejected": dict(sorted(self._rejected.items())),
             "lost": dict(sorted(self.lost.items())),
-            "chosen": chosen,
-            "doubtful": doubtful,
+            "chosen": {error_type: self._chosen[error_type] for error_type in ERROR_TYPES},
+            "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
             "types_in_a_row": {
-                str(number): count for number, count in sorted(self._types_of_row.items())
+                str(num_types): count
+                for num_types, count in sorted(self._rows_by_num_types.items())
             },
-            "draws": draws,
+            "draws": self._count_by_draw(),
         }
+
+    def _count_by_stage(self) -> list[dict[str, Any]]:
+        """Count for each stage the documents that came to it and those that it gave up.
+
+        Returns:
+            An object with the keys ``stage``, ``came`` and ``given_up`` for each stage, in order.
+        """
+        stages = []
+        # All documents come to the first stage, and those that a stage keeps come to the next.
+        came = self.documents
+        for stage in ALL_STAGES:
+            given_up = sum(
+                count for refusal, count in self.unused.items() if refusal.stage == stage
+            )
+            stages.append({"stage": stage, "came": came, "given_up": given_up})
+            came -= given_up
+        return stages
+
+    def _count_by_draw(self) -> list[dict[str, int]]:
+        """Count for each draw the documents that came to it and the rows that it gave.
+
+        Returns:
+            An object with the keys ``draw``, ``documents`` and ``rows`` for each draw, in order.
+        """
+        draws = []
+        last_draw = max(self._documents_by_num_draws, default=0)
+        for draw in range(1, last_draw + 1):
+            # A document with five draws also came to the first four.
+            documents = sum(
+                count
+                for num_draws, count in self._documents_by_num_draws.items()
+                if num_draws >= draw
+            )
+            draws.append({"draw": draw, "documents": documents, "rows": self._rows_by_draw[draw]})
+        return draws

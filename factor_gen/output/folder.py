@@ -1,7 +1,6 @@
-"""The folder of a benchmark.
+"""The folder of a benchmark: the names of its files, and how they come to their places.
 
-What an earlier build of the same benchmark left there may be replaced, what anybody else put there
-may not.
+A build may replace files that an earlier build of the same benchmark wrote there, but no others.
 """
 
 import shutil
@@ -9,17 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from factor_gen.settings import BuildSettings
-from factor_gen.shards import read_json
+from factor_gen.shards import read_json_object
 from lm_factuality.ground.errors import DataError
 
+# The version of the manifest.
 FORMAT = 1
 MANIFEST = "manifest.json"
-PART = ".output.part"
-"""A folder that the files are written in before they are shown. The manifest comes last."""
+# An unfinished benchmark is written to this subfolder, and its manifest comes last.
+UNFINISHED_FOLDER = ".output.part"
 
 
 def file_names(settings: BuildSettings) -> dict[str, str]:
-    """Return the files of a benchmark by what they are."""
+    """Return the name of each file of a benchmark by its kind."""
     name = settings.name
     return {
         "csv": f"{name}.csv",
@@ -32,41 +32,58 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
 
 
 def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path]) -> None:
-    """Check that only files of an earlier build stand where the files of this one will.
+    """Check that a build would replace nothing but the files of an earlier build.
 
-    If that build was killed while it showed its files, the rest is shown.
+    If the earlier build was killed while it moved its files into place, the rest is moved first.
+
+    Args:
+        settings: The settings of the build.
+        out: The folder of the benchmark.
+        inputs: The files that the build reads.
 
     Raises:
-        DataError: One of ``inputs``, or a file that no build of this benchmark wrote, stands there.
+        DataError: In the place of a file of the benchmark there is one of ``inputs``, or a file
+            that no build of this benchmark wrote.
     """
-    if (out / PART / MANIFEST).is_file():
-        show(out)
-    manifest = read_json(out / MANIFEST)
-    name = manifest.get("name") if manifest.get("format") == FORMAT else None
-    if name not in (None, settings.name):
-        raise DataError(f"{out}: holds another benchmark, {name}; choose another --out")
+    # The manifest in there means that all files were complete.
+    if (out / UNFINISHED_FOLDER / MANIFEST).is_file():
+        move_into_place(out)
+
+    # A manifest tells that a build wrote the other files.
+    manifest = read_json_object(out / MANIFEST)
+    is_our_format = manifest.get("format") == FORMAT
+    earlier_name = manifest.get("name") if is_our_format else None
+    if earlier_name not in (None, settings.name):
+        raise DataError(f"{out}: holds another benchmark, {earlier_name}; choose another --out")
+
     real_inputs = {path.resolve() for path in inputs}
     for file_name in file_names(settings).values():
         path = out / file_name
+        # A link may lead to a file that the build reads.
         if path.resolve() in real_inputs:
             raise DataError(
                 f"{path}: the build reads this file and would write over it; choose another --out"
                 " or name"
             )
-        if name is None and (path.is_symlink() or path.exists()):
+        # A broken link does not "exist", but would be replaced too.
+        if earlier_name is None and (path.is_symlink() or path.exists()):
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"
             )
 
 
-def show(out: Path) -> None:
-    """Move the files that were written to where they are seen.
+def move_into_place(out: Path) -> None:
+    """Move all files of a complete benchmark from the unfinished folder to their final places.
 
-    The manifest goes first and comes last, so that a folder that has one holds the files that it
-    lists.
+    The old manifest is removed first and the new one comes last, so that a folder with a manifest
+    always holds the files that it lists.
+
+    Args:
+        out: The folder of the benchmark.
     """
     (out / MANIFEST).unlink(missing_ok=True)
-    for path in sorted((out / PART).iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
+    paths = (out / UNFINISHED_FOLDER).iterdir()
+    for path in sorted(paths, key=lambda path: (path.name == MANIFEST, path.name)):
         path.replace(out / path.name)
-    shutil.rmtree(out / PART)
+    shutil.rmtree(out / UNFINISHED_FOLDER)

@@ -1,7 +1,7 @@
-"""Writes the files of a benchmark: rows as they come, all files whole or none.
+"""Writes all files of a benchmark, so that either all of them are complete or none appears.
 
-The rows are written as CSV and as Parquet: the authors' columns, and for each contradiction how it
-came about. :mod:`factor_gen.pipeline` calls :func:`write_benchmark`.
+The rows have the authors' columns, and for each contradiction how it was made.
+:mod:`factor_gen.pipeline` calls :func:`write_benchmark`.
 """
 
 import csv
@@ -20,11 +20,17 @@ from tqdm import tqdm
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.read import read_benchmark
-from factor_gen.choose import ChosenRow
-from factor_gen.config import describe
-from factor_gen.output.card import dataset_card, render
+from factor_gen.choose import ChosenRow, DocumentOutcome
+from factor_gen.config import describe_settings
+from factor_gen.output.card import dataset_card, render_template
 from factor_gen.output.counts import BuiltBenchmark
-from factor_gen.output.folder import FORMAT, MANIFEST, PART, file_names, show
+from factor_gen.output.folder import (
+    FORMAT,
+    MANIFEST,
+    UNFINISHED_FOLDER,
+    file_names,
+    move_into_place,
+)
 from factor_gen.records import (
     CUT_PREFIX,
     CUT_WORDS,
@@ -32,7 +38,7 @@ from factor_gen.records import (
     Candidate,
     Example,
     last_words,
-    whole,
+    replace_surrogates,
 )
 from factor_gen.settings import BuildSettings
 from lm_factuality import __version__
@@ -41,7 +47,8 @@ from lm_factuality.ground.files import sha256_of, write_json, write_text
 
 Cell: TypeAlias = str | float | None
 
-_COLUMNS = {
+# The fields of a contradiction by the ending of their columns, in the order of the columns.
+_FIELDS = {
     "": "text",
     "_type": "type",
     "_edit": "edit",
@@ -49,11 +56,15 @@ _COLUMNS = {
     "_nli": "contradiction",
     "_fluency": "fluency",
 }
-"""How the columns of a contradiction's fields end, in their order."""
-_NUMBERS = ("_nli", "_fluency")
-_GROUP_ROWS = 1000  # rows that are held in memory for a row group of Parquet
-_AUDITED_ROWS = 1000  # enough to see a leak of four points
-_REASONS = 5  # that the error about a build without rows names
+# The columns with these endings hold numbers.
+_NUMBER_ENDINGS = ("_nli", "_fluency")
+# So many rows are kept in memory, and become one row group of the Parquet file.
+_ROW_GROUP_SIZE = 1000
+# So many rows are enough to notice if baselines win four points more than chance.
+_NUM_AUDITED_ROWS = 1000
+# The error about a benchmark without rows names so many reasons.
+_NUM_REASONS = 5
+# The version of these packages can change the output of a build.
 _PACKAGES = (
     "sentencex",
     "py3langid",
@@ -69,68 +80,64 @@ _PACKAGES = (
     "pyarrow",
     "scikit-learn",
 )
-"""Packages whose version can change the output of a build, if they are installed."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the manifest and the card say beside settings and counts.
+    """The origin of a benchmark for the manifest and the card, besides settings and counts.
 
-    No field may hold a path of this machine or a time.
+    No field may hold a path of this machine or a time, so that two builds give the same bytes.
     """
 
     corpus: Mapping[str, Any]
     """The files or the dataset that were read."""
-    stages: Mapping[str, Mapping[str, Any]]
-    """Each stage's fingerprint by its name."""
-    filtered: Mapping[str, int]
-    """Rows of tables that ``corpus.where`` left out, by reason."""
+
+    stages: Mapping[str, object]
+    """Every setting that can change the output of a stage, by the name of the stage."""
+
+    num_left_out: Mapping[str, int]
+    """How many rows of tables ``corpus.where`` left out, by reason."""
 
 
 def write_benchmark(
     settings: BuildSettings,
-    items: Iterable[ChosenRow | Example],
+    outcomes: Iterable[DocumentOutcome],
     out: Path,
     provenance: Provenance,
 ) -> BuiltBenchmark:
-    """Write a benchmark with its task, card and manifest.
+    """Write the rows, the task, the card and the manifest of a benchmark.
 
-    Files of an earlier build stay as they are until all new ones are complete.
+    The files of an earlier build stay in place until all new ones are complete.
 
     Args:
         settings: The settings of the build.
-        items: Rows, and the documents that gave none.
+        outcomes: For each document its row, or the document if it gave none.
         out: The folder of the benchmark.
-        provenance: What the card and the manifest say beside the counts.
+        provenance: The origin of the benchmark.
 
     Returns:
-        The files, and what became of the documents.
+        The files, and the counts of documents and rows.
 
     Raises:
         DataError: No document gave a row, or ``out`` cannot be written.
     """
-    names = file_names(settings)
-    part = out / PART
-    built = BuiltBenchmark({kind: out / name for kind, name in names.items()}, provenance.filtered)
+    files = {kind: out / name for kind, name in file_names(settings).items()}
+    built = BuiltBenchmark(files, provenance.num_left_out)
+    folder = out / UNFINISHED_FOLDER
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+        # A build that was killed may have left files in it.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         try:
-            _write_rows(settings, items, part, built)
-            if not built.rows:
-                reasons = "; ".join(
-                    f"{count} x {stage}: {reason}"
-                    for (stage, reason), count in built.unused.most_common(_REASONS)
-                )
-                raise DataError(
-                    f"no rows: none of the {built.documents} documents gave one ({reasons}); a"
-                    " document needs some text and then a sentence that can be made wrong"
-                )
-            _write_descriptions(settings, part, provenance, built.to_json())
-            show(out)
+            _write_rows(settings, outcomes, folder, built)
+            if built.rows == 0:
+                raise _no_rows(built)
+            _write_descriptions(settings, folder, provenance, built.to_json())
+            move_into_place(out)
         finally:
-            if not (part / MANIFEST).is_file():
-                shutil.rmtree(part, ignore_errors=True)
+            # A complete benchmark that could not be moved stays: the next build moves it.
+            if not (folder / MANIFEST).is_file():
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise DataError(
             f"{out}: cannot be written: {error}; free some space or choose another folder"
@@ -138,71 +145,128 @@ def write_benchmark(
     return built
 
 
+def _no_rows(built: BuiltBenchmark) -> DataError:
+    """Return the error for a build without rows, with the most frequent reasons."""
+    reasons = "; ".join(
+        f"{count} x {refusal.stage}: {refusal.reason}"
+        for refusal, count in built.unused.most_common(_NUM_REASONS)
+    )
+    return DataError(
+        f"no rows: none of the {built.documents} documents gave one ({reasons}); a"
+        " document needs some text and then a sentence that can be made wrong"
+    )
+
+
 def _write_rows(
     settings: BuildSettings,
-    items: Iterable[ChosenRow | Example],
+    outcomes: Iterable[DocumentOutcome],
     folder: Path,
     built: BuiltBenchmark,
 ) -> None:
-    """Write the rows as CSV and Parquet, and the documents that gave none as JSON lines.
+    """Write the rows as CSV and Parquet, and the documents without a row as JSON lines.
 
-    In CSV, all text stands in quotes, so that lone carriage returns survive; numbers do not, and a
-    missing value is ``""``.
+    In the CSV all texts are in quotes, so that a carriage return in a text is not taken for the end
+    of a line. A missing value is ``""``.
+
+    Args:
+        settings: The settings of the build.
+        outcomes: For each document its row, or the document if it gave none.
+        folder: The folder to write to.
+        built: The counts, to which each outcome is added.
     """
     names = file_names(settings)
-    nothing = (Candidate("", "", "", ""),) * settings.choose.contradictions
-    columns = list(make_row(ChosenRow(Example(""), nothing)))
-    text, number = pyarrow.string(), pyarrow.float64()
-    schema = pyarrow.schema(
-        [(column, number if column.endswith(_NUMBERS) else text) for column in columns]
-    )
-    group: list[Mapping[str, Cell]] = []
+    columns = _column_names(settings.choose.contradictions)
+    schema = _parquet_schema(columns)
+    row_group: list[Mapping[str, Cell]] = []
     with (
         (folder / names["csv"]).open("w", encoding="utf-8", newline="") as csv_file,
-        (folder / names["unused"]).open("w", encoding="utf-8", newline="\n") as unused,
+        (folder / names["unused"]).open("w", encoding="utf-8", newline="\n") as unused_file,
         pyarrow.parquet.ParquetWriter(
             folder / names["parquet"], schema, compression="zstd"
         ) as parquet,
     ):
         table = csv.DictWriter(csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         table.writeheader()
-        for item in tqdm(items, desc="write", unit=" documents", delay=2):
-            built.add(item)
-            if isinstance(item, Example):
-                stage, reason = item.refusal
-                line = {
-                    "doc_id": whole(item.doc_id),
-                    "stage": stage,
-                    "reason": reason,
-                    "draws": item.draw.total,
-                }
-                unused.write(json.dumps(line, ensure_ascii=False) + "\n")
+        for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
+            built.count(outcome)
+            if isinstance(outcome, Example):
+                unused_file.write(_unused_line(outcome))
                 continue
-            row = make_row(item)
+
+            # Parquet is compressed group by group, CSV is written row by row.
+            row = make_row(outcome)
             table.writerow(row)
-            group.append(row)
-            if len(group) == _GROUP_ROWS:
-                parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-                group.clear()
-        if group:
-            parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+            row_group.append(row)
+            if len(row_group) == _ROW_GROUP_SIZE:
+                parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
+                row_group.clear()
+        # The last group may be smaller. An empty one would change the file.
+        if row_group:
+            parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
+
+
+def _column_names(num_contradictions: int) -> list[str]:
+    """Return the columns of a benchmark with so many contradictions per row."""
+    # Every row has the same columns, also one without any text.
+    nothing = Candidate(text="", type="", edit="", generator="")
+    empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
+    return list(make_row(empty_row))
+
+
+def _parquet_schema(columns: Iterable[str]) -> pyarrow.Schema:
+    """Return the type of each column: numbers for the scores of the filters, text for the others.
+
+    Without a schema, the type of a column without any value would be unknown.
+    """
+    text_type = pyarrow.string()
+    number_type = pyarrow.float64()
+    return pyarrow.schema(
+        [
+            (column, number_type if column.endswith(_NUMBER_ENDINGS) else text_type)
+            for column in columns
+        ]
+    )
+
+
+def _unused_line(example: Example) -> str:
+    """Return the line of ``unused.jsonl`` that says why a document gave no row.
+
+    Example:
+        ``{"doc_id": "a", "stage": "types", "reason": "nothing to edit", "draws": 1}``
+    """
+    refusal = example.refusal
+    line = {
+        "doc_id": replace_surrogates(example.doc_id),
+        "stage": refusal.stage,
+        "reason": refusal.reason,
+        "draws": example.draw.total,
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def make_row(chosen: ChosenRow) -> dict[str, Cell]:
-    """Return the cells of a row by column; a filter that was off leaves its cells empty."""
-    prefix = whole(chosen.example.prefix)
+    """Return the cells of a row by column.
+
+    Args:
+        chosen: A document and its contradictions.
+
+    Returns:
+        The document's columns, then the texts of all contradictions, their types, and so on. The
+        score of a filter that was off is None.
+    """
+    prefix = replace_surrogates(chosen.example.prefix)
     row: dict[str, Cell] = {
-        "doc_id": whole(chosen.example.doc_id),
+        "doc_id": replace_surrogates(chosen.example.doc_id),
         PREFIX: prefix,
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
-        "completion": whole(chosen.example.completion),
+        "completion": replace_surrogates(chosen.example.completion),
     }
-    for ending, name in _COLUMNS.items():
+    # All contradictions have their column of one kind before the next kind begins.
+    for ending, field in _FIELDS.items():
         for index, candidate in enumerate(chosen.contradictions):
-            value = getattr(candidate, name)
-            row[f"contradiction_{index}{ending}"] = (
-                whole(value) if isinstance(value, str) else value
-            )
+            value = getattr(candidate, field)
+            cell = replace_surrogates(value) if isinstance(value, str) else value
+            row[f"contradiction_{index}{ending}"] = cell
     return row
 
 
@@ -211,33 +275,64 @@ def _write_descriptions(
 ) -> None:
     """Write the task, the dataset card, and last the manifest of all files.
 
-    The task needs nothing but the rows beside it, so that the folder can be moved.
+    The task needs nothing but the rows in the same folder, so that the folder can be moved.
+
+    Args:
+        settings: The settings of the build.
+        folder: The folder that holds the rows.
+        provenance: The origin of the benchmark.
+        counts: The counts of documents and rows.
     """
     names = file_names(settings)
+    # The audit reads the rows as a user would, which checks the CSV as well.
     rows = read_benchmark(str(folder / names["csv"])).rows
-    audit = audit_rows(rows, settings.seed, _AUDITED_ROWS)
-    task = render("task.yaml.jinja", settings=settings, prefix=PREFIX)
+    audit = audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
+
+    task = render_template("task.yaml.jinja", settings=settings, prefix=PREFIX)
     write_text(folder / names["task"], task)
-    write_text(folder / names["card"], dataset_card(settings, provenance.corpus, counts, audit))
-    files = []
-    for name in names.values():
-        path = folder / name
-        if path.exists():
-            files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
-    versions = {"factor_gen": __version__}
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
+    card = dataset_card(settings, provenance.corpus, counts, audit)
+    write_text(folder / names["card"], card)
+
+    # The files in the manifest must be complete by now.
     manifest = {
         "format": FORMAT,
         "name": settings.name,
         "seed": settings.seed,
-        "settings": describe(settings),
+        "settings": describe_settings(settings),
         "corpus": provenance.corpus,
         "stages": provenance.stages,
-        "versions": versions,
+        "versions": _package_versions(),
         "counts": counts,
         "audit": audit.to_json(),
-        "files": files,
+        "files": _describe_files(folder, names.values()),
     }
     write_json(folder / MANIFEST, manifest)
+
+
+def _package_versions() -> dict[str, str]:
+    """Return the versions of this package and of installed ones that can change the output."""
+    versions = {"factor_gen": __version__}
+    for name in _PACKAGES:
+        # The settings decide which of them are needed.
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+def _describe_files(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the name, the size in bytes and the SHA-256 of each file that exists in a folder.
+
+    Args:
+        folder: The folder of the files.
+        names: Their names.
+
+    Returns:
+        A JSON object for each file, in the order of the names.
+    """
+    files = []
+    for name in names:
+        path = folder / name
+        # The manifest cannot list itself: it does not exist yet.
+        if path.exists():
+            files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
+    return files

@@ -1,17 +1,17 @@
-"""A cheap judge first, and another where that one is unsure.
+"""A judge made of two: a cheap one is asked first, and another where the first is unsure.
 
-Each keeps its answers in the store under its own name.
+`judges.judge` opens a `CascadeBackend`. Each of the two judges keeps its answers in the store under
+its own name.
 """
 
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from judges.answers import Answer, CostEstimate, Request, Usage
-from judges.backends import Backend
-from judges.backends.classifier import claims_of, to_answer
+from judges.backends import Backend, NumberedAnswer
+from judges.backends.classifier import claims_of_subject, format_answer
 from judges.budget import SpendingLimit
 from judges.config import JudgeConfig
 from judges.judge import answer_requests, open_backend
@@ -23,113 +23,199 @@ logger = logging.getLogger(__name__)
 
 
 class CascadeBackend(Backend):
-    """Asks a second judge where the first is unsure.
+    """Two judges, of which the second is asked only where the first is unsure.
 
-    The first judge says how probable it is that passages support each claim of a question. The
-    second is asked the question if one of these lies in the band in which the first is ``unsure``,
-    or there is none. Reasons name the judge that decided.
+    The first judge gives the probability that the passages support each claim of a question. If
+    one of these lies in the band ``unsure``, or is missing, the second judge is asked the whole
+    question. Reasons begin with the name of the judge that decided.
     """
 
     reads_subject = True
     identity = ""
 
     def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
-        """Open both judges. ``spending_limit`` pays the second.
+        """Open both judges.
+
+        Args:
+            config: The cascade: its judges ``first`` and ``then``, and the band ``unsure``.
+            spending_limit: The limit of the second judge. By default it has ``max_cost`` to itself.
 
         Raises:
-            ConfigError: There is no such judge.
+            ConfigError: A setting of one of the judges cannot be used.
         """
+        # JudgeConfig has checked that a cascade names all three.
         assert config.first
         assert config.then
         assert config.unsure
         self._first_config = config.first
-        self._then_config = config.then
+        self._second_config = config.then
         self._unsure = config.unsure
         self._first = open_backend(config.first)
-        self._then = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
-        parts = [self._first.identity, self._then.identity, [self._unsure]]
+        self._second = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
+        # Another band asks other questions of the second judge, so it belongs to the identity.
+        parts = [self._first.identity, self._second.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
 
     def bind(self, store: AnswerStore) -> None:
-        """Be told where both judges keep their answers."""
+        """Pass the store in which both judges keep their answers."""
         self._store = store
 
     @property
     def usage(self) -> Usage:
-        """What was asked of both. Tokens, cost and errors are the second's."""
-        calls = self._first.usage.calls if self._first.usage else 0
-        return (self._then.usage or Usage()).plus(calls=calls)
+        """Return the calls to both judges, and the tokens, cost and errors of the second."""
+        # The first judge runs in this process, so its calls cost nothing.
+        first_usage = self._first.usage or Usage()
+        second_usage = self._second.usage or Usage()
+        return second_usage.plus(calls=first_usage.calls)
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """Estimate what it comes to if the second judge is asked everything."""
-        estimate = self._then.estimate(requests)
+        """Estimate the cost of the worst case, in which the second judge is asked everything."""
+        estimate = self._second.estimate(requests)
         counted_by = f"{estimate.counted_by}, if {self._first_config.name} is never sure"
         return replace(estimate, counted_by=counted_by)
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.backends.Backend`: first what the first judge decides, then the others."""
-        first = self._first_config.name
-        then = self._then_config.name
-        questions = [self._claims(request) for request in requests]
-        asked = [question for claims in questions for question in claims]
-        answers = iter(self._ask(self._first, asked, f"asking {first}"))
-        unsure = []
-        for number, (request, claims) in enumerate(zip(requests, questions, strict=True)):
-            replies = []
-            for _ in claims:
-                reply = read_reply(next(answers), SupportReply, request.subject).value
-                if reply and self._is_sure(reply):
-                    reason = f"{first}: {reply.reason}"
-                    replies.append(reply.model_copy(update={"reason": reason}))
-            if claims and len(replies) == len(claims):
-                yield number, to_answer(str(request.subject["kind"]), replies)
+    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
+        """Ask the first judge everything, and the second judge what the first leaves undecided.
+
+        Args:
+            requests: The questions, whose ``subject`` holds claims and passages.
+
+        Yields:
+            First the answers of the first judge, then those of the second.
+
+        Raises:
+            BackendDownError: One of the two judges cannot be reached.
+        """
+        first_name = self._first_config.name
+        second_name = self._second_config.name
+        # The claims of all questions are asked together, so that they share batches.
+        claim_requests = [self._claim_requests(request) for request in requests]
+        all_claim_requests = [request for group in claim_requests for request in group]
+        description = f"asking {first_name}"
+        first_answers = iter(self._ask(self._first, all_claim_requests, description))
+
+        # The answers arrive in the order of the claims.
+        undecided = []
+        for number, request in enumerate(requests):
+            claim_answers = [next(first_answers) for _ in claim_requests[number]]
+            decision = self._decision(request, claim_answers)
+            if decision is None:
+                undecided.append(number)
             else:
-                unsure.append(number)
-        decided = len(requests) - len(unsure)
-        logger.info("%s decides %d of %d, %s the others", first, decided, len(requests), then)
-        rest = [requests[number] for number in unsure]
-        second = self._ask(self._then, rest, f"asking {then}")
-        for number, answer in zip(unsure, second, strict=True):
-            yield number, _named(answer, then)
+                yield NumberedAnswer(number, decision)
+
+        num_decided = len(requests) - len(undecided)
+        logger.info(
+            "%s decides %d of %d, %s the others",
+            first_name,
+            num_decided,
+            len(requests),
+            second_name,
+        )
+        # The second judge is asked the original question, with all claims in one prompt.
+        undecided_requests = [requests[number] for number in undecided]
+        second_answers = self._ask(self._second, undecided_requests, f"asking {second_name}")
+        for number, answer in zip(undecided, second_answers, strict=True):
+            yield NumberedAnswer(number, _prefix_reason(answer, second_name))
 
     def close(self) -> None:
         """Close both judges."""
         self._first.close()
-        self._then.close()
+        self._second.close()
 
-    def _claims(self, request: Request) -> list[Request]:
-        """What the first judge is asked for a question: each claim. Nothing if it cannot judge."""
+    def _claim_requests(self, request: Request) -> list[Request]:
+        """Split a question into the questions for the first judge, one for each claim.
+
+        Returns:
+            The questions. None if the first judge cannot answer this kind of question.
+        """
         subject = request.subject
+        # A classifier, for example, cannot split a text into facts.
         if not self._first_config.capabilities.can_answer(str(subject.get("kind"))):
             return []
-        evidence = {key: subject[key] for key in ("passages", "entity") if key in subject}
-        return [
-            Request(
-                "",
-                self._first_config.decoding,
-                subject={"kind": "verify", "claim": claim, **evidence},
-            )
-            for claim in claims_of(subject)
-        ]
+
+        claim_requests = []
+        for claim in claims_of_subject(subject):
+            claim_subject = {"kind": "verify", "claim": claim}
+            for key in ("passages", "entity"):
+                if key in subject:
+                    claim_subject[key] = subject[key]
+            # The first judge reads the subject, so it needs no prompt.
+            claim_request = Request("", self._first_config.decoding, subject=claim_subject)
+            claim_requests.append(claim_request)
+        return claim_requests
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
+        """Ask one of the two judges, and keep its answers in the store.
+
+        Args:
+            backend: The judge's model.
+            requests: The questions. Those that the store can answer are not sent.
+            description: The label of the progress bar.
+
+        Returns:
+            The answers, in the order of the requests.
+        """
         assert self._store is not None, "a cascade is bound to a store before it is asked"
         return answer_requests(backend, self._store, requests, description)
 
+    def _decision(self, request: Request, claim_answers: Sequence[Answer]) -> Answer | None:
+        """Combine the first judge's answers to all claims of a question.
+
+        Args:
+            request: The question.
+            claim_answers: The first judge's answer to each claim of the question.
+
+        Returns:
+            The answer to the question. None if the second judge has to decide, because the first
+            is unsure about a claim or cannot judge the question.
+        """
+        # The first judge was not asked, or the question has no claims.
+        if not claim_answers:
+            return None
+
+        replies = []
+        for answer in claim_answers:
+            reply = read_reply(answer, SupportReply, request.subject).value
+            # One unsure claim is enough, since the second judge is asked the whole question.
+            if reply is None or not self._is_sure(reply):
+                return None
+            reason = f"{self._first_config.name}: {reply.reason}"
+            replies.append(reply.model_copy(update={"reason": reason}))
+        return format_answer(str(request.subject["kind"]), replies)
+
     def _is_sure(self, reply: SupportReply) -> bool:
-        """Whether a reply has a probability outside the band. A band that ends at 1 includes 1."""
+        """Return whether the first judge's probability lies outside of the band ``unsure``.
+
+        The band includes its lower end but not its upper end, unless that is 1.
+        """
         low, high = self._unsure
         probability = reply.probability
-        return probability is not None and not (
-            low <= probability < high or probability == high == 1
-        )
+        # A verdict without a probability cannot be compared with the band.
+        if probability is None:
+            return False
+        if high == 1:
+            return probability < low
+        return not low <= probability < high
 
 
-def _named(answer: Answer, judge: str) -> Answer:
-    """The answer with the name of its judge before the reason, if it is JSON with a reason."""
-    with suppress(ValueError, RecursionError, TypeError, KeyError):
+def _prefix_reason(answer: Answer, judge: str) -> Answer:
+    """Put the name of a judge before the reason in its answer.
+
+    Args:
+        answer: What the judge wrote, such as ``{"reason": "Passage 2.", "verdict": "supported"}``.
+        judge: The name of the judge, such as ``gpt``.
+
+    Returns:
+        The answer with ``"reason": "gpt: Passage 2."``. An answer that is not a JSON object with a
+        reason is returned as it is.
+    """
+    try:
         reply = json.loads(answer.text or "")
         reply["reason"] = f"{judge}: {reply['reason']}"
-        return replace(answer, text=json.dumps(reply, ensure_ascii=False))
-    return answer
+        text = json.dumps(reply, ensure_ascii=False)
+    # The caller reports what is wrong with the reply, as for any other judge.
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return answer
+    return replace(answer, text=text)

@@ -1,6 +1,7 @@
-"""A model made to say whether passages support a claim (see `judges.inference`), in this process.
+"""A judge that is a classifier in this process: a model made to say if passages support a claim.
 
-The lexical judge and cascades write their replies by the functions here.
+`judges.judge` opens a `ClassifierBackend`, whose models are in `judges.inference`. The lexical
+judge and cascades format their replies by the functions of this module.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, CostEstimate, Request, Usage
-from judges.backends import Backend
-from judges.backends.lm_eval_model import fingerprint
+from judges.backends import Backend, NumberedAnswer
+from judges.backends.lm_eval_model import fingerprint_checkpoint
 from judges.capabilities import Capabilities, capabilities_of
 from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
 from judges.lexical.words import ParsedPassage, parse_passage
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from judges.inference.models import SupportModel
 
-_CAN = capabilities_of("classifier")
-_BATCHES = 16  # of the model, after which answers are given out
+_CAPABILITIES = capabilities_of("classifier")
+_BATCHES_PER_ROUND = 16  # of the model; then the answers are handed out
 
 
 class ClassifierBackend(Backend):
-    """Answers ``verify``, ``segments``, ``claims`` and ``marks`` as the lexical judge does.
+    """A classifier that answers questions about the support of claims.
 
-    A claim whose probability reaches the threshold is supported. The model is loaded with the
-    first request, then kept, and so are its probabilities.
+    A claim is supported if its probability reaches the judge's threshold. The model is loaded with
+    the first request and then kept, and so are its probabilities.
     """
 
     reads_subject = True
@@ -40,144 +41,230 @@ class ClassifierBackend(Backend):
     usage = Usage()
 
     def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
-        """Read about the model; asking it costs no money.
+        """Read the configuration of the model; its weights are not loaded yet.
+
+        Args:
+            config: The judge: its model, threshold and window.
+            spending_limit: Not used, because a model in this process costs no money.
 
         Raises:
-            ConfigError: There is no such family.
-            ModelError: There is no such model here.
+            ConfigError: The judge names a family of models that does not exist.
+            ModelError: There is no such model on this machine or on the Hub.
         """
         from transformers import PreTrainedConfig
 
         self._config = config
+        # Only config.json is read here, which tells the family and the commit.
         with loading(f"the judge's model {config.model!r}"):
-            about = PreTrainedConfig.get_config_dict(config.model, revision=config.revision)[0]
-        family = family_of(config.model, about, config.family)
-        self._how: dict[str, Any] = {
-            "family": family,
-            "window": config.window or FAMILIES[family].window,
-        }
+            model_config, _ = PreTrainedConfig.get_config_dict(
+                config.model, revision=config.revision
+            )
+        self._family = family_of(config.model, model_config, config.family)
+        self._window = config.window or FAMILIES[self._family].window
+        # Each of these can change a verdict, so each is part of the identity.
         settings = {
-            "family": family,
-            "revision": about.get("_commit_hash") or config.revision,
-            "window": self._how["window"],
+            "family": self._family,
+            "revision": model_config.get("_commit_hash") or config.revision,
+            "window": self._window,
             "threshold": config.threshold,
         }
-        self.identity = f"classifier {fingerprint(config.model)} {json.dumps(settings)}"
+        model_name = fingerprint_checkpoint(config.model)
+        self.identity = f"classifier {model_name} {json.dumps(settings)}"
         self._support: dict[EntailmentPair, WindowSupport] = {}
         self._model: SupportModel | None = None
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.backends.Backend`; some batches at a time.
+    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
+        """Let the model judge the claims of each request, some batches at a time.
+
+        Args:
+            requests: Their ``subject`` holds claims and passages; the prompt is not read.
+
+        Yields:
+            One answer per request, in order.
 
         Raises:
-            BackendDownError: The model fails, or is none.
+            BackendDownError: The model cannot be loaded, or fails.
         """
-        step = _BATCHES * self._config.batch_size
-        for start in range(0, len(requests), step):
-            batch = requests[start : start + step]
-            pairs = [_pairs(request.subject) for request in batch]
-            self._measure([pair for own_pairs in pairs for pair in own_pairs])
-            self.usage = self.usage.plus(calls=len(batch))
-            for place, request in enumerate(batch):
-                yield start + place, self._answer(request.subject, pairs[place])
+        requests_per_round = _BATCHES_PER_ROUND * self._config.batch_size
+        for start in range(0, len(requests), requests_per_round):
+            round_requests = requests[start : start + requests_per_round]
+            pairs_by_request = [_pairs_to_judge(request.subject) for request in round_requests]
+
+            # The pairs of several requests fill the batches of the model better.
+            all_pairs = [pair for pairs in pairs_by_request for pair in pairs]
+            self._judge_new_pairs(all_pairs)
+            self.usage = self.usage.plus(calls=len(round_requests))
+
+            for offset, request in enumerate(round_requests):
+                answer = self._to_answer(request.subject, pairs_by_request[offset])
+                yield NumberedAnswer(start + offset, answer)
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """For a plan: nothing is sent anywhere, and it costs nothing."""
+        """Return the estimate of a model in this process: no tokens are sent, and no cost."""
         return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "a model in this process")
 
-    def _measure(self, pairs: Sequence[EntailmentPair]) -> None:
-        """Ask the model about those pairs that it was not asked about before."""
+    def _judge_new_pairs(self, pairs: Sequence[EntailmentPair]) -> None:
+        """Add the model's probability of each pair to ``self._support``.
+
+        Args:
+            pairs: Claims with their passages. Those that were judged before are not judged again.
+
+        Raises:
+            BackendDownError: The model cannot be loaded, or fails.
+        """
         from judges.inference.models import load_model
 
         config = self._config
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._support]
-        if not new:
+        # dict.fromkeys drops duplicates and keeps the order.
+        new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._support]
+        if not new_pairs:
             return
         try:
+            # A run whose answers are all in the store never loads the model.
             if self._model is None:
                 self._model = load_model(
                     config.model,
                     config.batch_size,
                     config.device,
+                    family=self._family,
                     revision=config.revision,
-                    **self._how,
+                    window=self._window,
                 )
-            self._support.update(zip(new, self._model.support(new), strict=True))
-        except (FactualityError, RuntimeError) as error:  # torch: no memory, no such device
+            supports = self._model.support(new_pairs)
+        except (FactualityError, RuntimeError) as error:
+            # torch raises a RuntimeError for a lack of memory and for an unknown device.
             raise BackendDownError(
                 f"judge {config.name}: {first_line(error)}; what was answered is kept"
             ) from error
+        self._support.update(zip(new_pairs, supports, strict=True))
 
-    def _answer(self, subject: Mapping[str, Any], pairs: Sequence[EntailmentPair]) -> Answer:
+    def _to_answer(self, subject: Mapping[str, Any], pairs: Sequence[EntailmentPair]) -> Answer:
+        """Answer one question from the probabilities of its claims.
+
+        Args:
+            subject: What the question is about, such as ``{"kind": "verify", "claim": ...}``.
+            pairs: The claims of the question with their passages, already judged.
+
+        Returns:
+            The reply in the format of the question. An answer with ``error`` if the model cannot
+            judge this kind of question or one of the claims.
+        """
         kind = str(subject.get("kind"))
-        if not _CAN.can_answer(kind):
-            return unable("a classifier", kind, _CAN)
+        if not _CAPABILITIES.can_answer(kind):
+            return answer_to_unknown_kind("a classifier", kind, _CAPABILITIES)
+
         replies = []
         for pair in pairs:
             support = self._support[pair]
+            # One claim without a probability leaves the whole question without a verdict.
             if support.probability is None:
                 return Answer(None, error=f"no verdict: {support.problem}")
             reason = f"probability of support {support.probability:.3f}"
-            if support.windows > 1:
-                reason += f", the highest of {support.windows} windows"
-            replies.append(to_reply(support.probability, self._config.threshold, reason))
-        return to_answer(kind, replies if passages_of(subject) else None)
+            # The passages did not fit into the model at once.
+            if support.num_windows > 1:
+                reason += f", the highest of {support.num_windows} windows"
+            replies.append(support_reply(support.probability, self._config.threshold, reason))
+        return format_answer(kind, replies if passages_of_subject(subject) else None)
 
 
-def unable(judge: str, kind: Any, can: Capabilities) -> Answer:
-    """For a kind of question that a judge does not know."""
-    return Answer(None, error=f"{judge} cannot judge {kind!r}, only {', '.join(can.kinds or ())}")
+def answer_to_unknown_kind(judge: str, kind: object, judge_capabilities: Capabilities) -> Answer:
+    """Return the error of a judge that is asked a kind of question that it cannot answer.
+
+    Args:
+        judge: The judge in words, such as ``a classifier``.
+        kind: The kind of question, such as ``decompose``.
+        judge_capabilities: The kinds of questions that the judge can answer.
+    """
+    kinds = ", ".join(judge_capabilities.kinds or ())
+    return Answer(None, error=f"{judge} cannot judge {kind!r}, only {kinds}")
 
 
-def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
-    """The verdict of a probability of support."""
+def support_reply(probability: float, threshold: float, reason: str) -> SupportReply:
+    """Turn a probability of support into a verdict on a claim.
+
+    Args:
+        probability: How probable it is that the passages support the claim.
+        threshold: The lowest probability at which the claim counts as supported.
+        reason: Why, in words. Line breaks become spaces.
+
+    Returns:
+        The verdict, with the probability rounded to four decimals.
+    """
     verdict = SUPPORTED if probability >= threshold else NOT_SUPPORTED
     return SupportReply(
         reason=" ".join(reason.split()), verdict=verdict, probability=round(probability, 4)
     )
 
 
-def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
-    """The reply that prompts of a kind ask for.
+def format_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
+    """Write verdicts in the format that the prompt of a question asks for.
 
     Args:
-        kind: ``verify`` for one claim; ``marks``, ``segments`` or ``claims`` for numbered units.
-        replies: One a claim or unit. None if there was no evidence.
+        kind: The kind of question: ``verify`` for one claim; ``marks``, ``segments`` or ``claims``
+            for numbered units of a response.
+        replies: The verdict on each claim or unit, in order. None if there were no passages.
+
+    Returns:
+        An answer with the text that a language model would write, or with ``error`` if there were
+        no passages.
+
+    Example:
+        If the second of three units is not supported, ``marks`` gives ``{"wrong": [{"number": 2,
+        "reason": "no evidence", "type": null}]}``, and ``segments`` gives ``Thought: 2: no
+        evidence`` and in a second line ``Answer: 2``.
     """
     if replies is None:
         return Answer(None, error="no evidence: this judge needs passages")
+    # This kind has exactly one claim.
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
-    flagged = {
-        number: reply.reason
-        for number, reply in enumerate(replies, 1)
-        if reply.verdict != SUPPORTED
-    }
+
+    # Prompts number the units from 1.
+    reasons_by_number = {}
+    for number, reply in enumerate(replies, 1):
+        if reply.verdict != SUPPORTED:
+            reasons_by_number[number] = reply.reason
+
     if kind == "marks":
-        wrong = [
-            {"number": number, "reason": reason, "type": None} for number, reason in flagged.items()
+        marks = [
+            {"number": number, "reason": reason, "type": None}
+            for number, reason in reasons_by_number.items()
         ]
-        return Answer(json.dumps({"wrong": wrong}, ensure_ascii=False), "stop")
-    thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
-    numbers = ",".join(map(str, flagged))
+        return Answer(json.dumps({"wrong": marks}, ensure_ascii=False), "stop")
+
+    # FELM's text format, in which a judge names the wrong segments or claims.
+    thoughts = [f"{number}: {reason}" for number, reason in reasons_by_number.items()]
+    numbers = ",".join(map(str, reasons_by_number))
+    thought = " / ".join(thoughts)
     return Answer(f"Thought: {thought}\nAnswer: {numbers or 'ALL_CORRECT'}", "stop")
 
 
-def claims_of(subject: Mapping[str, Any]) -> list[str]:
-    """The claim of a question, or its numbered units."""
+def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:
+    """Return the claims that a question is about.
+
+    Args:
+        subject: The question: ``{"kind": "verify", "claim": ...}`` has one claim, and the numbered
+            ``units`` of any other kind are claims.
+    """
     if subject.get("kind") == PROMPT:
         return [subject["claim"]]
     return list(subject.get("units", ()))
 
 
-def passages_of(subject: Mapping[str, Any]) -> tuple[ParsedPassage, ...]:
-    """The passages of a question that hold anything."""
-    return tuple(parse_passage(text) for text in subject.get("passages", ()) if text.strip())
+def passages_of_subject(subject: Mapping[str, Any]) -> tuple[ParsedPassage, ...]:
+    """Return the passages that a question holds its claims against, without empty ones."""
+    texts = subject.get("passages", ())
+    return tuple(parse_passage(text) for text in texts if text.strip())
 
 
-def _pairs(subject: Mapping[str, Any]) -> list[EntailmentPair]:
-    """What the model is asked for a question: nothing without passages."""
-    passages = passages_of(subject)
-    if not passages or not _CAN.can_answer(str(subject.get("kind"))):
+def _pairs_to_judge(subject: Mapping[str, Any]) -> list[EntailmentPair]:
+    """Pair each claim of a question with the passages of the question.
+
+    Returns:
+        The pairs, in the order of the claims. None without passages, or if a classifier cannot
+        answer this kind of question.
+    """
+    passages = passages_of_subject(subject)
+    if not passages or not _CAPABILITIES.can_answer(str(subject.get("kind"))):
         return []
-    return [EntailmentPair(claim, passages) for claim in claims_of(subject)]
+    return [EntailmentPair(claim, passages) for claim in claims_of_subject(subject)]

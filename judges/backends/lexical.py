@@ -1,4 +1,8 @@
-"""The judge without a model, as a backend: it reads what a prompt is about, not its prose."""
+"""The lexical judge as a backend: it compares words by rules and coefficients, without a model.
+
+`judges.judge` opens a `LexicalBackend`, which reads the template variables of a question and not
+its prompt. The comparison of words itself is in `judges.lexical`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from judges.answers import Answer, CostEstimate, Request
-from judges.backends import Backend
-from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
+from judges.backends import Backend, NumberedAnswer
+from judges.backends.classifier import (
+    answer_to_unknown_kind,
+    claims_of_subject,
+    format_answer,
+    passages_of_subject,
+    support_reply,
+)
 from judges.capabilities import capabilities_of
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
@@ -26,95 +36,143 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
-_CAN = capabilities_of("lexical")
+_CAPABILITIES = capabilities_of("lexical")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a judge's YAML may change, for facts too."""
+    """The ``options`` of a lexical judge's YAML. They hold for claims and for atomic facts."""
 
     __pydantic_config__ = FORBID
 
     coefficients: Annotated[Path | None, Field(description="the path of a file")] = None
-    """A file of ``bench.lexical.fit``."""
+    """A file that ``python -m bench.lexical.fit`` wrote. None means the built-in coefficients."""
 
     threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
-    """The probability from which a claim is supported."""
+    """The lowest probability at which a claim counts as supported. None means the fitted one."""
 
 
 class LexicalBackend(Backend):
-    """Answers in the words that the prompts of each kind ask for.
+    """A judge that answers by word overlap, in the format that each prompt asks for.
 
-    ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity``
-    is judged by the coefficients of ``python -m bench.lexical.fit_facts``. ``segments`` and
-    ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``;
-    ``marks``: these units as JSON. A unit without content words says nothing that could be wrong.
-    By rules, ``decompose``, ``group`` and ``grade``. Another kind, or a claim or unit without
-    passages, gets an error.
+    It verifies claims against passages (``verify``), marks the units of a response (``segments``,
+    ``claims``, ``marks``), splits sentences into atomic facts (``decompose``), groups facts by
+    individual (``group``) and grades short answers (``grade``). Any other kind of question, and a
+    claim without passages, gets an error.
     """
 
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
-        """Read the coefficients; asking costs no money.
+        """Load the coefficients.
+
+        Args:
+            config: The judge, with its `Options`.
+            spending_limit: Not used, because a judge without a model costs no money.
 
         Raises:
             ConfigError: The judge's options are not those of `Options`.
-            DataError: The coefficients cannot be used.
+            DataError: A file of coefficients cannot be used.
         """
         options = read_settings(Options, dict(config.options), "lexical judge")
-        models = [
-            load_lexical_model(options.coefficients or path)
-            for path in (COEFFICIENTS, FACT_COEFFICIENTS)
-        ]
+        # One file of coefficients replaces both built-in ones.
+        claim_model = load_lexical_model(options.coefficients or COEFFICIENTS)
+        fact_model = load_lexical_model(options.coefficients or FACT_COEFFICIENTS)
+        # A threshold in the YAML replaces those that were fitted.
         if options.threshold is not None:
-            models = [dataclasses.replace(model, threshold=options.threshold) for model in models]
-        self._model, self._fact_model = models
+            claim_model = dataclasses.replace(claim_model, threshold=options.threshold)
+            fact_model = dataclasses.replace(fact_model, threshold=options.threshold)
+        self._claim_model = claim_model
+        self._fact_model = fact_model
 
     @property
     def identity(self) -> str:
-        """The coefficients, the threshold and the code that measures the features."""
-        return f"lexical {self._model.identity} facts {self._fact_model.identity} code {_code()}"
+        """Name the coefficients, the thresholds and the code that measures the features."""
+        claim_model = self._claim_model.identity
+        fact_model = self._fact_model.identity
+        return f"lexical {claim_model} facts {fact_model} code {_hash_of_code()}"
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """An answer a request, in order."""
+    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
+        """Answer each request by its ``subject``, in order; the prompt is not read."""
         for number, request in enumerate(requests):
-            yield number, self._answer(request.subject)
+            yield NumberedAnswer(number, self._answer_subject(request.subject))
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """For a plan: nothing is sent anywhere, and it costs nothing."""
+        """Return the estimate of a judge without a model: no tokens are sent, and no cost."""
         return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "no model, so no tokens")
 
-    def _answer(self, subject: Mapping[str, Any]) -> Answer:
+    def _answer_subject(self, subject: Mapping[str, Any]) -> Answer:
+        """Answer one question by the rules or the coefficients for its kind.
+
+        Args:
+            subject: The template variables of the question. ``kind`` says which others there are:
+                ``decompose`` has a sentence, ``group`` has facts and their sentences, ``grade`` has
+                an answer and its reference, and the others have claims and passages.
+
+        Returns:
+            The reply in the format of the question, or an answer with ``error``.
+        """
         kind = str(subject.get("kind"))
-        if not _CAN.can_answer(kind):
-            return unable("the lexical judge", subject.get("kind"), _CAN)
+        if not _CAPABILITIES.can_answer(kind):
+            # The prompts of the generator, for example, need a language model.
+            return answer_to_unknown_kind("the lexical judge", subject.get("kind"), _CAPABILITIES)
+
+        # These three kinds are answered by rules, not by a probability.
         if kind == "decompose":
-            return _reply(facts=split_facts(subject["sentence"]))
+            return _json_answer(facts=split_facts(subject["sentence"]))
         if kind == "group":
             groups = group_by_individual(
                 subject["name"], subject["sentences"], subject["facts"], subject["owners"]
             )
-            return _reply(groups=[[number + 1 for number in group] for group in groups])
+            numbered_groups = []
+            for group in groups:
+                # Prompts number the facts from 1.
+                numbered_groups.append([position + 1 for position in group])
+            return _json_answer(groups=numbered_groups)
         if kind == "grade":
-            return _reply(**grade_answer(subject["reference"], subject["answer"]))
-        passages = passages_of(subject)
-        model = self._fact_model if "entity" in subject else self._model
+            return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
+        # All other kinds ask whether passages support claims.
+        return self._verify_claims(kind, subject)
+
+    def _verify_claims(self, kind: str, subject: Mapping[str, Any]) -> Answer:
+        """Judge how well the passages of a question support each of its claims.
+
+        Args:
+            kind: ``verify`` for one claim; ``segments``, ``claims`` or ``marks`` for numbered
+                units of a response.
+            subject: The claims and the passages. An atomic fact also has the ``entity`` whose page
+                the passages are from, and is judged by coefficients of its own.
+
+        Returns:
+            The verdicts in the format of the question, or an error if there are no passages.
+        """
+        passages = passages_of_subject(subject)
+        # A fact comes with the whole page of its entity, a claim with the passages that it cites.
+        model = self._fact_model if "entity" in subject else self._claim_model
         replies = []
-        for claim in claims_of(subject):
-            support = model.judge(claim, passages)
-            says_nothing = kind != "verify" and not parse_text(claim).content
-            probability = 1.0 if says_nothing else support.probability
-            replies.append(to_reply(probability, model.threshold, support.reason))
-        return to_answer(kind, replies if passages else None)
+        for claim in claims_of_subject(subject):
+            verdict = model.judge(claim, passages)
+            probability = verdict.probability
+            # A unit without content words, such as "Sure!", states nothing that could be wrong.
+            if kind != "verify" and not parse_text(claim).content_words:
+                probability = 1.0
+            replies.append(support_reply(probability, model.threshold, verdict.reason))
+        return format_answer(kind, replies if passages else None)
 
 
-def _reply(**fields: Any) -> Answer:
+def _json_answer(**fields: Any) -> Answer:
+    """Write an answer that is a JSON object, such as ``{"facts": ["Ada was born in 1815."]}``."""
     return Answer(json.dumps(fields, ensure_ascii=False), "stop")
 
 
-def _code() -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of all that an answer depends on."""
+def _hash_of_code() -> str:
+    """Hash the code and word lists that an answer depends on, so that changes are asked anew.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256.
+    """
     folder = COEFFICIENTS.parent
+    # A change of a word list changes answers just as a change of the code does.
     files = [Path(__file__), *sorted(folder.glob("*.py")), *sorted(folder.glob("*.yaml"))]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    content = b"\0".join(file.read_bytes() for file in files)
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,4 +1,8 @@
-"""Any model class of lm_eval, loaded into this process: ``hf``, ``vllm``, servers and others."""
+"""A judge that is any model class of lm_eval (``hf``, ``vllm``, ...), loaded into this process.
+
+`judges.judge` opens an `LmEvalBackend`. Classifiers and the generator's filters name checkpoints in
+folders by `fingerprint_checkpoint`.
+"""
 
 from __future__ import annotations
 
@@ -12,182 +16,235 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
-from judges.backends import Backend
+from judges.backends import Backend, NumberedAnswer, chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
+    from lm_eval.models.api_models import JsonChatStr
 
     from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
 
-_BATCHES = 4  # of the model, after which answers are given out; lm_eval itself waits for the end
-_FEWEST = 64  # requests at once, for models whose batch size is no number (vllm) or small
-_PIECE = 1 << 20  # bytes of a file read at once
+_BATCHES_PER_ROUND = 4  # of the model; lm_eval returns nothing before a whole round is done
+_MIN_PROMPTS_PER_ROUND = 64  # for models whose batch size is small or not a number (vllm: auto)
+_BLOCK_SIZE = 1 << 20  # bytes of a file that are read at once
 
 
 class LmEvalBackend(Backend):
-    """A model of lm_eval by the name of its class and its arguments.
+    """A model of lm_eval, which is loaded with the first request and then kept.
 
-    It is loaded with the first request, then kept.
-
-    Requests are sampled in groups: torch's generator is seeded with the request's seed (0 if it has
-    none) and its sample number, once a group, so a sampled answer depends on the requests beside
-    it. Models that are no torch modules of this process (servers, vllm) are given the same number
-    as ``seed``.
+    Prompts that are sampled together share a seed: torch's generator is seeded once per round, so
+    a sampled answer depends on the other prompts of its round. Models outside of this process's
+    torch (servers, vllm) receive the same number as ``seed``.
     """
 
-    usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
+    usage = Usage()
+    """Answered requests, and their tokens if the model has a tokenizer."""
 
     def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
-        """Find the model's class; asking a model in this process costs no money.
+        """Find the model's class; nothing is loaded.
+
+        Args:
+            config: The judge: the name of the model class and its arguments.
+            spending_limit: Not used, because a model in this process costs no money.
 
         Raises:
-            ConfigError: lm_eval has no such model.
+            ConfigError: lm_eval has no model class of this name.
         """
         self._name = config.model
         self._args = dict(config.model_args)
-        self._has_template = config.apply_chat_template
-        self._class = _model_class(config.model)
+        self._has_chat_template = config.apply_chat_template
+        self._class = _find_model_class(config.model)
         self._model: Any = None
 
     @property
     def identity(self) -> str:
-        """The model class and its arguments.
+        """Name the model class and its arguments.
 
-        A checkpoint in a folder is named by a hash instead of its path.
+        A checkpoint in a folder is named by a hash of its files instead of its path.
         """
-        args = {name: fingerprint(value) for name, value in sorted(self._args.items())}
-        template = ":chat_template" if self._has_template else ""
+        # The same checkpoint in another folder, or on another machine, has the same answers.
+        args = {name: fingerprint_checkpoint(value) for name, value in sorted(self._args.items())}
+        template = ":chat_template" if self._has_chat_template else ""
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.backends.Backend`. Answers come some batches at a time.
+    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
+        """Let the model answer requests, a few batches at a time.
 
-        A prompt that leaves no room for the answer in the model's window gets an error: lm_eval
-        would cut off its beginning.
+        Args:
+            requests: The prompts, each with its decoding parameters.
+
+        Yields:
+            One answer per request. A prompt that leaves no room for an answer in the model's
+            window has an answer with ``error``, because lm_eval would cut off its beginning.
 
         Raises:
-            BackendDownError: The model cannot be loaded or fails.
+            BackendDownError: The model cannot be loaded, or fails.
         """
-        model = self._loaded()
-        size = getattr(model, "batch_size", None)
-        step = max(_FEWEST, _BATCHES * size) if isinstance(size, int) else _FEWEST
-        groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
-            sample = request.sample if request.decoding.temperature > 0 else 0
-            groups[request.decoding, sample].append(number)
+        model = self._load_once()
         prompts = [self._prompt(request) for request in requests]
-        for (decoding, sample), numbers in groups.items():
-            sendable = []
-            for number in sorted(numbers, key=lambda number: -len(prompts[number])):
-                problem = _too_long(model, prompts[number], decoding.max_tokens)
-                if problem:
-                    yield number, Answer(None, error=problem)
-                else:
-                    sendable.append(number)
-            for start in range(0, len(sendable), step):
-                batch = sendable[start : start + step]
-                texts = self._generate([prompts[number] for number in batch], decoding, sample)
-                for number, text in zip(batch, texts, strict=True):
-                    yield number, self._read(prompts[number], text, decoding)
+        prompts_per_round = _prompts_per_round(model)
 
-    def _loaded(self) -> Any:
+        for (decoding, sample), numbers in _group_by_decoding(requests).items():
+            # Longest first, so that a lack of memory shows at once.
+            numbers.sort(key=lambda number: -len(prompts[number]))
+            fitting_numbers = []
+            for number in numbers:
+                problem = _length_problem(model, prompts[number], decoding.max_tokens)
+                if problem:
+                    yield NumberedAnswer(number, Answer(None, error=problem))
+                else:
+                    fitting_numbers.append(number)
+
+            for start in range(0, len(fitting_numbers), prompts_per_round):
+                round_numbers = fitting_numbers[start : start + prompts_per_round]
+                round_prompts = [prompts[number] for number in round_numbers]
+                texts = self._generate(round_prompts, decoding, sample)
+                for number, text in zip(round_numbers, texts, strict=True):
+                    answer = self._to_answer(prompts[number], text, decoding.max_tokens)
+                    self._count(answer)
+                    yield NumberedAnswer(number, answer)
+
+    def _load_once(self) -> LM:
+        """Load the model with the first call; later calls return the same model.
+
+        Raises:
+            BackendDownError: The model cannot be loaded with these arguments.
+        """
         if self._model is not None:
             return self._model
         try:
-            self._model = self._class.create_from_arg_obj({**_device(self._class), **self._args})
+            self._model = self._class.create_from_arg_obj(
+                # The user's own device, if there is one, comes last and wins.
+                {**_device_argument(self._class), **self._args}
+            )
         except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
             args = ", ".join(f"{name}={value}" for name, value in self._args.items())
             raise BackendDownError(
                 f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
             ) from error
+
+        # A chat model without its template often answers in the wrong form.
         tokenizer = getattr(self._model, "tokenizer", None)
-        if getattr(tokenizer, "chat_template", None) and not self._has_template:
+        if getattr(tokenizer, "chat_template", None) and not self._has_chat_template:
             logger.warning(
                 "the judge's model has a chat template, but is asked without it: set"
                 " apply_chat_template: true"
             )
         return self._model
 
-    def _prompt(self, request: Request) -> Any:
-        """The prompt as the model is given it: a text, or messages for the client of a server."""
-        if not self._has_template:
-            return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
-        system = [{"role": "system", "content": request.system}] if request.system else []
-        return self._model.apply_chat_template(
-            [*system, {"role": "user", "content": request.prompt}]
-        )
+    def _prompt(self, request: Request) -> str | JsonChatStr:
+        """Join the system message and the prompt of a request in the form that the model takes.
 
-    def _generate(self, prompts: Sequence[Any], decoding: Decoding, sample: int) -> list[str]:
-        """What the model writes, thoughts included."""
+        Returns:
+            A text. For a client of a server with a chat template, lm_eval's encoded messages.
+        """
+        if not self._has_chat_template:
+            return plain_prompt(request)
+        return self._model.apply_chat_template(chat_messages(request))
+
+    def _generate(
+        self, prompts: Sequence[str | JsonChatStr], decoding: Decoding, sample: int
+    ) -> list[str]:
+        """Let the model write one text per prompt.
+
+        Args:
+            prompts: The prompts, in the form that the model takes.
+            decoding: How the model chooses its words.
+            sample: The number of the sample, from 0, which is added to the seed.
+
+        Returns:
+            The texts with the model's thoughts, in the order of the prompts.
+
+        Raises:
+            BackendDownError: The model fails, for example for lack of memory.
+        """
         from aiohttp import ClientError
         from lm_eval.api.instance import Instance
 
+        is_sampled = decoding.temperature > 0
         arguments: dict[str, Any] = {
             "until": list(decoding.stop),
             "max_gen_toks": decoding.max_tokens,
-            "do_sample": decoding.temperature > 0,
+            "do_sample": is_sampled,
             "temperature": float(decoding.temperature),
         }
-        if decoding.temperature > 0:
+        # Without sampling, transformers warns of top_p and ignores the seed.
+        if is_sampled:
             arguments["top_p"] = decoding.top_p
-            arguments |= _seed(self._model, (decoding.seed or 0) + sample)
-        requests: list[Instance] = [
+            arguments |= _seed_sampling(self._model, (decoding.seed or 0) + sample)
+
+        # Each instance has its own copy, since models change the arguments that they are passed.
+        instances: list[Instance] = [
             Instance("generate_until", {}, (prompt, dict(arguments)), number)
             for number, prompt in enumerate(prompts)
         ]
         try:
-            with whole_texts(self._model) as with_marks:
-                texts = self._model.generate_until(requests, disable_tqdm=True)
-                return list(map(with_marks, texts))
+            # lm_eval would cut thoughts out of the texts, and so hide that a thought has no end.
+            with whole_texts(self._model) as restore_thought_marks:
+                texts = self._model.generate_until(instances, disable_tqdm=True)
+                return [restore_thought_marks(text) for text in texts]
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
             raise BackendDownError(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 
-    def _read(self, prompt: Any, text: str, decoding: Decoding) -> Answer:
-        """The text, even an empty one. Without a tokenizer it is unknown how it ended."""
-        # A model behind HTTP: lm_eval gives an empty text where there was none.
+    def _to_answer(self, prompt: str | JsonChatStr, text: str, max_tokens: int) -> Answer:
+        """Convert a generated text to an answer.
+
+        Args:
+            prompt: What the model was asked.
+            text: What it wrote, which may be empty.
+            max_tokens: The longest text that it was allowed to write.
+
+        Returns:
+            The text with its token counts. Without a tokenizer these are None, and so is
+            ``finish_reason``, because nothing tells whether the text was cut off.
+        """
+        # lm_eval's clients of servers return an empty text if the server sent none.
         is_client = any(base.__name__ == "TemplateAPI" for base in type(self._model).__mro__)
         if is_client and not text.strip():
             return Answer(None, error="the server of the model gave no text")
-        used = _num_tokens(self._model, prompt)
-        written = _num_tokens(self._model, text)
+
+        completion_tokens = _count_tokens(self._model, text)
         finish_reason = None
-        if written is not None:
-            finish_reason = "length" if written >= decoding.max_tokens else "stop"
-        self.usage = self.usage.plus(
-            calls=1, prompt_tokens=used or 0, completion_tokens=written or 0
-        )
+        if completion_tokens is not None:
+            finish_reason = "length" if completion_tokens >= max_tokens else "stop"
+        # A chat template may have opened a thought at the end of the prompt.
         opening = opened_by(prompt) if isinstance(prompt, str) else ""
-        return Answer(opening + text, finish_reason, used, written)
+        prompt_tokens = _count_tokens(self._model, prompt)
+        return Answer(opening + text, finish_reason, prompt_tokens, completion_tokens)
+
+    def _count(self, answer: Answer) -> None:
+        """Add an answer and its tokens to `usage`, unless it is an error."""
+        if answer.error is not None:
+            return
+        self.usage = self.usage.plus(
+            calls=1,
+            prompt_tokens=answer.prompt_tokens or 0,
+            completion_tokens=answer.completion_tokens or 0,
+        )
 
 
-def _too_long(model: Any, prompt: Any, longest: int) -> str:
-    """What is wrong with the length of a prompt, if anything is known to be."""
-    window = getattr(model, "max_length", None)
-    used = _num_tokens(model, prompt)
-    if not isinstance(window, int) or used is None or used + longest <= window:
-        return ""
-    return (
-        f"the prompt has {used} tokens; with {longest} for the answer that is more than the"
-        f" model's {window}"
-    )
+def _find_model_class(name: str) -> type[LM]:
+    """Look up a model class in lm_eval's registry, such as ``hf``.
 
-
-def _model_class(name: str) -> type[LM]:
+    Raises:
+        ConfigError: lm_eval has no such model, or it needs a package that is not installed.
+    """
     import lm_eval.models  # noqa: F401  (fills the registry)
     from lm_eval.api.registry import get_model, model_registry
 
-    known = sorted(model_registry.keys())
-    if name not in known:
+    # Names are listed in the error, so they are sorted.
+    names = sorted(model_registry.keys())
+    if name not in names:
         raise ConfigError(
-            f"lm_eval has no model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
+            f"lm_eval has no model {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
         )
     try:
         model_class: type[LM] = get_model(name)
@@ -196,8 +253,13 @@ def _model_class(name: str) -> type[LM]:
     return model_class
 
 
-def _device(model_class: type[LM]) -> dict[str, str]:
-    """For an ``hf`` model the first GPU, or the CPU. The class's own default insists on CUDA."""
+def _device_argument(model_class: type[LM]) -> dict[str, str]:
+    """Choose the device of an ``hf`` model: the first GPU, or the CPU without one.
+
+    Returns:
+        The argument ``device``, since the class's own default fails without CUDA. Nothing for
+        other model classes.
+    """
     import torch
     from lm_eval.models.huggingface import HFLM
 
@@ -206,8 +268,62 @@ def _device(model_class: type[LM]) -> dict[str, str]:
     return {"device": "cuda:0" if torch.cuda.is_available() else "cpu"}
 
 
-def _seed(model: LM, seed: int) -> dict[str, int]:
-    """Seed torch for a model that samples in this process. Others take the seed as an argument."""
+def _prompts_per_round(model: LM) -> int:
+    """Return how many prompts the model answers before their answers are handed out."""
+    # A batch size of "auto" is not a number.
+    batch_size = getattr(model, "batch_size", None)
+    if not isinstance(batch_size, int):
+        return _MIN_PROMPTS_PER_ROUND
+    return max(_MIN_PROMPTS_PER_ROUND, _BATCHES_PER_ROUND * batch_size)
+
+
+def _group_by_decoding(requests: Sequence[Request]) -> dict[tuple[Decoding, int], list[int]]:
+    """Group the requests that the model can answer in the same batch.
+
+    Returns:
+        For each pair of decoding parameters and sample number, the positions of its requests. The
+        sample number is 0 if nothing is sampled, because then all samples are the same.
+    """
+    groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
+    for number, request in enumerate(requests):
+        is_sampled = request.decoding.temperature > 0
+        sample = request.sample if is_sampled else 0
+        groups[request.decoding, sample].append(number)
+    return groups
+
+
+def _length_problem(model: LM, prompt: str | JsonChatStr, max_tokens: int) -> str:
+    """Check that a prompt and the longest answer fit into the model's window.
+
+    Returns:
+        Why they do not fit. Empty if they do, or if the model does not tell its lengths.
+    """
+    # Clients of servers may know neither; the server then checks the length.
+    window = getattr(model, "max_length", None)
+    prompt_tokens = _count_tokens(model, prompt)
+    if not isinstance(window, int) or prompt_tokens is None or prompt_tokens + max_tokens <= window:
+        return ""
+    return (
+        f"the prompt has {prompt_tokens} tokens; with {max_tokens} for the answer that is more than"
+        f" the model's {window}"
+    )
+
+
+def _count_tokens(model: LM, text: str | JsonChatStr) -> int | None:
+    """Count the tokens of a text; None if the model has no tokenizer or the text is encoded."""
+    if getattr(model, "tokenizer", None) is None or not isinstance(text, str):
+        return None
+    tokens = model.tok_encode(text, add_special_tokens=False)
+    return len(tokens) if isinstance(tokens, list) else None
+
+
+def _seed_sampling(model: LM, seed: int) -> dict[str, int]:
+    """Make sampling repeatable: seed torch, or return the seed as an argument of the request.
+
+    Returns:
+        Nothing for a model of this process's torch, whose generator is seeded here. For other
+        models the argument ``seed``.
+    """
     import torch
     from lm_eval.models.huggingface import HFLM
 
@@ -217,41 +333,48 @@ def _seed(model: LM, seed: int) -> dict[str, int]:
     return {}
 
 
-def _num_tokens(model: Any, text: Any) -> int | None:
-    if getattr(model, "tokenizer", None) is None or not isinstance(text, str):
-        return None
-    tokens = model.tok_encode(text, add_special_tokens=False)
-    return len(tokens) if isinstance(tokens, list) else None
+def fingerprint_checkpoint(value: object) -> object:
+    """Name an argument of a model in the same way wherever its checkpoint lies.
 
+    Args:
+        value: Any argument, such as ``pretrained`` or ``dtype``.
 
-def fingerprint(value: Any) -> Any:
-    """A name for an argument of a model that is the same wherever a checkpoint lies.
+    Returns:
+        For the path of a file or folder, its name and a hash of its content, so that a changed
+        checkpoint has another name. Any other value is returned as it is.
 
-    Of a folder or a file that is its name and a hash of all that it holds, so that another
-    checkpoint at the same place is another judge. Anything else is as it is.
+    Example:
+        ``/data/models/my-judge`` becomes ``my-judge@1f3870be274f6c49``.
     """
     if not isinstance(value, str):
         return value
-    place = Path(value).expanduser()
-    if not place.exists():
+    # Any other text, such as "bfloat16" or a name on the Hub, is no path that exists.
+    path = Path(value).expanduser()
+    if not path.exists():
         return value
+
     digest = hashlib.sha256()
-    for file in sorted(place.iterdir()) if place.is_dir() else [place]:
-        if file.is_file():
-            state = file.stat()
-            digest.update(f"{file.name}\0{state.st_size}\0".encode())
-            digest.update(_digest(file.resolve(), state.st_size, state.st_mtime_ns))
-    return f"{place.resolve().name}@{digest.hexdigest()[:16]}"
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not file.is_file():
+            continue
+        # Names and sizes go in as well, so that no two folders hash alike by moving bytes.
+        status = file.stat()
+        digest.update(f"{file.name}\0{status.st_size}\0".encode())
+        digest.update(_hash_file(file.resolve(), status.st_size, status.st_mtime_ns))
+    return f"{path.resolve().name}@{digest.hexdigest()[:16]}"
 
 
 @lru_cache(maxsize=4096)
-def _digest(file: Path, size: int, mtime_ns: int) -> bytes:
-    """The hash of a whole file, read again only if its size or its time changes.
+def _hash_file(file: Path, size: int, mtime_ns: int) -> bytes:
+    """Hash the whole content of a file (BLAKE2b).
 
-    A checkpoint of 15 GB takes tens of seconds.
+    Args:
+        file: The file. A checkpoint of 15 GB takes tens of seconds, hence the cache.
+        size: Its size in bytes. A file that has changed misses the cache.
+        mtime_ns: When it was changed, in nanoseconds, for the same reason.
     """
     digest = hashlib.blake2b()
     with file.open("rb") as content:
-        while piece := content.read(_PIECE):
-            digest.update(piece)
+        while block := content.read(_BLOCK_SIZE):
+            digest.update(block)
     return digest.digest()

@@ -1,7 +1,7 @@
-"""One call to an OpenAI-compatible server: what is sent, what comes back and what failures mean.
+"""One call to an OpenAI-compatible server: what is sent, what comes back, what failures mean.
 
-OpenAI's own key is sent to OpenAI alone. `judges.backends.openai_http` asks a `Server` from many
-threads; the harness reads replies of evaluated models by `answer_in`.
+`judges.backends.openai_http` calls a `Server` from many threads, and the harness reads the replies
+of evaluated models by `answer_from_reply`.
 """
 
 from __future__ import annotations
@@ -13,406 +13,585 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
+from judges.backends import chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.thinking import content_of
 
 if TYPE_CHECKING:
+    import httpx
     from openai import APIStatusError, OpenAI
 
     from judges.budget import Bill
     from judges.config import JudgeConfig
 
-AGAIN = "answers so far are kept: run the same command again to continue"
-OPENAI_KEY = "OPENAI_API_KEY"
-PATHS = {"chat": "/chat/completions", "completions": "/completions"}
+RESUME_HINT = "answers so far are kept: run the same command again to continue"
+OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 _OPENAI_HOST = "api.openai.com"
-# How headers begin that any server may have. The openai client takes others from the environment.
-_HEADERS = ("accept", "connection", "content-", "host", "user-agent", "x-stainless-")
-# Statuses after which a request is sent again, beside 5xx, and those that every request would get.
-_RETRIED = {408, 409, 425, 429}
-_DOWN = {401, 402, 403, 404, 405}
+_PATHS = {"chat": "/chat/completions", "completions": "/completions"}
+
+# Prefixes of the headers that any server may receive. The openai client adds others, such as
+# OpenAI-Organization, from environment variables.
+_HARMLESS_HEADERS = ("accept", "connection", "content-", "host", "user-agent", "x-stainless-")
+
+# HTTP statuses below 500 after which the same request may succeed, such as 429 (too many requests).
+_RETRIED_STATUSES = {408, 409, 425, 429}
+
+# HTTP statuses that every request of this judge would get, such as 401 (wrong key).
+_FATAL_STATUSES = {401, 402, 403, 404, 405}
+
 _KEY_ADVICE = "see that the environment variable named by api_key_env holds the server's key"
-_ADVICE = {
+_STATUS_ADVICE = {
     401: _KEY_ADVICE,
     403: _KEY_ADVICE,
     404: "check model, and base_url, which mostly ends in /v1",
 }
-# A server that finds fault with the schema of an answer names one of these.
-_SCHEMA_WORDS = ("response_format", "json_schema")
-_LONGEST_QUOTE = 300  # characters of a server's message
-_MOST_TOKENS = 10**12  # a server that counts more has not counted
+
+# A server that rejects the JSON schema of a reply names one of these fields in its message.
+_SCHEMA_FIELDS = ("response_format", "json_schema")
+
+# Why a server ends a reply without any text in such a way that a retry would end the same.
+_FINAL_FINISH_REASONS = ("length", "content_filter")
+
+_MAX_QUOTED_CHARACTERS = 300
+_MAX_TOKEN_COUNT = 10**12  # a larger count is a server's mistake
+_MIN_HIDDEN_KEY = 8  # characters; a shorter key would be found in ordinary words
 
 
-class TryAgain(Exception):
-    """A call failed and may succeed next time."""
+class RetryableError(Exception):
+    """A call failed, but the same request may succeed later."""
 
     def __init__(
-        self, why: str, retry_after: float | None = None, is_unreachable: bool = False
+        self, reason: str, retry_after: float | None = None, is_unreachable: bool = False
     ) -> None:
         """Describe the failure.
 
         Args:
-            why: What happened, in words.
-            retry_after: Seconds that the server asks to wait.
-            is_unreachable: There was not even a connection.
+            reason: What happened, in words.
+            retry_after: Seconds that the server asks to wait, if it asks for any.
+            is_unreachable: Whether not even a connection could be made.
         """
-        super().__init__(why)
+        super().__init__(reason)
         self.retry_after = retry_after
         self.is_unreachable = is_unreachable
 
 
-class BadReply(ValueError):
-    """A reply holds no answer. ``tokens`` has no text, but the tokens that the reply counts."""
+class UnusableReplyError(ValueError):
+    """A server replied, but its reply holds no answer."""
 
-    def __init__(self, why: str, tokens: Answer = Answer(None)) -> None:  # noqa: B008  frozen
-        super().__init__(why)
-        self.tokens = tokens
+    def __init__(self, reason: str, token_counts: Answer = Answer(None)) -> None:  # noqa: B008
+        """Describe the reply.
+
+        Args:
+            reason: Why the reply cannot be used.
+            token_counts: An answer without text that holds the token counts of the reply, since
+                the server charges for them all the same.
+        """
+        super().__init__(reason)
+        self.token_counts = token_counts
 
 
 class Server:
-    """The server of a judge. Threads may call it at once."""
+    """The HTTP server of one judge. Any number of threads may call it at once."""
 
     def __init__(self, config: JudgeConfig) -> None:
+        """Remember the server's address and look up its key; nothing is sent."""
         self._config = config
         self._key = find_key(config)
         self._client: OpenAI | None = None
 
     def connect(self) -> None:
-        """Make the client, which connects with the first call."""
+        """Create the HTTP client, unless there is one. The first call opens the connection."""
         if self._client is not None:
             return
+        # The import takes a second, which other backends do not need to wait for.
         from openai import DefaultHttpxClient, OpenAI
 
-        for name in ("httpx", "httpx2"):  # they log a line for every call, at INFO
-            logging.getLogger(name).setLevel(logging.WARNING)
-        url = self._config.base_url
-        http = DefaultHttpxClient(
-            trust_env=not is_local(url),  # proxies
+        # Both log a line for every call at level INFO.
+        for logger_name in ("httpx", "httpx2"):
+            logging.getLogger(logger_name).setLevel(logging.WARNING)
+
+        config = self._config
+        http_client = DefaultHttpxClient(
+            # A local server is not reached through the proxies of the environment.
+            trust_env=not is_local(config.base_url),
             follow_redirects=False,
-            event_hooks=hooks(url, self._key, self._config.timeout),
+            event_hooks=event_hooks(config.base_url, self._key, config.timeout),
         )
         self._client = OpenAI(
-            base_url=url,
+            base_url=config.base_url,
             api_key=self._key or "none",
-            max_retries=0,  # each try has to be counted
-            timeout=self._config.timeout,
-            http_client=http,
+            # The caller retries, because each try counts towards the judge's limits.
+            max_retries=0,
+            timeout=config.timeout,
+            http_client=http_client,
         )
 
     def close(self) -> None:
-        """Close the connections. The server can be connected to again."""
-        client, self._client = self._client, None
+        """Close the connections. `connect` can open them again."""
+        client = self._client
+        self._client = None
         if client is not None:
             client.close()
 
     def call(self, request: Request, bill: Bill) -> Answer:
-        """Send a request once.
+        """Send one request to the server, without retries.
 
         Args:
-            request: The question.
-            bill: Is told what the call has used, as far as that is known.
+            request: The prompt and its decoding parameters.
+            bill: Records what the call used: the server's token counts, or that it was free.
 
         Returns:
-            The answer, or one with an error if the server finds fault with this request.
+            The answer. If the server rejects this very request, an answer with ``error``.
 
         Raises:
-            TryAgain: The same request may succeed later.
-            BackendDownError: No request of this judge will succeed.
+            RetryableError: The same request may succeed later.
+            BackendDownError: No request of this judge can succeed.
         """
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
         config = self._config
         client = self._client
-        assert client is not None
-        body = to_body(
-            request, config.model, config.endpoint, config.max_tokens_name, config.extra_body
-        )
+        assert client is not None, "connect() comes before call()"
         try:
-            text = self._hidden(client.post(PATHS[config.endpoint], cast_to=str, body=body))
-            answer = read_reply(text, config.endpoint)
-        except BadReply as error:
-            bill.answer = error.tokens
-            raise TryAgain(_quoted(str(error))) from None
+            reply_text = client.post(
+                _PATHS[config.endpoint], cast_to=str, body=request_body(request, config)
+            )
+            answer = parse_reply(self._without_key(reply_text), config.endpoint)
+        except UnusableReplyError as error:
+            # The tokens were generated, so they are charged although the reply is useless.
+            bill.answer = error.token_counts
+            raise RetryableError(_quoted(str(error))) from None
         except APIStatusError as error:
+            # Servers charge nothing for a request that they reject.
             bill.is_free = True
-            return self._answer_of_status(error)
+            return self._handle_status(error)
         except APITimeoutError:
-            raise TryAgain(f"no answer within {config.timeout:g} s") from None
+            # The server may have answered too late, so the call counts at its highest price.
+            raise RetryableError(f"no answer within {config.timeout:g} s") from None
         except APIConnectionError as error:
-            # By name, for openai may bring an httpx of its own.
-            bill.is_free = type(error.__cause__).__name__ == "ConnectError"
-            why = _quoted(f"connection failed: {error.__cause__}")
-            raise TryAgain(why, is_unreachable=bill.is_free) from None
+            # Compared by name, because openai may bring its own version of httpx.
+            is_unreachable = type(error.__cause__).__name__ == "ConnectError"
+            bill.is_free = is_unreachable
+            reason = _quoted(f"connection failed: {error.__cause__}")
+            raise RetryableError(reason, is_unreachable=is_unreachable) from None
+
         bill.answer = answer
         return answer
 
-    def _answer_of_status(self, error: APIStatusError) -> Answer:
-        """Say what an HTTP status other than 200 means; raise or return as ``call`` does."""
+    def _handle_status(self, error: APIStatusError) -> Answer:
+        """Decide what an HTTP status other than 200 means for this request and for the others.
+
+        Returns:
+            An answer with ``error``, if the server rejects this request alone.
+
+        Raises:
+            RetryableError: The status is temporary, such as 429 or 503.
+            BackendDownError: Every request would fail in the same way.
+        """
         status = error.status_code
+        # OpenAI sends {"message": ..., "code": ...}; other servers may send any text.
         message = error.body.get("message") if isinstance(error.body, dict) else None
-        why = f"HTTP {status}: {_quoted(self._hidden(str(message or error.message)))}"
-        has_money = error.code != "insufficient_quota"
-        if has_money and (status in _RETRIED or status >= 500):
-            retry_after = seconds_of(error.response.headers.get("retry-after"))
-            raise TryAgain(why, retry_after) from None
-        advice = _ADVICE.get(status, f"no request of this judge can succeed; {AGAIN}")
-        if status < 400:
-            # Following a redirect would take prompts and the key to a server nobody has named.
+        readable_message = _quoted(self._without_key(str(message or error.message)))
+        problem = f"HTTP {status}: {readable_message}"
+
+        # OpenAI also sends 429 when the account has no money, which waiting does not change.
+        is_out_of_money = error.code == "insufficient_quota"
+        is_temporary = status in _RETRIED_STATUSES or status >= 500
+        if is_temporary and not is_out_of_money:
+            retry_after = parse_retry_after(error.response.headers.get("retry-after"))
+            raise RetryableError(problem, retry_after) from None
+
+        is_redirect = status < 400
+        is_schema_rejected = any(field in problem for field in _SCHEMA_FIELDS)
+        is_fatal = is_redirect or is_schema_rejected or is_out_of_money
+        if not is_fatal and status not in _FATAL_STATUSES:
+            return Answer(None, error=f"refused: {problem}")
+
+        advice = _STATUS_ADVICE.get(status, f"no request of this judge can succeed; {RESUME_HINT}")
+        if is_redirect:
+            # Following it would send prompts and the key to a server that nobody has named.
             location = error.response.headers.get("location", "nowhere")
-            target = _quoted(self._hidden(location))
+            target = _quoted(self._without_key(location))
             advice = f"it redirects to {target}, which is not followed; change base_url"
-        elif any(word in why for word in _SCHEMA_WORDS):
+        elif is_schema_rejected:
             advice = (
                 "set schema: false in the judge's YAML, and answers are asked for in words alone"
             )
-        elif status not in _DOWN and has_money:
-            return Answer(None, error=f"refused: {why}")
-        place = f"judge {self._config.name}: {self._config.base_url}"
-        raise BackendDownError(f"{place}: {why}; {advice}") from None
+        judge = f"judge {self._config.name}: {self._config.base_url}"
+        raise BackendDownError(f"{judge}: {problem}; {advice}") from None
 
-    def _hidden(self, text: str) -> str:
-        """``text`` without the key, if the server should have repeated it."""
-        return text.replace(self._key, "***") if len(self._key) >= 8 else text
-
-
-def seconds_of(retry_after: str | None) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, None if they are no number."""
-    try:
-        seconds = float(retry_after or "")
-    except ValueError:
-        return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    def _without_key(self, text: str) -> str:
+        """Replace the server's key by ``***`` in a text that the server sent."""
+        if len(self._key) < _MIN_HIDDEN_KEY:
+            return text
+        return text.replace(self._key, "***")
 
 
-def _quoted(text: str) -> str:
-    """What a server said, for a message of ours."""
-    text = " ".join(text.split())
-    if len(text) <= _LONGEST_QUOTE:
-        return text
-    return f"{text[:_LONGEST_QUOTE]}..."
-
-
-def find_key(config: JudgeConfig) -> str:
-    """The key for the judge's server, empty if there is none."""
-    return os.environ.get(_key_variable(config), "").strip()
-
-
-def _key_variable(config: JudgeConfig) -> str:
-    """The environment variable with the key for the judge's server. Empty: no key is sent."""
-    return config.api_key_env or (OPENAI_KEY if is_openai(config.base_url) else "")
-
-
-def require_key(config: JudgeConfig) -> str:
-    """The key as ``find_key`` gives it, empty only for a local server or a judge without one.
-
-    Raises:
-        ConfigError: The server is not a local one, and there is no key for it.
-    """
-    if config.then is not None:
-        return require_key(config.then)
-    key = find_key(config)
-    if key or config.backend != "openai" or is_local(config.base_url):
-        return key
-    variable = _key_variable(config)
-    advice = f"the environment variable {variable} is not set; set it, or name another one by"
-    if not variable:
-        advice = (
-            f"{OPENAI_KEY} is sent to OpenAI only; name the environment variable that holds it by"
-        )
-    raise ConfigError(f"judge {config.name}: {config.base_url} wants a key: {advice} api_key_env")
-
-
-def is_openai(base_url: str) -> bool:
-    """Whether an address is OpenAI's, over TLS."""
-    url = urlsplit(base_url)
-    return url.scheme == "https" and url.hostname == _OPENAI_HOST and url.port in (None, 443)
-
-
-def is_local(base_url: str) -> bool:
-    """Whether a server is on this machine or in a private network; few of those ask for a key."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
-
-
-def hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[[Any], None]]]:
-    """What the HTTP client does to each request before it is sent, and to each reply.
-
-    A server that is not OpenAI's gets ``key``, or no ``Authorization`` without one, and no other
-    header that the openai client takes from the environment. A reply is read for at most
-    ``timeout`` seconds.
-    """
-
-    def remove_foreign_headers(request: Any) -> None:
-        for name in list(request.headers):
-            if not name.lower().startswith(_HEADERS):
-                del request.headers[name]
-        if key:
-            request.headers["Authorization"] = f"Bearer {key}"
-
-    def bound_reply(response: Any) -> None:
-        unbounded = response.iter_bytes
-        deadline = time.monotonic() + timeout
-
-        def iter_bytes(*options: Any) -> Iterator[bytes]:
-            for part in unbounded(*options):
-                if time.monotonic() > deadline:
-                    raise TryAgain(f"no whole answer within {timeout:g} s")
-                yield part
-
-        response.iter_bytes = iter_bytes
-
-    if is_openai(base_url):
-        return {"response": [bound_reply]}
-    return {"request": [remove_foreign_headers], "response": [bound_reply]}
-
-
-def to_body(
-    request: Request, model: str, endpoint: str, max_tokens_name: str, extra: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The JSON to send.
-
-    Later samples count up from the seed. What is not set is not sent.
+def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
+    """Build the JSON object that is sent to the server for one request.
 
     Args:
-        request: The question.
-        model: As the server calls it.
-        endpoint: ``chat`` or ``completions``.
-        max_tokens_name: What this server calls the limit of an answer.
-        extra: Fields that come last. One whose value is None takes away what is there.
+        request: The prompt and its decoding parameters.
+        config: The judge: its model, endpoint and ``extra_body``. A null in ``extra_body`` removes
+            the field of that name.
+
+    Returns:
+        The fields of the request, without those that are not set.
+
+    Example:
+        ``{"model": "gpt-4o", "messages": [{"role": "user", "content": "..."}], "max_tokens": 512,
+        "temperature": 0.0}``
     """
     decoding = request.decoding
+    # 0 alternatives means that no log-probabilities are asked for.
     alternatives = decoding.top_logprobs or None
-    body: dict[str, Any] = {"model": model}
-    if endpoint == "chat":
-        system = [{"role": "system", "content": request.system}] if request.system else []
-        body["messages"] = [*system, {"role": "user", "content": request.prompt}]
+    body: dict[str, Any] = {"model": config.model}
+    if config.endpoint == "chat":
+        body["messages"] = chat_messages(request)
         body["logprobs"] = True if alternatives else None
         body["top_logprobs"] = alternatives
     else:
-        lead = f"{request.system}\n\n" if request.system else ""
-        body["prompt"] = lead + request.prompt
+        body["prompt"] = plain_prompt(request)
         body["logprobs"] = alternatives
-    body[max_tokens_name] = decoding.max_tokens
+
+    body[config.max_tokens_name] = decoding.max_tokens
     body["temperature"] = decoding.temperature
     body["top_p"] = None if decoding.top_p == 1.0 else decoding.top_p
     body["stop"] = list(decoding.stop) or None
+    # Several samples of one prompt need different seeds to differ.
     body["seed"] = None if decoding.seed is None else decoding.seed + request.sample
     if request.schema:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return {name: value for name, value in {**body, **extra}.items() if value is not None}
+
+    # These come last, so that a user can replace or remove any field.
+    body.update(config.extra_body)
+    return {name: value for name, value in body.items() if value is not None}
 
 
-def read_reply(text: str, endpoint: str) -> Answer:
-    """The answer in the JSON of a reply; see `answer_in`.
+def parse_reply(text: str, endpoint: str) -> Answer:
+    """Parse the body of a server's HTTP reply into an answer.
+
+    Args:
+        text: The body, which should be JSON.
+        endpoint: ``chat`` or ``completions``.
+
+    Returns:
+        The answer, as `answer_from_reply` describes it.
 
     Raises:
-        BadReply: The text is no JSON, or holds no answer.
+        UnusableReplyError: The text is not JSON, or holds no answer.
     """
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:
-        raise BadReply(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
-    return answer_in(reply, endpoint)
+        raise UnusableReplyError(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
+    return answer_from_reply(reply, endpoint)
 
 
-def answer_in(reply: Any, endpoint: str) -> Answer:
-    """The answer in a reply.
+def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
+    """Convert a server's decoded JSON reply to an answer.
 
-    Thoughts in a field of their own (``reasoning_content``) are left out, but for those that never
-    came to an answer. Log-probabilities are those of the first token of the text, None where the
-    server sends none that can be read. An empty text is an answer only if the server says that it
-    was cut off or filtered: asking again would give the same.
+    Thoughts that the server sends in a field of their own (``reasoning_content``) are left out,
+    unless the model was cut off before it wrote anything else.
+
+    Args:
+        reply: The decoded reply. It is checked, because a server may send any JSON value.
+        endpoint: ``chat`` or ``completions``, which have the text in different places.
+
+    Returns:
+        The text, why it ended, the token counts and, if the server sent them, the
+        log-probabilities of the first token. An empty text is an answer only if the server says
+        that it was cut off or filtered, because asking again would give the same.
 
     Raises:
-        BadReply: The reply has not the expected shape, or an empty text.
+        UnusableReplyError: The reply has no choices, or its text is empty or not a string.
+
+    Example:
+        ``{"choices": [{"message": {"content": "True"}, "finish_reason": "stop"}]}`` becomes
+        ``Answer("True", "stop")``.
     """
     usage = reply.get("usage") if isinstance(reply, dict) else None
-    tokens = Answer(
+    token_counts = Answer(
         None,
         prompt_tokens=_token_count(usage, "prompt_tokens"),
         completion_tokens=_token_count(usage, "completion_tokens"),
     )
-    quoted = f"{str(reply)[:80]!r}"
+    quoted_reply = repr(str(reply)[:80])
     try:
         choice = reply["choices"][0]
         text = content_of(choice, usage) if endpoint == "chat" else choice["text"]
         finish_reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise BadReply(f"a reply without choices: {quoted}", tokens) from None
+        reason = f"a reply without choices: {quoted_reply}"
+        raise UnusableReplyError(reason, token_counts) from None
     if not isinstance(text, str | None):
-        raise BadReply(f"a text that is a {type(text).__name__}: {quoted}", tokens)
-    text = _storable(text or "")
+        reason = f"a text that is a {type(text).__name__}: {quoted_reply}"
+        raise UnusableReplyError(reason, token_counts)
+
+    text = _encodable(text or "")
     if not isinstance(finish_reason, str):
         finish_reason = None
-    if not text.strip() and finish_reason not in ("length", "content_filter"):
-        raise BadReply(f"an empty text (finish_reason {finish_reason})", tokens)
-    alternatives = _first_token_logprobs(choice.get("logprobs"), text)
+    if not text.strip() and finish_reason not in _FINAL_FINISH_REASONS:
+        reason = f"an empty text (finish_reason {finish_reason})"
+        raise UnusableReplyError(reason, token_counts)
     return replace(
-        tokens, text=text, finish_reason=finish_reason, first_token_logprobs=alternatives
+        token_counts,
+        text=text,
+        finish_reason=finish_reason,
+        first_token_logprobs=_first_token_logprobs(choice.get("logprobs"), text),
     )
 
 
-def _token_count(usage: Any, name: str) -> int | None:
-    """A count of tokens, None where the server gives none that can be true."""
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 <= count <= _MOST_TOKENS else None
+def _token_count(usage: Mapping[str, Any] | None, field: str) -> int | None:
+    """Read a number of tokens from a reply's ``usage``.
 
-
-def _first_token_logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
-    """The alternatives of the first token that is not white space, most likely first.
+    Args:
+        usage: ``{"prompt_tokens": 31, "completion_tokens": 2}``, or anything else a server sends.
+        field: ``prompt_tokens`` or ``completion_tokens``.
 
     Returns:
-        Tokens with natural log-probabilities. None if there are none that can be read, or if
-        ``text`` does not begin with that token, as where a server took a thought out of the text
-        but not out of the tokens.
+        The number, or None if the server sends none or an impossible one.
+    """
+    count = usage.get(field) if isinstance(usage, dict) else None
+    if isinstance(count, int) and 0 <= count <= _MAX_TOKEN_COUNT:
+        return count
+    return None
+
+
+@dataclass(frozen=True)
+class _TokenLogprobs:
+    """The log-probabilities that a server sends for one token of a text."""
+
+    token: str
+    """The token that the model wrote."""
+
+    logprob: float | None
+    """Its natural log-probability. Some servers send null for the first token."""
+
+    alternatives: list[tuple[str, float | None]]
+    """The most likely tokens in this position, each with its log-probability."""
+
+
+def _first_token_logprobs(
+    logprobs: Mapping[str, Any] | None, text: str
+) -> tuple[tuple[str, float], ...] | None:
+    """Read how likely the first token of a text was, and its alternatives.
+
+    Args:
+        logprobs: The ``logprobs`` of a choice in a server's reply, None if there are none.
+        text: The text of the choice.
+
+    Returns:
+        Pairs of a token and its natural log-probability, most likely first, for the first token
+        that is not white space. None if the server sends none that can be read. Also None if the
+        text does not begin with that token: the server took a thought out of the text, but not
+        out of the tokens.
+
+    Example:
+        ``(("True", -0.1), ("False", -2.4))``
     """
     try:
-        for token, logprob, alternatives in _token_logprobs(logprobs):
-            word = token.strip(BLANKS)
+        for token_logprobs in _token_logprobs(logprobs or {}):
+            word = token_logprobs.token.strip(BLANKS)
             if not word:
                 continue
             if not text.lstrip().startswith(word):
                 return None
-            if token not in dict(alternatives):
-                alternatives = [(token, logprob), *alternatives]
-            readable = [
-                (_storable(alternative), min(float(value), 0.0))
-                for alternative, value in alternatives
-                if value is not None and math.isfinite(value)
-            ]
-            return tuple(sorted(readable, key=lambda pair: -pair[1])) or None
+            return _sorted_alternatives(token_logprobs) or None
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
-        pass  # some other form: the text is an answer all the same
+        # The text is an answer all the same, whatever form the log-probabilities have.
+        pass
     return None
 
 
-def _token_logprobs(logprobs: Any) -> Iterator[tuple[str, Any, list[tuple[str, Any]]]]:
-    """(token, its log-probability, its alternatives) for each token of a text.
+def _token_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
+    """Read the log-probabilities of each token, in whichever of two forms the server sends them.
 
-    The form is that of chat completions, which some servers send for both, or of completions.
+    Args:
+        logprobs: In the form of chat completions, ``{"content": [{"token": "True", "logprob":
+            -0.1, "top_logprobs": [{"token": "False", "logprob": -2.4}]}]}``, which some servers
+            also send for completions. Or in the form of completions, ``{"tokens": ["True"],
+            "token_logprobs": [-0.1], "top_logprobs": [{"False": -2.4}]}``.
+
+    Yields:
+        One object per token, in the order of the text.
     """
     if "content" in logprobs:
         for entry in logprobs["content"]:
-            top = entry.get("top_logprobs") or ()
-            alternatives = [(option["token"], option["logprob"]) for option in top]
-            yield entry["token"], entry["logprob"], alternatives
+            options = entry.get("top_logprobs") or ()
+            alternatives = [(option["token"], option["logprob"]) for option in options]
+            yield _TokenLogprobs(entry["token"], entry["logprob"], alternatives)
         return
-    for number, token in enumerate(logprobs["tokens"]):
-        top = logprobs.get("top_logprobs")
-        alternatives = list(((top and top[number]) or {}).items())
-        yield token, logprobs["token_logprobs"][number], alternatives
+
+    options_by_position = logprobs.get("top_logprobs")
+    for position, token in enumerate(logprobs["tokens"]):
+        # The list may be missing, and null may stand for a token without alternatives.
+        options = options_by_position[position] if options_by_position else None
+        alternatives = list(options.items()) if options else []
+        yield _TokenLogprobs(token, logprobs["token_logprobs"][position], alternatives)
 
 
-def _storable(text: str) -> str:
-    """``text`` with halves of surrogate pairs, which no file can hold, as question marks."""
+def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, float], ...]:
+    """List a token and its alternatives, most likely first.
+
+    Returns:
+        Pairs of a token and its log-probability, without those that are missing or infinite.
+    """
+    alternatives = token_logprobs.alternatives
+    if token_logprobs.token not in dict(alternatives):
+        alternatives = [(token_logprobs.token, token_logprobs.logprob), *alternatives]
+
+    finite_alternatives = []
+    for token, logprob in alternatives:
+        if logprob is not None and math.isfinite(logprob):
+            # Rounding on a server can lift a log-probability above 0.
+            finite_alternatives.append((_encodable(token), min(float(logprob), 0.0)))
+    return tuple(sorted(finite_alternatives, key=lambda alternative: -alternative[1]))
+
+
+def _encodable(text: str) -> str:
+    """Replace halves of surrogate pairs, which UTF-8 files cannot hold, by question marks."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _quoted(text: str) -> str:
+    """Shorten a server's message to one line of at most 300 characters, for an error message."""
+    text = " ".join(text.split())
+    if len(text) <= _MAX_QUOTED_CHARACTERS:
+        return text
+    return f"{text[:_MAX_QUOTED_CHARACTERS]}..."
+
+
+def parse_retry_after(header: str | None) -> float | None:
+    """Parse the seconds that a ``Retry-After`` header asks a client to wait.
+
+    Returns:
+        Seconds, at least 0. None if the header is missing or holds a date instead of a number.
+
+    Example:
+        ``"2.5"`` becomes 2.5.
+    """
+    try:
+        seconds = float(header or "")
+    except ValueError:
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def require_key(config: JudgeConfig) -> str:
+    """Return the API key for a judge's server, and insist on one unless the server is local.
+
+    Args:
+        config: The judge. The key of a cascade is that of its second judge.
+
+    Returns:
+        The key. It is empty for a local server without one and for a judge without a server.
+
+    Raises:
+        ConfigError: The server is not local, and there is no key for it.
+    """
+    # The first judge of a cascade runs in this process.
+    if config.then is not None:
+        return require_key(config.then)
+    key = find_key(config)
+    if key or config.backend != "openai" or is_local(config.base_url):
+        return key
+
+    variable = _key_variable(config)
+    if variable:
+        advice = f"the environment variable {variable} is not set; set it, or name another one by"
+    else:
+        advice = (
+            f"{OPENAI_KEY_VARIABLE} is sent to OpenAI only; name the environment variable that"
+            " holds it by"
+        )
+    raise ConfigError(f"judge {config.name}: {config.base_url} wants a key: {advice} api_key_env")
+
+
+def find_key(config: JudgeConfig) -> str:
+    """Look up the API key for a judge's server in the environment; empty if there is none."""
+    return os.environ.get(_key_variable(config), "").strip()
+
+
+def _key_variable(config: JudgeConfig) -> str:
+    """Name the environment variable that holds the key for a judge's server.
+
+    Returns:
+        ``api_key_env`` of the judge, or ``OPENAI_API_KEY`` if the server is OpenAI's. Empty for
+        any other server, which must never receive OpenAI's key.
+    """
+    if config.api_key_env:
+        return config.api_key_env
+    return OPENAI_KEY_VARIABLE if is_openai(config.base_url) else ""
+
+
+def is_openai(base_url: str) -> bool:
+    """Return whether an address is OpenAI's own server, reached over TLS."""
+    url = urlsplit(base_url)
+    return url.scheme == "https" and url.hostname == _OPENAI_HOST and url.port in (None, 443)
+
+
+def is_local(base_url: str) -> bool:
+    """Return whether a server is on this machine or in a private network.
+
+    Such servers seldom ask for a key. Examples are ``http://localhost:8000``,
+    ``http://10.0.0.5/v1`` and ``http://gpu-box/v1``.
+    """
+    # "localhost" and names without a dot are resolved by the own network alone.
+    host = urlsplit(base_url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        # The host is a name, not an IP address.
+        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
+
+
+def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[..., None]]]:
+    """Return the functions that the HTTP client calls around each request.
+
+    Args:
+        base_url: The server. Any other than OpenAI's receives no headers that the openai client
+            takes from the environment, such as OpenAI's key.
+        key: The key that this server receives, empty for none.
+        timeout: Seconds in which the body of a reply has to arrive.
+
+    Returns:
+        httpx's ``event_hooks``: lists of functions under ``request`` and ``response``.
+    """
+
+    def remove_foreign_headers(request: httpx.Request) -> None:
+        """Remove all headers that are OpenAI's own, and set the server's key."""
+        for header in list(request.headers):
+            if not header.lower().startswith(_HARMLESS_HEADERS):
+                del request.headers[header]
+        if key:
+            request.headers["Authorization"] = f"Bearer {key}"
+
+    def limit_reading_time(response: httpx.Response) -> None:
+        """Make reading the body fail after ``timeout`` seconds.
+
+        httpx's own timeout starts anew with every byte, so that a slow server could hold a call
+        for ever.
+        """
+        read_chunks = response.iter_bytes
+        deadline = time.monotonic() + timeout
+
+        def read_chunks_in_time(chunk_size: int | None = None) -> Iterator[bytes]:
+            """Yield the chunks of the body, and fail when the time is over."""
+            for chunk in read_chunks(chunk_size):
+                if time.monotonic() > deadline:
+                    raise RetryableError(f"no whole answer within {timeout:g} s")
+                yield chunk
+
+        response.iter_bytes = read_chunks_in_time  # type: ignore[method-assign]
+
+    if is_openai(base_url):
+        return {"response": [limit_reading_time]}
+    return {"request": [remove_foreign_headers], "response": [limit_reading_time]}

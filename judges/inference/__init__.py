@@ -1,15 +1,18 @@
-"""Whether passages entail a claim, by a natural language inference model.
+"""Natural language inference: whether passages (the premise) entail a claim (the hypothesis).
 
-Each pair is asked about once. How models that say so are asked is one table, of their families.
-Passages are cut into windows that fit them.
+Classifiers as judges (`judges.backends.classifier`) and citation scores use it. The module holds
+the table of model families and cuts passages to the size of a model; `judges.inference.models` runs
+the models themselves.
 """
+
+from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import TypeAdapter
 from tqdm import tqdm
@@ -19,162 +22,250 @@ from judges.lexical.words import ParsedPassage
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = [
+    "FAMILIES",
+    "LEXICAL",
+    "Entailment",
+    "EntailmentPair",
+    "Family",
+    "PassageCutter",
+    "TitledText",
+    "WindowSupport",
+    "family_of",
+    "load_entailment",
+]
+
 LEXICAL = "lexical"
 
+# Where a sentence ends. Windows keep sentences whole, because half a sentence may say the reverse.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
-class Titled(Protocol):
-    @property
-    def title(self) -> str: ...
+_OVERLAP = 4  # a quarter of each window is also in the window before it
+
+
+class TitledText(Protocol):
+    """A passage: any object with a title and a text."""
 
     @property
-    def text(self) -> str: ...
+    def title(self) -> str:
+        """Return the title of the page, empty if there is none."""
+
+    @property
+    def text(self) -> str:
+        """Return the text of the passage."""
 
 
 @dataclass(frozen=True)
 class EntailmentPair:
-    """A claim (the hypothesis) and the passages that are to support it together (the premise)."""
+    """A claim and the passages that may entail it together."""
 
     claim: str
-    passages: tuple[Titled, ...]
+    """The hypothesis."""
+
+    passages: tuple[TitledText, ...]
+    """The premise."""
 
 
 @dataclass(frozen=True)
 class WindowSupport:
-    """What a model says of a pair."""
+    """How probable it is that passages support a claim, as a model says for its best window."""
 
     probability: float | None
-    """That the passages support the claim. None: ``problem`` says why."""
+    """The highest probability that a window of the passages gave. None if no window gave any."""
 
-    windows: int
-    """Into how many the passages were cut."""
+    num_windows: int
+    """The number of windows that the passages were cut into."""
 
     problem: str = ""
+    """Why there is no probability; empty if there is one."""
 
 
 class Entailment:
-    """Says whether premises entail claims."""
+    """Decides whether passages entail claims, and asks its model about each pair just once."""
 
     def __init__(
-        self, identity: str, ask: Callable[[Sequence[EntailmentPair]], list[bool | None]]
+        self,
+        identity: str,
+        judge_pairs: Callable[[Sequence[EntailmentPair]], list[bool | None]],
     ) -> None:
-        """``identity`` is all that can change a verdict; ``ask`` is given each pair once."""
+        """Wrap a model.
+
+        Args:
+            identity: Everything about the model that can change a verdict.
+            judge_pairs: Returns the model's verdict on each pair, None where it has none.
+        """
         self.identity = identity
-        self.known: dict[EntailmentPair, bool | None] = {}
-        self._ask = ask
+        self.verdicts: dict[EntailmentPair, bool | None] = {}
+        self._judge_pairs = judge_pairs
 
     def entail(self, pairs: Sequence[EntailmentPair]) -> list[bool | None]:
-        """Whether the passages of each pair entail its claim. None where there is no verdict."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
-        if new:
-            self.known.update(zip(new, self._ask(new), strict=True))
-        return [self.known[pair] for pair in pairs]
+        """Decide whether the passages of each pair entail its claim.
+
+        Args:
+            pairs: The claims with their passages. New ones are added to ``verdicts``.
+
+        Returns:
+            The verdict on each pair, in order. None where the model has no verdict.
+        """
+        # Many sentences cite the same passages, so equal pairs are common.
+        new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self.verdicts]
+        if new_pairs:
+            self.verdicts.update(zip(new_pairs, self._judge_pairs(new_pairs), strict=True))
+        return [self.verdicts[pair] for pair in pairs]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Models that are asked in the same way."""
+    """A row of ``families.yaml``: models that are asked in the same way, as their authors do."""
 
     pattern: str
-    """What is found in the name of a model that belongs to it, or in its ``model_type``."""
+    """A regular expression that finds the family in a model's name or its ``model_type``."""
 
     head: Literal["sequence", "seq2seq"] = "sequence"
-    """A label for the whole text, or a first word 1 or 0."""
+    """What the model returns: a label for the whole text, or a text that begins with 1 or 0."""
 
     text: str = ""
-    """What premise and claim are made into. Empty: a pair, as the tokenizer joins them."""
+    """The template that joins ``{premise}`` and ``{claim}``. Empty: the tokenizer joins them."""
 
     support: int | None = None
-    """The number of the label that says so. None: the one called entailment."""
+    """The number of the label for support. None: the label that is called entailment."""
 
     window: int | None = None
-    """Tokens of passages at a time. None: all that fit."""
+    """How many tokens of passages the model reads at once. None: as many as fit."""
 
     by_type: bool = False
-    """Whether only the ``model_type`` counts, and not the name."""
+    """Whether the pattern is searched for in the ``model_type`` alone, and not in the name."""
 
 
 FAMILIES = TypeAdapter(dict[str, Family]).validate_python(load_yaml(__package__, "families.yaml"))
 
 
-def family_of(name: str, config: Mapping[str, Any], stated: str | None = None) -> str:
-    """The family that was stated, or the one that a model has by its name or its config.
+def family_of(
+    model_name: str, model_config: Mapping[str, Any], stated_family: str | None = None
+) -> str:
+    """Find the family of a model, which says how the model is asked.
+
+    Args:
+        model_name: The name on the Hub, or the path of a folder.
+        model_config: The content of the model's ``config.json``.
+        stated_family: The family that the user names, if any. It is taken at its word.
+
+    Returns:
+        A key of `FAMILIES`. The last family, ``nli``, has any other classifier.
 
     Raises:
-        ConfigError: There is no such family.
+        ConfigError: There is no family of the stated name.
+
+    Example:
+        ``lytang/MiniCheck-Flan-T5-Large`` is of the family ``minicheck-t5``.
     """
-    if stated is not None and stated not in FAMILIES:
+    if stated_family is not None:
+        if stated_family in FAMILIES:
+            return stated_family
+        suggestion = did_you_mean(stated_family, FAMILIES)
         raise ConfigError(
-            f"no family of models is called {stated!r}{did_you_mean(stated, FAMILIES)}; known:"
+            f"no family of models is called {stated_family!r}{suggestion}; known:"
             f" {', '.join(FAMILIES)}"
         )
-    if stated:
-        return stated
-    model = name.rstrip("/").rpartition("/")[2]
-    kind = str(config.get("model_type", ""))
-    return next(
-        key
-        for key, family in FAMILIES.items()
-        if re.search(family.pattern, kind if family.by_type else f"{model} {kind}", re.IGNORECASE)
-    )
+
+    # The owner on the Hub, or the path of the folder, may contain any word.
+    short_name = model_name.rstrip("/").rpartition("/")[2]
+    model_type = str(model_config.get("model_type", ""))
+    # The most specific families come first in the table.
+    for name, family in FAMILIES.items():
+        searched_text = model_type if family.by_type else f"{short_name} {model_type}"
+        if re.search(family.pattern, searched_text, re.IGNORECASE):
+            return name
+    raise AssertionError("the last pattern of families.yaml matches every model")
 
 
-# Half a sentence may say the reverse of the whole.
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_OVERLAP = 4  # a quarter of a window is in the one before it too
+class PassageCutter:
+    """Cuts passages into windows, i.e. texts that are short enough for a model.
 
-
-class Windows:
-    """Cuts passages into windows by the tokens of a fast tokenizer.
-
-    Each window is from the beginning of a sentence to the end of one, and overlaps its neighbours.
-    Passages that several claims are held against are cut once.
+    A window begins and ends with a sentence where it can, and overlaps its neighbours.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Count tokens by a fast tokenizer, which knows where in the text each token stands."""
         self._tokenizer = tokenizer
-        self.of = cache(self._packed)
+        # Many claims are held against the same passages, which are cut once.
+        self.windows = cache(self._cut_passages)
 
-    def _packed(self, passages: tuple[Titled, ...], size: int) -> list[str]:
-        """Texts of at most ``size`` tokens that hold all passages.
+    def _cut_passages(self, passages: tuple[TitledText, ...], max_tokens: int) -> list[str]:
+        """Cut passages into windows that together hold all of them.
 
-        Each passage is under its title, as in ALCE. Short ones share a text.
+        Args:
+            passages: The passages. A short one shares a window with its neighbours.
+            max_tokens: The size of a window.
+
+        Returns:
+            The windows. Each part of a passage stands below its title, as in ALCE's prompts:
+            ``Title: Ada Lovelace``, a line break and the text.
         """
-        packed: list[str] = []
-        used = 0
+        windows: list[str] = []
+        used_tokens = 0  # of the last window
         for passage in passages:
-            lead = f"Title: {passage.title}\n" if passage.title else ""
-            lead_tokens = len(self._spans(lead))
-            if 2 * lead_tokens > size:
-                lead = ""
-                lead_tokens = 0
-            for text in self._cut(passage.text, size - lead_tokens - 1):
-                length = lead_tokens + len(self._spans(text)) + 1
-                if packed and used + length <= size:
-                    packed[-1] += f"\n{lead}{text}"
-                    used += length
+            title = f"Title: {passage.title}\n" if passage.title else ""
+            title_tokens = len(self._token_spans(title))
+            # A title that takes more than half of a window is left out.
+            if 2 * title_tokens > max_tokens:
+                title = ""
+                title_tokens = 0
+
+            for part in self._cut_text(passage.text, max_tokens - title_tokens - 1):
+                # One token is for the line break.
+                part_tokens = title_tokens + len(self._token_spans(part)) + 1
+                if windows and used_tokens + part_tokens <= max_tokens:
+                    windows[-1] += f"\n{title}{part}"
+                    used_tokens += part_tokens
                 else:
-                    packed.append(lead + text)
-                    used = length
-        return packed
+                    windows.append(title + part)
+                    used_tokens = part_tokens
+        return windows
 
-    def _cut(self, text: str, size: int) -> Iterator[str]:
-        """Texts of at most ``size`` tokens that overlap by a quarter."""
-        spans = self._spans(text)
-        starts = [start for start, _ in spans]
-        # The tokens at which sentences begin.
-        sentences = sorted({bisect_left(starts, match.end()) for match in _SENTENCE.finditer(text)})
+    def _cut_text(self, text: str, max_tokens: int) -> Iterator[str]:
+        """Cut one text into parts that overlap by about a quarter.
+
+        Args:
+            text: The text of a passage.
+            max_tokens: The size of a part.
+
+        Yields:
+            The parts, in order. A part ends with a sentence if that leaves it more than half
+            full, and otherwise after ``max_tokens`` tokens.
+        """
+        spans = self._token_spans(text)
+        if not spans:
+            # A text without tokens, such as an empty one, is one part.
+            yield text
+            return
+        token_starts = [start for start, _ in spans]
+        token_ends = [end for _, end in spans]
+        # The tokens with which sentences begin, such as [12, 30], from their places in characters.
+        sentence_starts = [match.end() for match in _SENTENCE_END.finditer(text)]
+        boundaries = sorted({bisect_left(token_starts, start) for start in sentence_starts})
+
         begin = 0
-        while len(spans) - begin > size:
-            longest = begin + size
-            ends = [token for token in sentences if begin + size // 2 < token <= longest]
-            stop = ends[-1] if ends else longest
-            yield text[spans[begin][0] : spans[stop - 1][1]].strip()
-            overlap = stop - size // _OVERLAP
-            begin = next((token for token in sentences if overlap <= token <= stop), overlap)
-        yield text[spans[begin][0] :].strip() if spans else text
+        while len(spans) - begin > max_tokens:
+            limit = begin + max_tokens
+            middle = begin + max_tokens // 2
+            possible_ends = [boundary for boundary in boundaries if middle < boundary <= limit]
+            end = possible_ends[-1] if possible_ends else limit
+            yield text[token_starts[begin] : token_ends[end - 1]].strip()
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
-        """The beginning and the end of each token."""
+            overlap_begin = end - max_tokens // _OVERLAP
+            # The next part begins with a sentence within the overlap, if one begins there.
+            possible_begins = [
+                boundary for boundary in boundaries if overlap_begin <= boundary <= end
+            ]
+            begin = possible_begins[0] if possible_begins else overlap_begin
+        yield text[token_starts[begin] :].strip()
+
+    def _token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where each token of a text starts and ends, in characters."""
         encoded = self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -182,29 +273,36 @@ class Windows:
 
 
 def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
-    """Load what says whether passages entail claims.
+    """Load a model that decides whether passages entail claims.
 
     Args:
-        name: ``lexical``, or a model of the Hub or in a folder: a classifier trained on inference,
-            such as DeBERTa, or a T5 of the TRUE kind.
-        batch_size: Windows at a time.
-        device: Defaults to the GPU, if there is one.
+        name: ``lexical`` for the comparison of words, or a model on the Hub or in a folder: a
+            classifier trained on inference, such as DeBERTa, or a T5 such as TRUE.
+        batch_size: How many windows the model reads at a time.
+        device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
+
+    Returns:
+        The model, which has judged nothing yet.
 
     Raises:
-        ModelError: The model cannot be loaded, or no label of it is entailment.
+        ModelError: The model cannot be loaded, or none of its labels is entailment.
     """
     if name != LEXICAL:
+        # Importing torch takes seconds, which the lexical judge does not need.
         from judges.inference.models import load_model
 
         model = load_model(name, batch_size, device)
         return Entailment(model.identity, model.entail)
-    lexical = load_lexical_model()
 
-    def by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:
+    # The lexical judge needs no model of transformers, and no windows.
+    lexical_model = load_lexical_model()
+
+    def judge_by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:
+        """Judge each pair by the lexical judge, which always has a verdict."""
         verdicts: list[bool | None] = []
         for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
             passages = [ParsedPassage(passage.text, passage.title) for passage in pair.passages]
-            verdicts.append(lexical.judge(pair.claim, passages).is_supported)
+            verdicts.append(lexical_model.judge(pair.claim, passages).is_supported)
         return verdicts
 
-    return Entailment(f"lexical {lexical.identity}", by_words)
+    return Entailment(f"lexical {lexical_model.identity}", judge_by_words)

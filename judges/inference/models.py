@@ -1,8 +1,14 @@
-"""Models that say whether passages support a claim, by transformers."""
+"""Models of transformers that give the probability that passages support a claim.
+
+The classifier backend and citation scores call `load_model`. The NLI filter of ``factor_gen`` loads
+its own classifier by `load_classifier`.
+"""
+
+from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import transformers
@@ -14,166 +20,293 @@ from transformers import (
     AutoTokenizer,
 )
 
-from judges.inference import FAMILIES, EntailmentPair, Windows, WindowSupport, family_of
+from judges.inference import FAMILIES, EntailmentPair, PassageCutter, WindowSupport, family_of
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 
-_ENTAILMENT = ("entailment", "entail", "entailed", "supported", "consistent")
-_LONGEST = 512  # tokens, where a tokenizer does not say
-_UNLIMITED = 1_000_000  # a tokenizer that says more than this says nothing
-_MOST_T5 = 4096  # tokens; T5 has no window of its own, this is for memory
-_SPARE = 8  # tokens, where joined texts have others than each has alone
-_FEWEST = 16  # tokens of passages without which a claim is not worth asking about
-_READABLE = 0.5  # probability that the first word is 1 or 0
-_NEITHER = "the model answers neither 1 nor 0"
-_OTHERWISE = "its folder, or --nli lexical"
-_T5 = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
+if TYPE_CHECKING:
+    from transformers import (
+        BatchEncoding,
+        PreTrainedConfig,
+        PreTrainedModel,
+        PreTrainedTokenizerFast,
+    )
+
+_ENTAILMENT_LABELS = ("entailment", "entail", "entailed", "supported", "consistent")
+_DEFAULT_MAX_TOKENS = 512  # of a classifier whose configuration does not say
+_UNLIMITED = 1_000_000  # tokens; a tokenizer that states more has no limit of its own
+_MAX_T5_TOKENS = 4096  # T5 has no limit of its own; this one spares memory
+_RESERVED_TOKENS = 8  # special tokens, and words that are split otherwise once texts are joined
+_MIN_PASSAGE_TOKENS = 16  # a claim that leaves less room for passages is not judged
+_MIN_ANSWER_PROBABILITY = 0.5  # that a seq2seq model is about to write 1 or 0
+_NO_VERDICT = "the model answers neither 1 nor 0"
+
+# What an error advises if a model cannot be loaded.
+_ADVICE = "its folder, or --nli lexical"
+_TOKENIZER_ADVICE = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
+
+# Models that number their positions from the padding id on, so that fewer of them are usable.
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
+
+
+class LoadedModel(NamedTuple):
+    """A model of transformers on its device, with its tokenizer."""
+
+    model: PreTrainedModel
+    """The model, ready for inference."""
+
+    tokenizer: PreTrainedTokenizerFast
+    """Its tokenizer."""
+
+    max_tokens: int
+    """The most tokens that the model takes at once."""
+
+
+class _Window(NamedTuple):
+    """A part of the passages of a pair that fits into the model together with the claim."""
+
+    pair_number: int
+    """The position of the pair among all pairs, from 0."""
+
+    premise: str
+    """The part of the passages."""
+
+    claim: str
+    """The claim of the pair, never cut."""
 
 
 class SupportModel:
-    """A model and its tokenizer, asked as its family is."""
+    """A model that is asked whether passages support a claim, in the way of its family."""
 
     def __init__(
         self,
         name: str,
         family: str,
-        model: Any,
-        tokenizer: Any,
-        longest: int,
+        loaded: LoadedModel,
         batch_size: int = 16,
         window: int | None = None,
     ) -> None:
-        """Find out which of the model's labels or words is support.
+        """Find out which of the model's labels or tokens means support.
 
         Args:
-            longest: Tokens that the model takes.
-            window: Tokens of passages at a time. None: as the family has it.
+            name: The name on the Hub, or the path of a folder.
+            family: A key of `FAMILIES`, which says how the model is asked.
+            loaded: The model and its tokenizer.
+            batch_size: How many windows the model reads at a time.
+            window: How many tokens of passages it reads at once. None: as its family has it.
 
         Raises:
-            ModelError: The model does not say which.
+            ModelError: No label of the model means support.
         """
         self._family = FAMILIES[family]
-        self._model = model.eval()
-        self._tokenizer = tokenizer
-        self._longest = longest
+        self._model = loaded.model.eval()
+        self._tokenizer = loaded.tokenizer
+        self._max_tokens = loaded.max_tokens
         self._batch_size = batch_size
-        self._window = window or self._family.window or longest
-        revision = getattr(model.config, "_commit_hash", None)
+        self._window_size = window or self._family.window or loaded.max_tokens
+        revision = getattr(loaded.model.config, "_commit_hash", None)
         self.identity = f"{family} {name}" + (f" {revision}" if revision else "")
-        # Texts are counted before they are padded, of which tokenizers warn.
-        tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
+
+        # Tokenizers warn if texts are padded after they were counted, which is intended here.
+        self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         if self._family.head == "seq2seq":
-            self._zero, self._one = (
-                tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01"
-            )
-            return
-        count = model.config.num_labels
-        if count == 1:  # a single label is a score
-            return
-        support = self._family.support
-        if support is None:
-            support = find_label(name, model.config.id2label, _ENTAILMENT)
-        if support >= count:
+            self._zero_token = self._first_token("0")
+            self._one_token = self._first_token("1")
+        else:
+            self._support_label = self._find_support_label(name, family)
+
+    def _first_token(self, text: str) -> int:
+        """Return the id of the first token of a text."""
+        # Special tokens would otherwise come first.
+        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return int(token_ids[0])
+
+    def _find_support_label(self, name: str, family: str) -> int:
+        """Find the number of the classifier's label that means support.
+
+        Args:
+            name: The name of the model, for errors.
+            family: The name of its family, for errors.
+
+        Returns:
+            The number, from 0. It is 0 for a model with a single label, which is a score.
+
+        Raises:
+            ModelError: No label is called entailment, or the model has too few for its family.
+        """
+        config = self._model.config
+        if config.num_labels == 1:
+            return 0
+        # Models such as MiniCheck have labels without meaningful names.
+        label = self._family.support
+        if label is None:
+            label = find_label(name, config.id2label, _ENTAILMENT_LABELS)
+        if label >= config.num_labels:
             raise ModelError(
-                f"{name}: has {count} labels, too few for family {family}; set another family"
+                f"{name}: has {config.num_labels} labels, too few for family {family}; set another"
+                " family"
             )
-        self._support = support
+        return label
 
     def entail(self, pairs: Sequence[EntailmentPair]) -> list[bool | None]:
-        """Whether support is more likely than not. None where there is no verdict."""
-        probabilities = [support.probability for support in self.support(pairs)]
-        return [None if chance is None else chance > 0.5 for chance in probabilities]
+        """Decide whether the passages of each pair support its claim.
+
+        Returns:
+            Whether the probability of support is above 0.5, in the order of the pairs. None where
+            the model has no verdict.
+        """
+        verdicts: list[bool | None] = []
+        for support in self.support(pairs):
+            probability = support.probability
+            verdicts.append(None if probability is None else probability > 0.5)
+        return verdicts
 
     def support(self, pairs: Sequence[EntailmentPair]) -> list[WindowSupport]:
-        """The highest probability that a window of the passages supports the claim.
+        """Measure how probable it is that the passages of each pair support its claim.
 
-        A claim is never cut.
+        Args:
+            pairs: The claims with their passages. Long passages are cut into windows, of which
+                the one with the highest probability counts.
+
+        Returns:
+            The probability for each pair, in order, or why there is none.
         """
-        cut = Windows(self._tokenizer)
-        claims = self._encode([("", pair.claim) for pair in pairs])
-        premises: list[tuple[str, str]] = []
-        owners: list[int] = []  # the pair of each premise
-        for number, ids in enumerate(claims.get("input_ids", ())):
-            room = min(self._window, self._longest - len(ids) - _SPARE)
-            if room < min(_FEWEST, self._window):
-                continue
-            pair = pairs[number]
-            windows = cut.of(pair.passages, room)
-            premises += [(window, pair.claim) for window in windows]
-            owners += [number] * len(windows)
-        found: list[list[float]] = [[] for _ in pairs]
-        for place, probability in self._probabilities(premises):
+        windows = list(self._cut_into_windows(pairs))
+        num_windows = Counter(window.pair_number for window in windows)
+        probabilities_by_pair: list[list[float]] = [[] for _ in pairs]
+        for window, probability in self._probabilities(windows):
             if probability is not None:
-                found[owners[place]].append(probability)
-        no_room = f"the claim leaves no room for passages in {self._longest} tokens"
-        num_windows = Counter(owners)
+                probabilities_by_pair[window.pair_number].append(probability)
+
+        no_room = f"the claim leaves no room for passages in {self._max_tokens} tokens"
         results = []
-        for number, probabilities in enumerate(found):
-            count = num_windows[number]
+        for pair_number, probabilities in enumerate(probabilities_by_pair):
+            count = num_windows[pair_number]
             if probabilities:
                 results.append(WindowSupport(max(probabilities), count))
+            elif count:
+                results.append(WindowSupport(None, count, _NO_VERDICT))
             else:
-                results.append(WindowSupport(None, count, _NEITHER if count else no_room))
+                results.append(WindowSupport(None, 0, no_room))
         return results
 
-    def _probabilities(
-        self, texts: Sequence[tuple[str, str]]
-    ) -> Iterator[tuple[int, float | None]]:
-        """(place, probability of support) of texts that fit the model, each with its claim.
+    def _cut_into_windows(self, pairs: Sequence[EntailmentPair]) -> Iterator[_Window]:
+        """Cut the passages of each pair into windows that fit into the model with the claim.
 
-        Batches are of texts of like length, longest first, so that memory runs out at once.
+        Yields:
+            The windows, pair by pair. A pair whose claim leaves no room has none.
         """
-        encoded = self._encode(texts)
-        lengths = list(map(len, encoded.get("input_ids", ())))
-        fitting = [place for place, length in enumerate(lengths) if length <= self._longest]
-        order = sorted(fitting, key=lambda place: -lengths[place])
-        bar = tqdm(total=len(order), desc="entailment", unit=" windows", delay=2)
-        with torch.inference_mode(), bar:
-            for start in range(0, len(order), self._batch_size):
-                places = order[start : start + self._batch_size]
-                batch = {key: [rows[place] for place in places] for key, rows in encoded.items()}
-                yield from zip(places, self._batch(batch), strict=True)
-                bar.update(len(places))
+        cutter = PassageCutter(self._tokenizer)
+        # Encoding the claims alone shows how much room each of them leaves.
+        claims = [_Window(number, "", pair.claim) for number, pair in enumerate(pairs)]
+        encoded_claims = self._encode(claims).get("input_ids", [])
+        for claim, token_ids in zip(claims, encoded_claims, strict=True):
+            room = min(self._window_size, self._max_tokens - len(token_ids) - _RESERVED_TOKENS)
+            if room < min(_MIN_PASSAGE_TOKENS, self._window_size):
+                continue
+            # The cutter remembers passages that several claims share.
+            for premise in cutter.windows(pairs[claim.pair_number].passages, room):
+                yield claim._replace(premise=premise)
 
-    def _encode(self, texts: Sequence[tuple[str, str]]) -> dict[str, list[list[int]]]:
-        """Premises with their claims in tokens, in the form of the family. Nothing is cut."""
-        if not texts:
+    def _probabilities(self, windows: Sequence[_Window]) -> Iterator[tuple[_Window, float | None]]:
+        """Run the model on windows, in batches of similar length.
+
+        Args:
+            windows: The windows. One that is too long for the model after all is left out.
+
+        Yields:
+            Each window and its probability of support, None where the model gives no verdict. The
+            longest windows come first, so that a lack of memory shows at once.
+        """
+        encoded = self._encode(windows)
+        lengths = [len(token_ids) for token_ids in encoded.get("input_ids", [])]
+        fitting = [number for number, length in enumerate(lengths) if length <= self._max_tokens]
+        # Windows of similar length need little padding.
+        fitting.sort(key=lambda number: -lengths[number])
+
+        progress_bar = tqdm(total=len(fitting), desc="entailment", unit=" windows", delay=2)
+        with torch.inference_mode(), progress_bar:
+            for start in range(0, len(fitting), self._batch_size):
+                numbers = fitting[start : start + self._batch_size]
+                batch = {}
+                for field, rows in encoded.items():
+                    batch[field] = [rows[number] for number in numbers]
+                probabilities = self._run_batch(batch)
+                for number, probability in zip(numbers, probabilities, strict=True):
+                    yield windows[number], probability
+                progress_bar.update(len(numbers))
+
+    def _encode(self, windows: Sequence[_Window]) -> dict[str, list[list[int]]]:
+        """Convert premises and claims to tokens, in the text form of the model's family.
+
+        Returns:
+            The fields of the tokenizer, such as ``input_ids``, each with one list of numbers per
+            window. Nothing is cut or padded. Without windows there are no fields.
+        """
+        if not windows:
             return {}
-        columns = list(map(list, zip(*texts, strict=True)))
-        if self._family.text:
-            eos = self._tokenizer.eos_token or self._tokenizer.sep_token
-            form = self._family.text
-            columns = [
-                [form.format(premise=premise, claim=claim, eos=eos) for premise, claim in texts]
-            ]
-        return dict(self._tokenizer(*columns, truncation=False, verbose=False))
+        premises = [window.premise for window in windows]
+        claims = [window.claim for window in windows]
+        template = self._family.text
+        if not template:
+            return dict(self._tokenizer(premises, claims, truncation=False, verbose=False))
 
-    def _batch(self, encoded: dict[str, list[list[int]]]) -> list[float | None]:
-        """The probability of support of each text; None where the model gives no verdict."""
+        # T5 ends a text by </s>; models such as BERT separate texts by [SEP].
+        end_of_text = self._tokenizer.eos_token or self._tokenizer.sep_token
+        texts = [
+            template.format(premise=premise, claim=claim, eos=end_of_text)
+            for premise, claim in zip(premises, claims, strict=True)
+        ]
+        return dict(self._tokenizer(texts, truncation=False, verbose=False))
+
+    def _run_batch(self, encoded: Mapping[str, Sequence[list[int]]]) -> list[float | None]:
+        """Run the model on one batch of windows.
+
+        Args:
+            encoded: The fields of the tokenizer, each with one list of numbers per window.
+
+        Returns:
+            The probability of support of each window, None where the model gives no verdict.
+        """
         inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
         if self._family.head == "seq2seq":
-            return self._first_words(inputs)
+            return self._first_word_probabilities(inputs)
+        # Softmax in bfloat16 would round probabilities to two digits.
         logits = self._model(**inputs).logits.float()
         if logits.shape[-1] == 1:
+            # A single label is a score, not one of several classes.
             probabilities = logits.sigmoid()[:, 0]
         else:
-            probabilities = logits.softmax(-1)[:, self._support]
+            probabilities = logits.softmax(-1)[:, self._support_label]
         return list(probabilities.tolist())
 
-    def _first_words(self, inputs: Any) -> list[float | None]:
-        """The probability of 1 against 0 as the first word.
+    def _first_word_probabilities(self, inputs: BatchEncoding) -> list[float | None]:
+        """Compare how probable 1 and 0 are as the first word of a seq2seq model's output.
 
-        None where the model is about to say something else.
+        Args:
+            inputs: A padded batch of windows.
+
+        Returns:
+            P(1) / (P(0) + P(1)) for each window. None where the model is more likely to write
+            something else.
         """
-        start = torch.full(
-            (len(inputs["input_ids"]), 1),
-            self._model.config.decoder_start_token_id,
-            device=self._model.device,
+        batch_size = len(inputs["input_ids"])
+        # The decoder sees only its start token, so it predicts the first word.
+        decoder_start = torch.full(
+            (batch_size, 1), self._model.config.decoder_start_token_id, device=self._model.device
         )
-        texts = {key: inputs[key] for key in ("input_ids", "attention_mask")}
-        chances = self._model(**texts, decoder_input_ids=start).logits[:, 0].float().softmax(-1)
-        pairs = chances[:, [self._zero, self._one]].tolist()
-        return [one / (zero + one) if zero + one >= _READABLE else None for zero, one in pairs]
+        outputs = self._model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            decoder_input_ids=decoder_start,
+        )
+        word_probabilities = outputs.logits[:, 0].float().softmax(-1)
+
+        results: list[float | None] = []
+        for zero, one in word_probabilities[:, [self._zero_token, self._one_token]].tolist():
+            is_answer = zero + one >= _MIN_ANSWER_PROBABILITY
+            results.append(one / (zero + one) if is_answer else None)
+        return results
 
 
 def load_model(
@@ -185,61 +318,64 @@ def load_model(
     revision: str | None = None,
     window: int | None = None,
 ) -> SupportModel:
-    """Load a model that says whether passages support a claim.
+    """Load a model that gives the probability that passages support a claim.
 
     Args:
-        name: On the Hub, or a folder.
-        batch_size: Windows at a time.
-        device: Defaults to the GPU, if there is one.
-        family: How it is asked, if not as what it is recognised as.
-        revision: On the Hub.
-        window: Tokens of passages at a time.
+        name: The name on the Hub, or the path of a folder.
+        batch_size: How many windows the model reads at a time.
+        device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
+        family: A key of `FAMILIES`, which says how the model is asked. Defaults to the family
+            that its name or configuration suggests.
+        revision: A commit on the Hub. Defaults to the newest.
+        window: How many tokens of passages the model reads at once. Defaults to the family's.
+
+    Returns:
+        The model with its tokenizer.
 
     Raises:
-        ConfigError: No family is called that.
-        ModelError: There is no such model here, or it has not the head of its family.
+        ConfigError: There is no family of this name.
+        ModelError: There is no such model on this machine or on the Hub, or it lacks the output
+            layer that its family needs.
     """
     device = device or default_device()
-    with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
-        about = transformers.PreTrainedConfig.get_config_dict(name, revision=revision)[0]
-        family = family_of(name, about, family)
+    with loading(f"the inference model {name!r}", f"{_ADVICE}{_TOKENIZER_ADVICE}"):
+        model_config, _ = transformers.PreTrainedConfig.get_config_dict(name, revision=revision)
+        # The family decides which kind of model is loaded.
+        family = family_of(name, model_config, family)
         if FAMILIES[family].head == "sequence":
-            model, tokenizer, longest = load_classifier(name, revision, device, _OTHERWISE)
+            loaded = load_classifier(name, revision, device, _ADVICE)
         else:
-            tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-            model = AutoModelForSeq2SeqLM.from_pretrained(
-                name, revision=revision, dtype=dtype_of(device)
-            ).to(device)
-            longest = _MOST_T5
-        return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
+            loaded = _load_seq2seq(name, revision, device)
+        return SupportModel(name, family, loaded, batch_size, window)
 
 
 def load_classifier(
     name: str,
     revision: str | None = None,
     device: str | None = None,
-    otherwise: str = "or its folder",
+    advice: str = "or its folder",
     dtype: torch.dtype | None = None,
-) -> tuple[Any, Any, int]:
-    """Load a sequence classifier.
+) -> LoadedModel:
+    """Load a model that gives a text one of several labels (a sequence classifier).
 
     Args:
-        name: On the Hub, or a folder.
-        revision: On the Hub.
-        device: Defaults to the GPU, if there is one.
-        otherwise: What an error advises.
-        dtype: Defaults to bfloat16 on a GPU.
+        name: The name on the Hub, or the path of a folder.
+        revision: A commit on the Hub. Defaults to the newest.
+        device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
+        advice: What an error tells the user to name instead of a model that cannot be loaded.
+        dtype: The type of the weights. Defaults to bfloat16 on a GPU and float32 elsewhere.
 
     Returns:
-        (model, tokenizer, tokens that the model takes).
+        The model with its tokenizer.
 
     Raises:
-        ModelError: There is no such model here, or it has no such head.
+        ModelError: There is no such model on this machine or on the Hub, or it is not a classifier.
     """
     device = device or default_device()
-    with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
+    with loading(f"the inference model {name!r}", f"{advice}{_TOKENIZER_ADVICE}"):
         config = AutoConfig.from_pretrained(name, revision=revision)
         architectures = config.architectures or ["a model"]
+        # transformers would give any other model a classifier of random weights.
         if not any(kind.endswith("ForSequenceClassification") for kind in architectures):
             raise ModelError(
                 f"{name}: {', '.join(architectures)} is not an inference model; expected a"
@@ -250,24 +386,45 @@ def load_classifier(
         model = AutoModelForSequenceClassification.from_pretrained(
             name, revision=revision, dtype=dtype or dtype_of(device)
         )
-        return model.to(device).eval(), tokenizer, _window(config, tokenizer)
+        return LoadedModel(model.to(device).eval(), tokenizer, _max_tokens(config, tokenizer))
+
+
+def _load_seq2seq(name: str, revision: str | None, device: str) -> LoadedModel:
+    """Load a model that writes its verdict as text, such as a T5 of TRUE.
+
+    Args:
+        name: The name on the Hub, or the path of a folder.
+        revision: A commit on the Hub. None means the newest.
+        device: ``cuda`` or ``cpu``.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+    model = AutoModelForSeq2SeqLM.from_pretrained(name, revision=revision, dtype=dtype_of(device))
+    return LoadedModel(model.to(device), tokenizer, _MAX_T5_TOKENS)
 
 
 def default_device() -> str:
-    """The GPU, if there is one."""
+    """Return ``cuda`` if there is a GPU, otherwise ``cpu``."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def dtype_of(device: str) -> torch.dtype:
-    """What models compute in: bfloat16 on a GPU, float32 elsewhere."""
+    """Return the type in which a device computes: bfloat16 on a GPU, float32 elsewhere."""
     return torch.bfloat16 if device.startswith("cuda") else torch.float32
 
 
-def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> int:
-    """The number of the one label that is called by one of ``meanings``, in any case.
+def find_label(name: str, labels: Mapping[int, str], meanings: Collection[str]) -> int:
+    """Find the number of the label that has one of several names.
+
+    Args:
+        name: The name of the model, for errors.
+        labels: The model's labels by number, such as ``{0: "ENTAILMENT", 1: "NEUTRAL"}``.
+        meanings: The accepted names, in lower case. The first is the most common.
+
+    Returns:
+        The number of the label. Upper and lower case make no difference.
 
     Raises:
-        ModelError: None or several labels are.
+        ModelError: No label has one of these names, or several do.
     """
     numbers = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(numbers) != 1:
@@ -278,10 +435,18 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
     return numbers[0]
 
 
-def _window(config: Any, tokenizer: Any) -> int:
-    """Tokens that a classifier takes. RoBERTa counts its places from the padding id on."""
-    places = getattr(config, "max_position_embeddings", None) or _LONGEST
-    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        places -= (config.pad_token_id or 0) + 1
-    stated = tokenizer.model_max_length
-    return int(places if stated >= _UNLIMITED else min(places, stated))
+def _max_tokens(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) -> int:
+    """Return how many tokens a classifier takes, by its configuration and its tokenizer.
+
+    Args:
+        config: The model's configuration, with its number of positions.
+        tokenizer: The model's tokenizer, which may state a lower limit.
+    """
+    # Models with relative positions state no number of them.
+    positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_MAX_TOKENS
+    if config.model_type in _OFFSET_POSITIONS:
+        positions -= (config.pad_token_id or 0) + 1
+    stated_limit = tokenizer.model_max_length
+    if stated_limit >= _UNLIMITED:
+        return int(positions)
+    return int(min(positions, stated_limit))

@@ -1,7 +1,12 @@
-"""A judge without a model: how likely passages support a claim, from words, names and negation.
+"""The lexical judge, which needs no model: it compares the words, names and numbers of texts.
 
-``words`` reads a text, ``comparison`` lays a claim beside its passages, ``model`` measures that and
-makes a probability and a reason of it. ``facts`` takes a text apart by rules. In a checkout,
-``python -m bench.lexical.fit`` fits the coefficients on labelled citations, and ``python -m
-bench.lexical.evaluate`` says how good they are on others.
+`judges.backends.lexical` asks it, by these modules:
+
+- ``words`` parses a text, and ``comparison`` compares a claim with its passages.
+- ``model`` makes a probability and a reason of the comparison.
+- ``facts`` takes a sentence apart into facts by rules, and groups facts by individual.
+- ``grades`` grades short answers.
+
+In a checkout, ``python -m bench.lexical.fit`` fits the coefficients on labelled citations, and
+``python -m bench.lexical.evaluate`` measures how good they are on others.
 """

@@ -1,4 +1,7 @@
-"""A claim beside its passages: which of its words and names they hold, and where they disagree."""
+"""The comparison of a claim with passages: which of its words they have, and where they differ.
+
+`judges.lexical.model` measures the features of the lexical judge on a `Comparison`.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, groupby, pairwise
-from operator import attrgetter
 
 from judges.lexical.words import NEGATIONS, ParsedPassage, ParsedText, Word, parse_text
 
-_ROOT = 4  # letters that words of one family share: "Sweden" and "Swedish"
+# Words that share their first four letters count as related, such as "Sweden" and "Swedish".
+_LETTERS_OF_RELATED_WORDS = 4
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the features of the lexical judge are made of."""
+    """A claim, the passages that may support it, and everything that the lexical judge compares."""
 
     claim_text: str
+    """The claim."""
+
     passages: Sequence[ParsedPassage]
+    """The passages."""
 
     @cached_property
     def claim(self) -> ParsedText:
@@ -26,107 +32,161 @@ class Comparison:
         return parse_text(self.claim_text)
 
     @cached_property
-    def evidence(self) -> set[str]:
+    def passage_stems(self) -> set[str]:
         """The stems of the content words of all passages."""
-        return {stem for passage in self.passages for stem in passage.words.stems}
-
-    @cached_property
-    def missing(self) -> tuple[Word, ...]:
-        """The content words of the claim that no passage has."""
-        return tuple(word for word in self.claim.content if word.stem not in self.evidence)
-
-    @cached_property
-    def unrelated(self) -> tuple[Word, ...]:
-        """The missing words of which no passage has a relative, a word that begins alike."""
-        roots = {stem[:_ROOT] for stem in self.evidence}
-        return tuple(word for word in self.missing if word.stem[:_ROOT] not in roots)
-
-    @cached_property
-    def together(self) -> float:
-        """The share of the claim's words that two neighbouring sentences of a passage have.
-
-        The names of what the passages are about do not count.
-        """
-        stems = self.claim.stems - self.about
-        most = 0
+        stems: set[str] = set()
         for passage in self.passages:
-            for first, second in pairwise([(), *passage.words.sentences]):
-                most = max(most, len(stems & {word.stem for word in first + second}))
-        return most / len(stems) if stems else 1.0
+            stems |= passage.parsed_text.stem_set
+        return stems
 
     @cached_property
-    def names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names of the claim: capitalised content words that stand next to each other."""
+    def missing_words(self) -> tuple[Word, ...]:
+        """The content words of the claim that no passage has."""
         return tuple(
-            tuple(words)
-            for sentence in self.claim.sentences
-            for is_name, words in groupby(sentence, key=attrgetter("is_name"))
-            if is_name
+            word for word in self.claim.content_words if word.stem not in self.passage_stems
         )
+
+    @cached_property
+    def unrelated_words(self) -> tuple[Word, ...]:
+        """The missing words that do not even begin like a word of a passage."""
+        # The first letters of a stem are those of all words of its family.
+        beginnings = {stem[:_LETTERS_OF_RELATED_WORDS] for stem in self.passage_stems}
+        return tuple(
+            word
+            for word in self.missing_words
+            if word.stem[:_LETTERS_OF_RELATED_WORDS] not in beginnings
+        )
+
+    @cached_property
+    def neighbouring_share(self) -> float:
+        """The largest share of the claim's words that two neighbouring sentences have.
+
+        The names of the passages' topics do not count, since every sentence is about them. Without
+        other words the share is 1.
+        """
+        # Each word counts once, however often the claim repeats it.
+        stems = self.claim.stem_set - self.topic_stems
+        if not stems:
+            return 1.0
+
+        max_count = 0
+        for passage in self.passages:
+            # The empty sentence makes a pair of a passage that has one sentence.
+            sentences = [(), *passage.parsed_text.sentences]
+            for first_sentence, second_sentence in pairwise(sentences):
+                stems_of_both = {word.stem for word in first_sentence + second_sentence}
+                max_count = max(max_count, len(stems & stems_of_both))
+        return max_count / len(stems)
+
+    @cached_property
+    def claim_names(self) -> tuple[tuple[Word, ...], ...]:
+        """The names in the claim, i.e. runs of capitalised words, such as (Ada, Hill)."""
+        names = []
+        for sentence in self.claim.sentences:
+            # Capitalised words next to each other are one name.
+            for is_name, words in groupby(sentence, key=lambda word: word.is_name):
+                if is_name:
+                    names.append(tuple(words))
+        return tuple(names)
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names whose words stand close together in no passage."""
-        return tuple(
-            name
-            for name in self.names
-            if not any(_has_name(passage.words, name) for passage in self.passages)
-        )
+        """The names in the claim whose words are close together in no passage."""
+        missing_names = []
+        for name in self.claim_names:
+            if not any(_has_name(passage.parsed_text, name) for passage in self.passages):
+                missing_names.append(name)
+        return tuple(missing_names)
 
     @cached_property
     def negation_differs(self) -> bool:
-        """Whether the claim, or the sentence closest to it, denies what the other affirms.
+        """Whether the claim denies what the closest sentence affirms, or the reverse.
 
-        The closest sentence of the passages has most of the claim's content words.
+        The closest sentence is the one in the passages with the most content words of the claim.
         """
-        sentences = [sentence for passage in self.passages for sentence in passage.words.sentences]
-        closest: tuple[Word, ...] = max(
-            sentences,
-            key=lambda words: len(self.claim.stems & {word.stem for word in words}),
-            default=(),
-        )
-        if any(word.stem in NEGATIONS for word in self.claim.words):
-            return not any(word.stem in NEGATIONS for word in closest)
-        return bool(_negated(closest) & self.claim.stems)
+        sentences: list[tuple[Word, ...]] = []
+        for passage in self.passages:
+            sentences += passage.parsed_text.sentences
+        closest_sentence = max(sentences, key=self._count_shared_stems, default=())
+
+        # The claim denies something. The closest sentence has to deny something too.
+        claim_is_negated = any(word.stem in NEGATIONS for word in self.claim.words)
+        if claim_is_negated:
+            return not any(word.stem in NEGATIONS for word in closest_sentence)
+        # The sentence may deny something that the claim does not mention.
+        return bool(_negated_stems(closest_sentence) & self.claim.stem_set)
+
+    def _count_shared_stems(self, sentence: Sequence[Word]) -> int:
+        """Return how many content words of the claim a sentence has."""
+        return len(self.claim.stem_set & {word.stem for word in sentence})
 
     @cached_property
-    def about(self) -> set[str]:
-        """The stems of the names of what the passages are about."""
-        return {stem for passage in self.passages for stem in passage.name}
+    def topic_stems(self) -> set[str]:
+        """The stems of the titles of all passages, i.e. the names of their topics."""
+        stems: set[str] = set()
+        for passage in self.passages:
+            stems |= passage.title_stems
+        return stems
 
     @cached_property
     def namesakes(self) -> tuple[ParsedPassage, ...]:
-        """The passages, if their titles name different things whose names share a word.
+        """The passages about different topics, if two of their names share a word.
 
-        It is then unclear of which the claim speaks.
+        It is then unclear which of them the claim is about. Empty if no names share a word.
+
+        Example:
+            ``Ada Hill (painter)`` and ``Ada Hill (pilot)``
         """
-        by_title = {passage.title: passage for passage in self.passages if passage.title}
-        titled = tuple(by_title.values())
-        if any(first.name & second.name for first, second in combinations(titled, 2)):
-            return titled
+        # Several passages about one topic are no namesakes.
+        passages_by_title = {passage.title: passage for passage in self.passages if passage.title}
+        titled_passages = tuple(passages_by_title.values())
+        for first, second in combinations(titled_passages, 2):
+            if first.title_stems & second.title_stems:
+                return titled_passages
         return ()
 
 
 def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
-    """Whether all words of ``name`` stand within a stretch of ``text`` one word longer than it.
+    """Return whether the words of a name are close together in a text, in any order.
 
-    The word more may be a middle name.
+    One more content word may be between them, such as a middle name.
+
+    Example:
+        ``There Ada Maria Hill lived.`` has the name (Ada, Hill).
+
+    Args:
+        text: The text, such as that of a passage.
+        name: The words of the name.
     """
-    stems = {word.stem for word in name}
-    if not stems <= text.stems:
+    name_stems = {word.stem for word in name}
+    if not name_stems <= text.stem_set:
         return False
-    size = len(name) + 1
-    starts = range(len(text.sequence))
-    return any(stems <= set(text.sequence[start : start + size]) for start in starts)
+
+    # A window slides over the content words of the text.
+    window_size = len(name) + 1
+    for start in range(len(text.stem_sequence)):
+        window = text.stem_sequence[start : start + window_size]
+        if name_stems <= set(window):
+            return True
+    return False
 
 
-def _negated(words: Sequence[Word]) -> set[str]:
-    """The stems of the first content word behind each negation."""
+def _negated_stems(sentence: Sequence[Word]) -> set[str]:
+    """Return the stems of the words that a sentence negates, one after each negation.
+
+    Example:
+        ``She did not win a prize.`` → ``{"win"}``
+
+    Args:
+        sentence: The words of the sentence, with stopwords and negations.
+    """
     stems: set[str] = set()
-    is_negated = False
-    for word in words:
-        if is_negated and word.is_content:
+    follows_negation = False
+    for word in sentence:
+        if follows_negation and word.is_content:
             stems.add(word.stem)
-            is_negated = False
-        is_negated = is_negated or word.stem in NEGATIONS
+            follows_negation = False
+        # "Failing" is both a content word and a negation.
+        if word.stem in NEGATIONS:
+            follows_negation = True
     return stems

@@ -1,20 +1,31 @@
-"""The facts of a sentence, and the individuals of a paragraph, without any model.
+"""Rules that take a sentence apart into facts, and group the facts of a paragraph by individual.
 
-This is the lexical judge's way to decompose and group. It takes apart less than a model does, and
-whatever it does not know stays whole. The patterns are in ``facts.yaml`` and ``individuals.yaml``.
+With them the lexical judge decomposes and groups biographies without a model. They find fewer facts
+than a model does: what they do not understand stays whole. The regular expressions are in
+``facts.yaml`` and ``individuals.yaml``.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from judges.lexical.words import read_patterns, without_accents
 
 _GRAMMAR = read_patterns("facts")
-_LONGEST_NOUN = 5  # words of an item of a list
-_LONGEST_SUBJECT = 10  # words
-_LIFE_BEFORE = 120  # characters, before which a bracket with dates is about the subject
-# Sentences that introduce somebody, and the plain statement that each becomes.
+_WORDING = read_patterns("individuals")
+
+# The most words of an item in a list of roles, such as "English landscape painter".
+_MAX_ROLE_WORDS = 5
+
+# The most words of a subject.
+_MAX_SUBJECT_WORDS = 10
+
+# Dates in brackets that begin later than this character are not about the subject.
+_MAX_LIFE_START = 120
+
+# Sentences that introduce an individual, and the plain statement that each becomes: "There is also
+# Ada Lind, a painter" → "Ada Lind is a painter".
 _REWRITES = (
     ("there_is", r"\g<subject> \g<rest>"),
     ("there_is_one", r"\g<subject> is \g<rest>"),
@@ -24,272 +35,549 @@ _REWRITES = (
 
 
 def split_facts(sentence: str) -> list[str]:
-    """The facts of a sentence that has no citations.
+    """Split a sentence into short sentences that each state one fact.
 
-    A sentence about the search results, or about how many people bear a name, has none.
+    Example:
+        ``Ada, born in 1900, was a painter.`` → ``Ada was born in 1900.``, ``Ada was a painter.``
 
-    Example: ``Ada, born in 1900, was a painter.`` has the facts ``Ada was born in 1900.`` and
-    ``Ada was a painter.``
+    Args:
+        sentence: An English sentence without citations.
+
+    Returns:
+        The facts in order, each once. A sentence about the search results, or about how many people
+        bear a name, has none.
     """
     text = " ".join(sentence.split()).rstrip(" .!?;")
+    # Words such as "However," or "According to the documents," can follow each other.
     while lead := _GRAMMAR["lead"].match(text):
         text = text[lead.end() :]
-    if not re.search(r"\w", text) or _GRAMMAR["about_the_task"].search(text):
+
+    # Sentences about the task, such as "The documents do not say", state no facts.
+    has_words = re.search(r"\w", text) is not None
+    if not has_words or _GRAMMAR["about_the_task"].search(text):
         return []
+
     facts = []
+    # "..., while the other was a pilot" is about another individual.
     for half in _GRAMMAR["other_half"].split(text):
-        for fact in _facts_of_half(half.strip(" ,")):
+        for fact in _split_statement(half.strip(" ,")):
             if len(fact.split()) > 1 and not is_fragment(fact):
+                # Each fact becomes a sentence with a capital and a period.
                 facts.append(f"{fact[0].upper()}{fact[1:].rstrip(' .,;')}.")
     return list(dict.fromkeys(facts))
 
 
 def is_fragment(text: str) -> bool:
-    """Whether an English text has no verb.
+    """Return whether an English text has no verb.
 
-    Headings have none, and the end of a text that was cut off ("In the late 19th century").
+    Headings have none, nor does the end of a text that was cut off ("In the late 19th century").
     """
     return _GRAMMAR["has_verb"].search(text) is None
 
 
 def is_adverbial(text: str) -> bool:
-    """Whether an English text is a time, a place or a circumstance alone."""
+    """Return whether an English text is only a time, a place or a circumstance ("In 1900")."""
     return _GRAMMAR["circumstance"].match(text) is not None and is_fragment(text)
 
 
-def _facts_of_half(text: str) -> list[str]:
+class _Clause(NamedTuple):
+    """The parts of a statement that begins with its subject."""
+
+    subject: str
+    """The subject, such as ``Ada``."""
+
+    apposition: str
+    """A description between commas, such as ``born in 1900``. Empty if there is none."""
+
+    predicate: str
+    """The rest, from the verb: ``was a painter``."""
+
+
+class _StatementAndLife(NamedTuple):
+    """A statement whose dates of birth and death have been taken out."""
+
+    statement: str
+    """The statement without the bracket that held the dates."""
+
+    life: list[str]
+    """The dates as verb phrases, such as ``was born in 1872``. Empty if there were none."""
+
+
+def _split_statement(text: str) -> list[str]:
+    """Split a statement about one subject into facts, without periods.
+
+    Example:
+        ``Ada, a painter, wrote plays and taught art`` → ``Ada was a painter``, ``Ada wrote plays``,
+        ``Ada taught art``
+
+    Args:
+        text: The statement. It stays whole if it does not begin with a subject and a verb.
+
+    Returns:
+        The facts, in the order of the statement.
+    """
     facts: list[str] = []
-    born_first = _GRAMMAR["born_first"].match(text)
-    clause = _clause(born_first["rest"]) if born_first else None
-    if born_first and clause:
-        facts += _born(clause["subject"], f"born {born_first['born']}")
-        text = born_first["rest"]
-    statement, life = _without_life(text)
-    for introduction, plain in _REWRITES:
-        statement = _GRAMMAR[introduction].sub(plain, statement)
-    clause = _clause(statement)
+
+    # "Born in 1900, Ada was a painter"
+    birth_first = _GRAMMAR["born_first"].match(text)
+    if birth_first:
+        clause_after_birth = _parse_clause(birth_first["rest"])
+        if clause_after_birth:
+            facts += _split_birth(clause_after_birth.subject, f"born {birth_first['born']}")
+            text = birth_first["rest"]
+
+    statement, life = _take_out_life(text)
+    for introduction, plain_statement in _REWRITES:
+        statement = _GRAMMAR[introduction].sub(plain_statement, statement)
+
+    clause = _parse_clause(statement)
     if clause is None:
         return [*facts, text]
-    subject, predicate, apposition = clause.group("subject", "predicate", "apposition")
-    for piece in life:
-        facts += _verb_phrase(subject, piece)
-    if apposition:
-        is_present = predicate.startswith(("is ", "has ", "also is ", "also has "))
-        be = "is" if is_present and not apposition.startswith("born ") else "was"
-        more = f"{be} {apposition}"
-        facts += _predicates(subject, apposition[4:] if apposition.startswith("who ") else more)
-    return facts + _predicates(subject, predicate)
+    for verb_phrase in life:
+        facts += _split_verb_phrase(clause.subject, verb_phrase)
+    if clause.apposition:
+        facts += _split_predicate(clause.subject, _apposition_as_predicate(clause))
+    return facts + _split_predicate(clause.subject, clause.predicate)
 
 
-def _without_life(text: str) -> tuple[str, list[str]]:
-    """The text without a bracket of dates near its beginning, and what the bracket says.
+def _parse_clause(text: str) -> _Clause | None:
+    """Parse a statement into subject, apposition and predicate.
 
-    Example: of ``Ada (1872-1934) sang`` it is ``Ada sang``, and ``was born in 1872`` and ``died in
-    1934``.
+    Example:
+        ``Ada, born in 1900, was a painter`` → subject ``Ada``, apposition ``born in 1900``,
+        predicate ``was a painter``
+
+    Args:
+        text: The statement.
+
+    Returns:
+        The parts. None if the statement does not begin with a short subject and a verb.
     """
-    bracket = _GRAMMAR["life"].search(text, 1, _LIFE_BEFORE)
+    for form in ("apposed", "plain"):
+        match = _GRAMMAR[form].match(text)
+        if match is None:
+            continue
+        subject = match["subject"]
+        # A verb within a bracket is not the verb of the sentence.
+        has_whole_brackets = subject.count("(") == subject.count(")")
+        if has_whole_brackets and len(subject.split()) <= _MAX_SUBJECT_WORDS:
+            return _Clause(subject, match["apposition"], match["predicate"])
+    return None
+
+
+def _split_birth(subject: str, phrase: str) -> list[str]:
+    """Split a birth into the facts of name, date and place.
+
+    Example:
+        ``Ada`` and ``born Ada Lind on 3 May 1900 in Oslo`` → ``Ada was born Ada Lind``, ``Ada was
+        born on 3 May 1900``, ``Ada was born in Oslo``
+
+    Args:
+        subject: The subject of the facts.
+        phrase: The birth, from the word ``born``. It stays whole if it has another form.
+    """
+    match = _GRAMMAR["born"].match(phrase.rstrip(" ,"))
+    if match is None:
+        return [f"{subject} was {phrase}"]
+    return [f"{subject} was born {part.strip()}" for part in match.groups() if part]
+
+
+def _take_out_life(text: str) -> _StatementAndLife:
+    """Take the dates of birth and death in brackets out of a statement.
+
+    Example:
+        ``Ada (1872-1934) sang`` → the statement ``Ada sang`` and the verb phrases ``was born in
+        1872`` and ``died in 1934``
+
+    Args:
+        text: The statement. Brackets far from its beginning are left alone, since they are not
+            about its subject.
+
+    Returns:
+        The statement and the verb phrases.
+    """
+    # A bracket at the very beginning has no subject before it.
+    bracket = _GRAMMAR["life"].search(text, 1, _MAX_LIFE_START)
     if bracket is None:
-        return text, []
-    deeds = (
-        ("was born", bracket["born"] or bracket["only_born"]),
-        ("died", bracket["died"] or bracket["only_died"]),
-    )
-    life = [f"{deed} {_with_preposition(date.strip())}" for deed, date in deeds if date]
-    return text[: bracket.start()] + text[bracket.end() :], life
+        return _StatementAndLife(text, [])
+
+    life = []
+    birth_date = bracket["born"] or bracket["only_born"]
+    if birth_date:
+        life.append(f"was born {_with_preposition(birth_date.strip())}")
+    death_date = bracket["died"] or bracket["only_died"]
+    if death_date:
+        life.append(f"died {_with_preposition(death_date.strip())}")
+    return _StatementAndLife(text[: bracket.start()] + text[bracket.end() :], life)
 
 
 def _with_preposition(date: str) -> str:
+    """Return a date with its preposition: ``in 1872``, ``on 3 May 1872``, ``around 1872``."""
     if _GRAMMAR["has_preposition"].match(date):
         return date
     return f"on {date}" if _GRAMMAR["has_day"].search(date) else f"in {date}"
 
 
-def _clause(text: str) -> re.Match[str] | None:
-    """Subject, apposition (or none) and predicate of a sentence that begins with its subject."""
-    for form in ("apposed", "plain"):
-        clause = _GRAMMAR[form].match(text)
-        if clause:
-            subject = clause["subject"]
-            is_whole = subject.count("(") == subject.count(")")
-            if is_whole and len(subject.split()) <= _LONGEST_SUBJECT:
-                return clause
-    return None
+def _apposition_as_predicate(clause: _Clause) -> str:
+    """Return the apposition of a clause as a predicate, in the tense of the clause.
+
+    Example:
+        ``Ada, a painter, is in Oslo`` → ``is a painter``; ``Ada, who sang, ...`` → ``sang``;
+        ``Ada, born in 1900, ...`` → ``was born in 1900``
+    """
+    apposition = clause.apposition
+    if apposition.startswith("who "):
+        return apposition.removeprefix("who ")
+    # A birth is past even if the sentence is in the present.
+    is_present = clause.predicate.startswith(("is ", "has ", "also is ", "also has "))
+    verb = "is" if is_present and not apposition.startswith("born ") else "was"
+    return f"{verb} {apposition}"
 
 
-def _born(subject: str, text: str) -> list[str]:
-    """Of "born NAME on DATE in PLACE" each of the three."""
-    parts = _GRAMMAR["born"].match(text.rstrip(" ,"))
-    if parts is None:
-        return [f"{subject} was {text}"]
-    return [f"{subject} was born {part.strip()}" for part in parts.groups() if part]
+def _split_predicate(subject: str, predicate: str) -> list[str]:
+    """Split a predicate into its verb phrases, and these into facts.
 
+    Example:
+        ``Ada`` and ``was fined in Oslo and imprisoned in Rome`` → ``Ada was fined in Oslo``, ``Ada
+        was imprisoned in Rome``. ``directed and presented a play`` stays whole, since both verbs
+        share the object.
 
-def _predicates(subject: str, predicate: str) -> list[str]:
-    """The coordinated verb phrases, each with the subject."""
+    Args:
+        subject: The subject of the facts, such as ``Ada``.
+        predicate: The predicate, from the verb to the end of the sentence.
+
+    Returns:
+        The facts, each with the subject.
+    """
     pieces = [piece.strip(" ,") for piece in _GRAMMAR["between_verbs"].split(predicate)]
     facts: list[str] = []
-    auxiliary = ""  # of a passive that goes on: "was fined and imprisoned"
-    verbs = ""  # that share their object with the next one: "directed and presented a play"
-    for piece in filter(None, pieces):
-        if " " not in piece and piece != pieces[-1]:
-            verbs += f"{piece} and "
+    passive_auxiliary = ""  # "was" in "was fined in Oslo and imprisoned in Rome"
+    verbs_without_object = ""  # "directed and " in "directed and presented a play"
+    for piece in pieces:
+        if not piece:
             continue
-        phrase = verbs + piece
-        verbs = ""
+        is_single_word = " " not in piece
+        if is_single_word and piece != pieces[-1]:
+            verbs_without_object += f"{piece} and "
+            continue
+
+        phrase = verbs_without_object + piece
+        verbs_without_object = ""
+        # A participle after a passive verb shares its auxiliary.
         passive = _GRAMMAR["passive"].match(phrase)
         if passive:
-            auxiliary = passive["auxiliary"]
-        elif auxiliary and _GRAMMAR["participle"].match(phrase):
-            phrase = f"{auxiliary} {phrase}"
+            passive_auxiliary = passive["auxiliary"]
+        elif passive_auxiliary and _GRAMMAR["participle"].match(phrase):
+            phrase = f"{passive_auxiliary} {phrase}"
         else:
-            auxiliary = ""
-        facts += _verb_phrase(subject, phrase)
+            passive_auxiliary = ""
+        facts += _split_verb_phrase(subject, phrase)
     return facts
 
 
-def _verb_phrase(subject: str, phrase: str) -> list[str]:
-    """The facts of one verb phrase.
+def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
+    """Split a verb phrase into facts.
 
-    Of "is a singer, writer and judge" each; of "was a painter who taught" both; of "was born on
-    DATE in PLACE" both.
+    Example:
+        ``is a singer, writer and judge`` → one fact for each role; ``was a painter who taught`` →
+        ``was a painter`` and ``taught``; ``was born in 1900 in Oslo`` → a fact for date and place
+
+    Args:
+        subject: The subject of the facts, such as ``Ada``.
+        phrase: The verb phrase. It stays whole if it has another form.
+
+    Returns:
+        The facts, each with the subject.
     """
     if phrase.startswith(("was born ", "is born ")):
-        return _born(subject, phrase.split(" ", 1)[1])
-    relative = _GRAMMAR["who"].match(phrase)
-    if relative:
-        return _verb_phrase(subject, relative["main"]) + _predicates(subject, relative["more"])
-    nouns = _GRAMMAR["nouns"].match(phrase)
-    items = [item.strip() for item in _GRAMMAR["joint"].split(nouns["list"])] if nouns else []
-    if nouns is None or not all(map(_is_person, items[:-1])):
+        return _split_birth(subject, phrase.split(" ", 1)[1])
+
+    relative_clause = _GRAMMAR["who"].match(phrase)
+    if relative_clause:
+        # The relative clause has the same subject as the main clause.
+        main_facts = _split_verb_phrase(subject, relative_clause["main"])
+        return main_facts + _split_predicate(subject, relative_clause["more"])
+
+    roles_match = _GRAMMAR["nouns"].match(phrase)
+    if roles_match is None:
         return [f"{subject} {phrase}"]
-    first, *rest = items
-    with_articles = [f"{nouns['article']} {first}", *map(_with_article, rest)]
-    return [f"{subject} {nouns['be']} {item}" for item in with_articles]
+    roles = [role.strip() for role in _GRAMMAR["joint"].split(roles_match["list"])]
+    # The last item may go on, as in "a painter, singer and member of the council".
+    if not all(_is_role(role) for role in roles[:-1]):
+        return [f"{subject} {phrase}"]
+
+    first_role = f"{roles_match['article']} {roles[0]}"
+    more_roles = [_with_article(role) for role in roles[1:]]
+    return [f"{subject} {roles_match['be']} {role}" for role in (first_role, *more_roles)]
 
 
 def _with_article(noun: str) -> str:
+    """Return a noun with an indefinite article, unless it has an article: ``an actor``."""
     if _GRAMMAR["has_article"].match(noun):
         return noun
     return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
 
 
-def _is_person(item: str) -> bool:
-    """Whether an item of a list, such as "English painter", says what a person is."""
-    is_short = len(item.split()) <= _LONGEST_NOUN and not _GRAMMAR["of_something"].search(item)
-    return is_short and _GRAMMAR["person"].search(item) is not None
+def _is_role(noun: str) -> bool:
+    """Return whether a noun names the role of a person, such as ``English painter``."""
+    is_short = len(noun.split()) <= _MAX_ROLE_WORDS
+    if not is_short or _GRAMMAR["of_something"].search(noun):
+        return False
+    return _GRAMMAR["person"].search(noun) is not None
 
 
-_WORDING = read_patterns("individuals")
+# The words of a name in lower case, such as ("ada", "lind").
 _Name = tuple[str, ...]
 
 
 @dataclass
 class _Individual:
-    """What the paragraph has said of one individual so far."""
+    """An individual in a paragraph, and what the sentences so far say about them."""
 
     names: list[_Name] = field(default_factory=list)
-    births: set[str] = field(default_factory=set)  # years
+    """The names that sentences begin with."""
+
+    birth_years: set[str] = field(default_factory=set)
+    """The years of birth, such as ``1900``."""
+
     facts: list[int] = field(default_factory=list)
+    """The indices of the facts about the individual."""
+
     is_introduced: bool = False
+    """Whether a sentence has introduced the individual, by a description or a birth."""
 
     def can_be_called(self, name: _Name) -> bool:
-        """Whether one of the individual's names has all words of ``name``, or the reverse."""
+        """Return whether a known name has all words of a name, or the reverse.
+
+        Somebody whose name is not known yet can have any name.
+
+        Args:
+            name: The words of the name, such as ``("ada", "lind")``.
+        """
+        if not self.names:
+            return True
+        # "Ada Lind" and "Ada Maria Lind" may be the same person.
         words = set(name)
-        return not self.names or any(words <= set(own) or words >= set(own) for own in self.names)
+        for known_name in self.names:
+            if words <= set(known_name) or words >= set(known_name):
+                return True
+        return False
+
+
+class _LeadingName(NamedTuple):
+    """The name at the beginning of a sentence, and the text behind it."""
+
+    words: _Name
+    """The words of the name. Empty if the sentence does not begin with one."""
+
+    rest: str
+    """The text behind the name. Empty if there is no name."""
+
+
+@dataclass(frozen=True)
+class _Mention:
+    """How a sentence mentions somebody who bears the name that the paragraph is about."""
+
+    name: _Name
+    """The name at the beginning of the sentence. Empty if there is none."""
+
+    is_full_name: bool
+    """Whether it has at least two words, or is as long as the name that is asked about."""
+
+    is_introduction: bool
+    """Whether the name is introduced, as in ``Ada Lind was a ...``."""
+
+    is_described: bool
+    """Whether a description follows, as in ``Ada Lind, a painter, ...``."""
+
+    announces_another: bool
+    """Whether the wording announces somebody else, as in ``Another Ada Lind``."""
+
+    birth_years: set[str]
+    """The years of birth that the sentence states."""
 
 
 def group_by_individual(
-    name: str, sentences: Sequence[str], facts: Sequence[str], owners: Sequence[int]
+    name: str, sentences: Sequence[str], facts: Sequence[str], sentence_indices: Sequence[int]
 ) -> list[list[int]]:
-    """Group the facts of a paragraph by the individuals who bear one name.
+    """Group the facts of a paragraph by the individuals who share a name.
 
-    A sentence (or the second half of one) begins a new individual if it says so ("another", "the
-    second", "there is also") or introduces the name again: with other first names, or with a
-    description or a birth that a reader has had already. A later sentence that uses the full name
-    of an earlier individual goes back to that one.
+    A sentence (or its second half) begins a new individual if it says so ("another", "the second",
+    "there is also"), or if it introduces the name again: with other first names, or with a
+    description or a birth although the current individual has one. A later sentence that uses the
+    full name of an earlier individual goes back to that one.
 
     Args:
-        name: The name that all of them bear.
-        sentences: The paragraph.
-        facts: What the sentences say.
-        owners: The number of the sentence of each fact.
+        name: The name that all of them share.
+        sentences: The sentences of the paragraph.
+        facts: The facts of all sentences.
+        sentence_indices: The index of the sentence that states each fact.
 
     Returns:
-        The numbers of each individual's facts, in the order of appearance.
+        The indices of each individual's facts, in the order of the first fact.
     """
-    target = _name_words(name)
+    shared_name = _name_words(name)
     individuals = [_Individual()]
     current = individuals[0]
-    for number, sentence in enumerate(sentences):
-        current = _individual_of(sentence, target, individuals, current)
-        is_first_half = False
-        for fact, owner in enumerate(owners):
-            if owner != number:
+    for sentence_index, sentence in enumerate(sentences):
+        current = _find_or_add_individual(sentence, shared_name, individuals, current)
+
+        has_first_half = False
+        for fact_index, fact in enumerate(facts):
+            if sentence_indices[fact_index] != sentence_index:
                 continue
-            is_other_half = _WORDING["other_half"].match(facts[fact]) is not None
-            if is_other_half and is_first_half:
+            # "..., while the other was a pilot": the second half is about somebody else.
+            is_other_half = _WORDING["other_half"].match(fact) is not None
+            if is_other_half and has_first_half:
                 current = _Individual(is_introduced=True)
                 individuals.append(current)
-            is_first_half = not is_other_half
-            current.facts.append(fact)
+            has_first_half = not is_other_half
+            current.facts.append(fact_index)
     return sorted(individual.facts for individual in individuals if individual.facts)
 
 
-def _individual_of(
+def _find_or_add_individual(
     sentence: str,
-    target: _Name,
+    shared_name: _Name,
     individuals: list[_Individual],
     current: _Individual,
 ) -> _Individual:
-    """The individual that ``sentence`` is about. A new one is added to ``individuals``."""
-    name, rest = _leading_name(sentence, target)
-    is_full_name = len(name) >= min(2, len(target))
-    births = {year for years in _WORDING["birth"].findall(sentence) for year in years if year}
-    introduces = bool(name) and _WORDING["introduces"].match(rest) is not None
-    is_new = _announces_another(sentence, is_full_name and introduces)
-    if is_full_name and not is_new:
-        if not current.can_be_called(name):
-            for individual in individuals:
-                if name in individual.names:
-                    return individual
-            is_new = introduces
-        elif births and current.births and not births & current.births:
-            is_new = True
-        elif current.is_introduced:
-            is_new = _WORDING["describes_again"].match(rest) is not None
+    """Find the individual that a sentence is about, and note what the sentence says about them.
+
+    Args:
+        sentence: The sentence.
+        shared_name: The name that all individuals share.
+        individuals: The individuals so far, to which a new one is added.
+        current: The individual of the sentence before, which changes if it is still meant.
+
+    Returns:
+        The individual.
+    """
+    mention = _parse_mention(sentence, shared_name)
+    has_other_name = mention.is_full_name and not current.can_be_called(mention.name)
+    if has_other_name and not mention.announces_another:
+        # The sentence goes back to somebody whom an earlier sentence named in full.
+        for individual in individuals:
+            if mention.name in individual.names:
+                return individual
+
+    is_new = mention.announces_another or _begins_new_individual(mention, current)
+    # Nothing has been said of the first individual before the first fact.
     if is_new and any(individual.facts for individual in individuals):
         current = _Individual()
         individuals.append(current)
-    if is_full_name:
-        current.names.append(name)
-    current.births |= births
-    current.is_introduced = current.is_introduced or introduces or bool(births) or is_new
+
+    # A first name alone does not tell individuals apart.
+    if mention.is_full_name:
+        current.names.append(mention.name)
+    current.birth_years |= mention.birth_years
+    if mention.is_introduction or mention.birth_years or is_new:
+        current.is_introduced = True
     return current
 
 
-def _announces_another(sentence: str, introduces: bool) -> bool:
-    """Whether the wording itself announces somebody else."""
+def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
+    """Return whether a sentence that does not announce somebody else is about somebody else.
+
+    Args:
+        mention: How the sentence mentions an individual.
+        current: The individual of the sentence before.
+    """
+    if not mention.is_full_name:
+        return False
+    if not current.can_be_called(mention.name):
+        return mention.is_introduction
+
+    # Nobody is born in two years.
+    both_have_births = bool(mention.birth_years and current.birth_years)
+    if both_have_births and not mention.birth_years & current.birth_years:
+        return True
+    # Nobody is introduced twice.
+    return current.is_introduced and mention.is_described
+
+
+def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
+    """Parse how a sentence mentions an individual.
+
+    Args:
+        sentence: The sentence.
+        shared_name: The words of the name that all individuals share.
+
+    Returns:
+        The name that the sentence begins with, and how it goes on.
+    """
+    leading_name = _parse_leading_name(sentence, shared_name)
+    name = leading_name.words
+    is_full_name = len(name) >= min(2, len(shared_name))
+    is_introduction = bool(name) and _WORDING["introduces"].match(leading_name.rest) is not None
+
+    birth_years: set[str] = set()
+    # One group of the pattern holds the year, the others are empty.
+    for groups in _WORDING["birth"].findall(sentence):
+        birth_years.update(year for year in groups if year)
+    return _Mention(
+        name=name,
+        is_full_name=is_full_name,
+        is_introduction=is_introduction,
+        is_described=_WORDING["describes_again"].match(leading_name.rest) is not None,
+        announces_another=_announces_another(sentence, is_full_name and is_introduction),
+        birth_years=birth_years,
+    )
+
+
+def _announces_another(sentence: str, introduces_full_name: bool) -> bool:
+    """Return whether the wording of a sentence announces somebody else.
+
+    Example:
+        ``Another Ada Lind was a pilot.`` does, ``Another book followed.`` does not.
+
+    Args:
+        sentence: The sentence.
+        introduces_full_name: Whether it introduces a full name, so that "by contrast" announces
+            somebody else.
+    """
     if _WORDING["announced"].match(sentence):
         return not _WORDING["of_something_else"].match(sentence)
-    if introduces and _WORDING["contrasts"].match(sentence):
+    if introduces_full_name and _WORDING["contrasts"].match(sentence):
         return True
     return _WORDING["is_another"].match(sentence) is not None
 
 
-def _leading_name(sentence: str, target: _Name) -> tuple[_Name, str]:
-    """The name that the sentence begins with, if it has a word of the target's, and what follows.
+def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
+    """Parse the name that a sentence begins with, if it has a word of the shared name.
 
-    "The Ada Lind Society" is no name.
+    Example:
+        ``However, Ada Lind was a pilot.`` → the name (ada, lind) and the rest `` was a pilot.``;
+        ``The Ada Lind Society closed.`` → no name, since a society is no individual.
+
+    Args:
+        sentence: The sentence.
+        shared_name: The words of the name that all individuals share.
+
+    Returns:
+        The name and the text behind it, both empty if there is no name.
     """
+    # Words such as "However," come before a name.
     text = _WORDING["before_name"].sub("", sentence, count=1)
-    name = _WORDING["leading_name"].match(text)
-    words = _name_words(name[0]) if name else ()
-    if name is None or not set(target) & set(words):
-        return (), ""
-    return words, text[len(name[0].rstrip()) :]
+    match = _WORDING["leading_name"].match(text)
+    if match is None:
+        return _LeadingName((), "")
+
+    words = _name_words(match[0])
+    if not set(shared_name) & set(words):
+        return _LeadingName((), "")
+    return _LeadingName(words, text[len(match[0].rstrip()) :])
 
 
 def _name_words(text: str) -> _Name:
-    """The words of a name in lower case, without accents, nicknames, titles and particles."""
-    words = re.findall(r"\w+", _WORDING["nickname"].sub("", without_accents(text)).casefold())
-    return tuple(word for word in words if not _WORDING["suffix"].match(word)) or tuple(words)
+    """Return the words of a name that tell people apart, in lower case and without accents.
+
+    Example:
+        ``Dr. René "Ren" de Lind Jr.`` → ``("rene", "lind")``. A name of nothing but titles and
+        particles keeps them.
+    """
+    # Nicknames stand in quotation marks.
+    without_nickname = _WORDING["nickname"].sub("", without_accents(text))
+    words = re.findall(r"\w+", without_nickname.casefold())
+    significant_words = tuple(word for word in words if not _WORDING["suffix"].match(word))
+    return significant_words or tuple(words)

@@ -1,4 +1,7 @@
-"""The offline judge's grade of a short answer, by its words alone."""
+"""The lexical judge's grades of short answers, by their words alone.
+
+`judges.backends.lexical` answers questions of SimpleQA's kind with them.
+"""
 
 import re
 
@@ -7,25 +10,34 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 def grade_answer(reference: str, answer: str) -> dict[str, str]:
-    """Grade an answer by whether it contains the words of the reference in their order.
+    """Grade an answer by whether it contains the words of the reference in the same order.
 
     Example:
         >>> grade_answer("the Danube", "I think it is the Danube.")["grade"]
         'CORRECT'
 
+    Args:
+        reference: The correct answer.
+        answer: The answer of a model.
+
     Returns:
         The fields of a reply: ``reason`` and ``grade``. An answer without words is
-        ``NOT_ATTEMPTED``, and one without the reference is ``INCORRECT``, even if it declines.
+        ``NOT_ATTEMPTED``. One without the reference is ``INCORRECT``, even if it declines.
     """
-    expected, words = _words(reference), _words(answer)
-    if not words:
+    reference_words = _words_without_articles(reference)
+    answer_words = _words_without_articles(answer)
+    # An empty answer is no wrong answer.
+    if not answer_words:
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
-    starts = range(len(words) - len(expected) + 1)
-    if any(words[start : start + len(expected)] == expected for start in starts):
-        return {"reason": "the answer contains the reference", "grade": "CORRECT"}
+
+    length = len(reference_words)
+    # The reference may begin at any word of the answer.
+    for start in range(len(answer_words) - length + 1):
+        if answer_words[start : start + length] == reference_words:
+            return {"reason": "the answer contains the reference", "grade": "CORRECT"}
     return {"reason": "the answer does not contain the reference", "grade": "INCORRECT"}
 
 
-def _words(text: str) -> list[str]:
-    """The words of a text in small letters, without articles."""
+def _words_without_articles(text: str) -> list[str]:
+    """Return the words of a text in lower case, except "a", "an" and "the"."""
     return [word for word in _WORD.findall(text.lower()) if word not in _ARTICLES]

@@ -1,4 +1,4 @@
-"""The probability that passages support a claim, by a logistic regression, and the reason in words.
+"""The lexical judge's model: a logistic regression on how a claim and its passages compare.
 
 `judges.backends.lexical` asks it as a judge. `bench.lexical.fit` fits the coefficients.
 """
@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,126 +18,199 @@ from pydantic import Field
 from scipy.special import expit
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, ParsedText, Word
+from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.settings import Number
 
 COEFFICIENTS = Path(__file__).resolve().parent / "coefficients.json"
-_SHOWN = 5  # missing names and words that a reason tells
 
-# What is measured of a claim beside its passages. Every feature is a share in [0, 1], or a yes (1)
-# or no (0), so that the length of the texts does not change its scale. Of a claim without content
-# words, all that could be missing is there.
+# The most missing names and words that a reason lists.
+_MAX_LISTED_WORDS = 5
+
+
+def _coverage(comparison: Comparison) -> float:
+    """Return the share of the claim's content words that a passage has."""
+    return 1 - _share_of_missing(comparison, comparison.claim.content_words)
+
+
+def _unrelated(comparison: Comparison) -> float:
+    """Return the share of the claim's content words that no passage has, even in another form."""
+    return _ratio(len(comparison.unrelated_words), len(comparison.claim.content_words))
+
+
+def _in_order(comparison: Comparison) -> float:
+    """Return the largest share of the claim's words that one passage has in the same order.
+
+    The names of the passages' topics do not count, since every sentence is about them.
+
+    Args:
+        comparison: The claim and its passages.
+
+    Returns:
+        The share, from 0 to 1. 0 without passages.
+    """
+    topic_stems = comparison.topic_stems
+    claim_stems = [stem for stem in comparison.claim.stem_sequence if stem not in topic_stems]
+    shares = []
+    for passage in comparison.passages:
+        passage_stems = passage.parsed_text.stem_sequence
+        stems = [stem for stem in passage_stems if stem not in topic_stems]
+        shares.append(common_order_share(claim_stems, stems))
+    return max(shares, default=0.0)
+
+
+def _missing_end(comparison: Comparison) -> float:
+    """Return the share of missing words in the second half of the claim, where the news is."""
+    # A claim usually begins with what is known.
+    content_words = comparison.claim.content_words
+    second_half = content_words[len(content_words) // 2 :]
+    return _share_of_missing(comparison, second_half)
+
+
+def _has_numbers(comparison: Comparison) -> bool:
+    """Return whether the claim has a number, which can be wrong but is also easy to check."""
+    return any(word.is_number for word in comparison.claim.words)
+
+
+def _missing_numbers(comparison: Comparison) -> float:
+    """Return the share of the claim's numbers that no passage has."""
+    numbers = [word for word in comparison.claim.words if word.is_number]
+    return _share_of_missing(comparison, numbers)
+
+
+def _missing_name_words(comparison: Comparison) -> float:
+    """Return the share of the words of the claim's names that no passage has."""
+    name_words = [word for word in comparison.claim.words if word.is_name]
+    return _share_of_missing(comparison, name_words)
+
+
+def _missing_names(comparison: Comparison) -> float:
+    """Return the share of the claim's names whose words are close together in no passage."""
+    return _ratio(len(comparison.missing_names), len(comparison.claim_names))
+
+
+def _namesakes(comparison: Comparison) -> bool:
+    """Return whether the passages are about different bearers of one name."""
+    return bool(comparison.namesakes)
+
+
+def _is_additive(comparison: Comparison) -> bool:
+    """Return whether the claim has a word such as "also", which itself needs support."""
+    return any(word.text.lower() in ADDITIVES for word in comparison.claim.words)
+
+
+def _has_kinship(comparison: Comparison) -> bool:
+    """Return whether the claim names a relative, whom a passage may have the other way round."""
+    return any(word.text.lower() in KINSHIP for word in comparison.claim.words)
+
+
+# The features by their names in files of coefficients. Each is a share from 0 to 1, or yes (1) or
+# no (0), so that the length of the texts does not change its scale. If a claim has no words of a
+# kind, none of them count as missing.
 FEATURES: dict[str, Callable[[Comparison], float]] = {
-    # The share of the claim's content words that a passage has.
-    "coverage": lambda pair: 1 - _missing(pair, pair.claim.content),
-    # The share of which no passage has a related word either.
-    "unrelated": lambda pair: _share(pair.unrelated, pair.claim.content),
-    # What passages say in different places, a claim may have put together wrongly.
-    "together": lambda pair: pair.together,
-    # The share that one passage has in the claim's order. The names of what the passages are about
-    # do not count, for they are on every line.
-    "in_order": lambda pair: max(
-        (
-            common_order_share(
-                _without(pair.claim, pair.about), _without(passage.words, pair.about)
-            )
-            for passage in pair.passages
-        ),
-        default=0.0,
-    ),
-    # The share of the second half of the claim, where what is new stands, that no passage has.
-    "missing_end": lambda pair: _missing(pair, pair.claim.content[len(pair.claim.content) // 2 :]),
-    # The claim has a number: there is more to get wrong, and more to check it by.
-    "has_numbers": lambda pair: any(word.is_number for word in pair.claim.words),
-    # The shares of the claim's numbers, words of names, and names that no passage has.
-    "missing_numbers": lambda pair: _missing(
-        pair, [word for word in pair.claim.words if word.is_number]
-    ),
-    "missing_name_words": lambda pair: _missing(
-        pair, [word for word in pair.claim.words if word.is_name]
-    ),
-    "missing_names": lambda pair: _share(pair.missing_names, pair.names),
-    "negation_differs": lambda pair: pair.negation_differs,
-    # The passages are about different bearers of one name.
-    "namesakes": lambda pair: bool(pair.namesakes),
-    # The claim says that it comes on top of something else (also, additionally), which is one more
-    # thing to support.
-    "is_additive": lambda pair: _has_any(pair.claim, ADDITIVES),
-    # The claim names relatives, whom a passage may have the other way round.
-    "has_kinship": lambda pair: _has_any(pair.claim, KINSHIP),
+    "coverage": _coverage,
+    "unrelated": _unrelated,
+    # A claim may combine wrongly what passages say in different places.
+    "together": attrgetter("neighbouring_share"),
+    "in_order": _in_order,
+    "missing_end": _missing_end,
+    "has_numbers": _has_numbers,
+    "missing_numbers": _missing_numbers,
+    "missing_name_words": _missing_name_words,
+    "missing_names": _missing_names,
+    "negation_differs": attrgetter("negation_differs"),
+    "namesakes": _namesakes,
+    "is_additive": _is_additive,
+    "has_kinship": _has_kinship,
 }
 
 
-def common_order_share(needles: Sequence[str], haystack: Sequence[str]) -> float:
-    """The share of ``needles`` that ``haystack`` has in the same order.
+def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str]) -> float:
+    """Return the share of the claim's words that a passage has in the same order.
 
-    That is the length of the longest common subsequence, divided by the number of needles.
+    That is the length of the longest common subsequence divided by the number of the claim's words.
+
+    Example:
+        ``["a", "b", "c"]`` and ``["c", "a", "x", "b"]`` → 2/3, for ``a`` and ``b``
+
+    Args:
+        claim_stems: The stems of the claim, in order. Without any the share is 1.
+        passage_stems: The stems of the passage, in order.
+
+    Returns:
+        The share, from 0 to 1.
     """
-    if not needles:
+    if not claim_stems:
         return 1.0
-    words = np.array(haystack, dtype=object)
-    lengths = np.zeros(len(words) + 1, dtype=np.int64)  # of the best match up to each word
-    for needle in needles:
+
+    passage_array = np.array(passage_stems, dtype=object)
+    # The longest common subsequence of the claim's words so far and the first n of the passage.
+    lengths = np.zeros(len(passage_array) + 1, dtype=np.int64)
+    for claim_stem in claim_stems:
+        # A word that matches extends the best match before it by one.
         longer = lengths.copy()
-        longer[1:] = np.where(words == needle, lengths[:-1] + 1, lengths[1:])
+        longer[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
         lengths = np.maximum.accumulate(longer)
-    return int(lengths[-1]) / len(needles)
+    return int(lengths[-1]) / len(claim_stems)
+
+
+def _share_of_missing(comparison: Comparison, words: Sequence[Word]) -> float:
+    """Return the share of some words of the claim that no passage has, 0 without words."""
+    missing = [word for word in words if word in comparison.missing_words]
+    return _ratio(len(missing), len(words))
+
+
+def _ratio(part: int, whole: int) -> float:
+    """Return a part of a whole as a share, 0 if the whole is empty."""
+    return part / whole if whole else 0.0
 
 
 def feature_vector(
-    pair: Comparison, names: Collection[str] = tuple(FEATURES)
+    comparison: Comparison, names: Collection[str] = tuple(FEATURES)
 ) -> npt.NDArray[np.float64]:
-    """The features called ``names`` in their order: shape (len(names),)."""
-    return np.array([FEATURES[name](pair) for name in names], dtype=np.float64)
+    """Measure features of a claim and its passages.
 
+    Args:
+        comparison: The claim and its passages.
+        names: The features, by default all.
 
-def _share(part: Sequence[Any], whole: Sequence[Any]) -> float:
-    return len(part) / len(whole) if whole else 0.0
-
-
-def _missing(pair: Comparison, words: Sequence[Word]) -> float:
-    """The share of ``words`` of the claim that no passage has."""
-    return _share([word for word in words if word in pair.missing], words)
-
-
-def _without(text: ParsedText, stems: set[str]) -> list[str]:
-    return [stem for stem in text.sequence if stem not in stems]
-
-
-def _has_any(claim: ParsedText, words: frozenset[str]) -> bool:
-    return any(word.text.lower() in words for word in claim.words)
+    Returns:
+        The features in the order of their names, of shape (len(names),).
+    """
+    return np.array([FEATURES[name](comparison) for name in names], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class LexicalVerdict:
-    """What the judge says of a claim beside its passages."""
+    """The verdict of the lexical judge on a claim."""
 
     probability: float
-    """That the passages support the claim."""
+    """The probability that the passages support the claim."""
 
     is_supported: bool
     """Whether the probability reaches the threshold."""
 
     reason: str
-    """What is missing, in one line."""
+    """The number of words covered and what is missing, in one line."""
 
 
 @dataclass(frozen=True)
 class LexicalModel:
-    """A logistic regression on the features, as a file of coefficients has it."""
+    """A logistic regression on the features, as a file of coefficients states it."""
 
     coefficients: dict[str, Number]
-    """By feature, for the features as they are measured."""
+    """The coefficient of each feature, which is not standardised."""
 
     intercept: Number
+    """The log-odds of support if all features are 0."""
+
     threshold: Annotated[Number, Field(ge=0, le=1)]
-    """The probability from which a claim counts as supported."""
+    """The lowest probability at which a claim counts as supported."""
 
     fitted_on: Mapping[str, Any]
-    """Where all of that comes from."""
+    """The data and the command that the numbers come from."""
 
     @cached_property
     def identity(self) -> str:
@@ -144,48 +218,81 @@ class LexicalModel:
         numbers = [self.coefficients, self.intercept, self.threshold]
         return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
-    def probability(self, pair: Comparison) -> float:
-        """The probability in [0, 1] that the passages support the claim."""
+    def probability(self, comparison: Comparison) -> float:
+        """Return the probability that the passages support the claim, from 0 to 1."""
+        # The coefficients have the order in which the file lists them.
         weights = np.array(list(self.coefficients.values()))
-        return float(expit(self.intercept + feature_vector(pair, self.coefficients) @ weights))
+        features = feature_vector(comparison, self.coefficients)
+        return float(expit(self.intercept + features @ weights))
 
     def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
-        """Whether ``passages`` support ``claim``, and why."""
-        pair = Comparison(claim, passages)
-        probability = self.probability(pair)
-        return LexicalVerdict(probability, probability >= self.threshold, reason(pair))
+        """Decide whether passages support a claim.
+
+        Args:
+            claim: The claim.
+            passages: The passages.
+
+        Returns:
+            The verdict, with its probability and reason.
+        """
+        comparison = Comparison(claim, passages)
+        probability = self.probability(comparison)
+        is_supported = probability >= self.threshold
+        return LexicalVerdict(probability, is_supported, explain(comparison))
 
 
-def reason(pair: Comparison) -> str:
-    """What was found and what is missing, in one line."""
-    content = pair.claim.content
-    if not content:
+def explain(comparison: Comparison) -> str:
+    """Say in one line which words of a claim the passages have and where they differ.
+
+    Example:
+        ``3 of 5 content words covered; not in the passages: Ada Hill; negation differs``
+
+    Args:
+        comparison: The claim and its passages.
+
+    Returns:
+        The line, which lists at most five of the missing names and words.
+    """
+    num_words = len(comparison.claim.content_words)
+    if num_words == 0:
         return "no content words to look for"
-    parts = [f"{len(content) - len(pair.missing)} of {len(content)} content words covered"]
-    names = [" ".join(word.text for word in name) for name in pair.missing_names]
-    words = [word.text for word in pair.missing if not word.is_name]
-    missing = [*names, *words]
+
+    num_covered = num_words - len(comparison.missing_words)
+    parts = [f"{num_covered} of {num_words} content words covered"]
+
+    # Names are listed as a whole, so their words are not listed again.
+    missing = [" ".join(word.text for word in name) for name in comparison.missing_names]
+    missing += [word.text for word in comparison.missing_words if not word.is_name]
     if missing:
-        parts.append(f"not in the passages: {', '.join(missing[:_SHOWN])}")
-    if pair.negation_differs:
+        parts.append(f"not in the passages: {', '.join(missing[:_MAX_LISTED_WORDS])}")
+
+    if comparison.negation_differs:
         parts.append("negation differs")
-    if pair.namesakes:
-        titles = ", ".join(passage.title for passage in pair.namesakes)
+    if comparison.namesakes:
+        titles = ", ".join(passage.title for passage in comparison.namesakes)
         parts.append(f"the passages are about namesakes: {titles}")
     return "; ".join(parts)
 
 
 def load_lexical_model(path: Path = COEFFICIENTS) -> LexicalModel:
-    """Read the model that ``python -m bench.lexical.fit`` wrote to ``path``.
+    """Read a model from a file of coefficients.
+
+    Args:
+        path: The JSON file that ``python -m bench.lexical.fit`` wrote. By default the one that
+            comes with the package.
+
+    Returns:
+        The model.
 
     Raises:
-        DataError: There is no such file, or it is not one that the command writes.
+        DataError: The file is missing, or the command did not write it.
     """
     try:
         model = to_model(LexicalModel, parse_json(path.read_text(encoding="utf-8")))
-        unknown = [name for name in model.coefficients if name not in FEATURES]
-        if unknown:
-            raise ValueError(f"no feature is called {', '.join(unknown)}")
+        # A file of another version may have features that do not exist any more.
+        unknown_features = [name for name in model.coefficients if name not in FEATURES]
+        if unknown_features:
+            raise ValueError(f"no feature is called {', '.join(unknown_features)}")
     except (OSError, ValueError) as error:
         raise DataError(
             f"{path}: not coefficients of the lexical judge: {error}; expected a file that 'python"

@@ -1,8 +1,8 @@
-"""A text as the lexical judge reads it: stemmed words, with numbers in one spelling.
+"""Parsing of claims and passages for the lexical judge, into stemmed words.
 
-A claim and a passage that say the same in other signs meet: accents and citation marks go,
-``1,200`` is ``1200``, ``twelve`` is ``12``, ``1st`` is ``first``. ``(3 May 1901 - 7 June 1980)``
-behind a name reads as born and died, as a biography would put it. ``passed away`` is ``died``.
+Different spellings of the same thing become the same word: accents and citation marks are removed,
+``1,200`` and ``1200`` are one number, ``twelve`` is ``12``, ``1st`` is ``first``, and ``passed
+away`` is ``died``. `judges.lexical.comparison` compares the results.
 """
 
 import re
@@ -16,16 +16,26 @@ import tantivy
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
 
+# All capital letters, for a character class of a regular expression. U+2000 ends the alphabets.
 CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if letter.isupper())
 
 
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
-    """The regular expressions in ``name.yaml``.
+    """Read the regular expressions in a YAML file of this package.
 
-    A list is one expression in pieces. ``{{name}}`` stands for an earlier one, and ``A-Z`` for the
-    capitals of all alphabets that have them.
+    Example:
+        ``{vowel: "[aeiou]", pair: ["{{vowel}}", "{{vowel}}"]}`` → ``pair`` is
+        ``[aeiou][aeiou]``: a list holds the pieces of one expression, and ``{{vowel}}`` stands for
+        an earlier one. ``A-Z`` matches the capitals of all alphabets.
+
+    Args:
+        name: The name of the file, without ``.yaml``.
+
+    Returns:
+        The compiled expressions, by their keys in the file.
     """
     texts: dict[str, str] = {}
+    # An expression may refer to those above it in the file.
     for key, pieces in load_yaml(__package__, f"{name}.yaml").items():
         text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
@@ -33,13 +43,13 @@ def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
 
 
 _PATTERNS = read_patterns("reading")
-_TABLE = load_yaml(__package__, "words.yaml")
-STOPWORDS = frozenset(_TABLE["stopwords"].split())
-NEGATIONS = frozenset(_TABLE["negations"].split())
-ADDITIVES = frozenset(_TABLE["additives"].split())
-KINSHIP = frozenset(_TABLE["kinship"].split())
-_NUMBER_WORDS: dict[str, str] = _TABLE["numbers"]
-_ORDINALS: dict[str, str] = _TABLE["ordinals"]
+_WORD_LISTS = load_yaml(__package__, "words.yaml")
+STOPWORDS = frozenset(_WORD_LISTS["stopwords"].split())
+NEGATIONS = frozenset(_WORD_LISTS["negations"].split())
+ADDITIVES = frozenset(_WORD_LISTS["additives"].split())
+KINSHIP = frozenset(_WORD_LISTS["kinship"].split())
+_NUMBER_WORDS: dict[str, str] = _WORD_LISTS["numbers"]
+_ORDINALS: dict[str, str] = _WORD_LISTS["ordinals"]
 _STEMMER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
     .filter(tantivy.Filter.stemmer("english"))
@@ -52,120 +62,191 @@ class Word:
     """A word of a text."""
 
     text: str
+    """The word as it is written."""
 
     stem: str
-    """What is compared. That of every negation with ``not`` in it is ``not``."""
+    """The form that is compared, such as ``prize`` for ``prizes``. Negations have ``not``."""
 
     is_content: bool = False
     """Whether it is neither a stopword nor a negation."""
 
     is_number: bool = False
+    """Whether it is a number, in digits or as a word."""
 
     is_name: bool = False
-    """Whether it is capitalised, and not merely because a sentence begins with it."""
+    """Whether it is capitalised for another reason than that it begins a sentence."""
 
 
 @dataclass(frozen=True)
 class ParsedText:
-    """The words of a text in their order, by sentence."""
+    """The words of a text, in their order."""
 
     sentences: tuple[tuple[Word, ...], ...]
     """The words of each sentence that has any."""
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """All words."""
+        """The words of all sentences."""
         return tuple(chain.from_iterable(self.sentences))
 
     @cached_property
-    def content(self) -> tuple[Word, ...]:
-        """The content words."""
+    def content_words(self) -> tuple[Word, ...]:
+        """The words that are neither stopwords nor negations."""
         return tuple(word for word in self.words if word.is_content)
 
     @cached_property
-    def sequence(self) -> tuple[str, ...]:
-        """The stems of the content words in their order."""
-        return tuple(word.stem for word in self.content)
+    def stem_sequence(self) -> tuple[str, ...]:
+        """The stems of the content words, in the order of the text."""
+        return tuple(word.stem for word in self.content_words)
 
     @cached_property
-    def stems(self) -> frozenset[str]:
-        """The stems of the content words."""
-        return frozenset(self.sequence)
+    def stem_set(self) -> frozenset[str]:
+        """The stems of the content words, each once."""
+        return frozenset(self.stem_sequence)
 
 
 def without_accents(text: str) -> str:
-    """``text`` without accents (Unicode NFKD, no combining marks) and marks such as ``[1, 2]``."""
-    decomposed = unicodedata.normalize("NFKD", _PATTERNS["citation"].sub(" ", text))
+    """Return a text without accents and without citation marks.
+
+    Example:
+        ``Zoë won [1, 2].`` → ``Zoe won  .``
+    """
+    without_citations = _PATTERNS["citation"].sub(" ", text)
+    # NFKD writes a letter with an accent as the letter and a combining mark.
+    decomposed = unicodedata.normalize("NFKD", without_citations)
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
-@lru_cache(4096)  # passages are read once, however many claims cite them
+# Many claims cite the same passages, so the last texts are kept parsed.
+@lru_cache(4096)
 def parse_text(text: str) -> ParsedText:
-    """The words of ``text``.
+    """Parse a text into sentences of stemmed words.
 
-    Example: ``She won 1,200 prizes.`` has the words ``she``, ``won``, ``1200`` and ``prize``.
+    Example:
+        ``She won 1,200 prizes.`` → words with the stems ``she``, ``won``, ``1200`` and ``prize``
+
+    Args:
+        text: An English text, of which each line has whole sentences.
+
+    Returns:
+        The words by sentence.
     """
-    folded = _PATTERNS["life"].sub(r"(\1 born \2, died \3)", without_accents(text))
-    folded = _PATTERNS["passed_away"].sub("died", folded)
-    folded = _PATTERNS["united_states"].sub("United States", folded)
-    folded = _PATTERNS["initials"].sub(lambda match: match[0].replace(".", ""), folded)
-    lines = folded.split("\n")  # a line ends a sentence too
-    sentences = chain.from_iterable(map(split_sentences, lines))
-    return ParsedText(tuple(filter(None, map(_words, sentences))))
+    text = without_accents(text)
+    # "(3 May 1901 - 7 June 1980)" becomes "(born 3 May 1901, died 7 June 1980)".
+    text = _PATTERNS["life"].sub(r"(\1 born \2, died \3)", text)
+    text = _PATTERNS["passed_away"].sub("died", text)
+    text = _PATTERNS["united_states"].sub("United States", text)
+    # "J.R.R. Tolkien" becomes "JRR Tolkien", so that no sentence ends at a period.
+    text = _PATTERNS["initials"].sub(lambda match: match[0].replace(".", ""), text)
+
+    sentences = []
+    # Headings and list items have no period, so a sentence also ends with its line.
+    for line in text.split("\n"):
+        for sentence in split_sentences(line):
+            words = _parse_sentence(sentence)
+            if words:
+                sentences.append(words)
+    return ParsedText(tuple(sentences))
 
 
-def _words(sentence: str) -> tuple[Word, ...]:
-    """The words of a sentence."""
-    matches = list(_PATTERNS["token"].finditer(sentence))
+def _parse_sentence(sentence: str) -> tuple[Word, ...]:
+    """Parse the words of a sentence, in which accents are removed already."""
+    tokens = list(_PATTERNS["token"].finditer(sentence))
     words = []
-    for index, match in enumerate(matches):
-        text = match[0]
-        lower = _PATTERNS["ending"].sub("", text.lower())
-        digits = match["number"] or _NUMBER_WORDS.get(lower)
-        if digits:
-            stem = _number(digits, match["suffix"])
-            words.append(Word(text, stem, is_content=True, is_number=True))
-        elif lower in NEGATIONS or lower.endswith(("n't", "n\u2019t")):
-            words.append(Word(text, "not"))
-        elif lower in STOPWORDS and not (lower == "may" and index > 0 and text[0].isupper()):
-            words.append(Word(text, lower))
-        else:
-            following = matches[index + 1][0] if index + 1 < len(matches) else ""
-            is_name = text[0].isupper() and (index > 0 or following[:1].isupper())
-            stem = _STEMMER.analyze(lower)[0]
-            words.append(Word(text, stem, is_content=True, is_name=is_name))
+    for index, token in enumerate(tokens):
+        next_text = tokens[index + 1][0] if index + 1 < len(tokens) else ""
+        words.append(_parse_word(token, is_first=index == 0, next_text=next_text))
     return tuple(words)
 
 
-def _number(digits: str, suffix: str | None) -> str:
-    """A number in one spelling. An ordinal up to the tenth is a word, and ``1990s`` stays so."""
-    plain = digits.replace(",", "")
+def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word:
+    """Parse a word of a sentence.
+
+    Args:
+        token: The match of the word, with the groups ``number`` and ``suffix`` if it is a number.
+        is_first: Whether the word begins the sentence.
+        next_text: The next word, empty at the end of the sentence.
+
+    Returns:
+        The word with its stem.
+    """
+    text = token[0]
+    is_capitalised = text[0].isupper()
+    # "Ada's" is "ada".
+    lower = _PATTERNS["ending"].sub("", text.lower())
+
+    # Numbers are content words, in digits ("12") or as a word ("twelve").
+    digits = token["number"] or _NUMBER_WORDS.get(lower)
+    if digits:
+        stem = _number_stem(digits, token["suffix"])
+        return Word(text, stem, is_content=True, is_number=True)
+
+    if lower in NEGATIONS or lower.endswith(("n't", "n\u2019t")):
+        return Word(text, "not")
+
+    is_month_of_may = lower == "may" and is_capitalised and not is_first
+    if lower in STOPWORDS and not is_month_of_may:
+        return Word(text, lower)
+
+    # The first word is always capitalised. It is taken for a name if the next one is too.
+    is_name = is_capitalised and (not is_first or next_text[:1].isupper())
+    stem = _STEMMER.analyze(lower)[0]
+    return Word(text, stem, is_content=True, is_name=is_name)
+
+
+def _number_stem(digits: str, suffix: str | None) -> str:
+    """Return the one spelling of a number that all its spellings share.
+
+    Example:
+        ``1,200`` → ``1200``; ``1`` with the suffix ``st`` → ``first``; ``21`` with ``st`` → ``21``;
+        ``1990`` with ``s`` → ``1990s``
+
+    Args:
+        digits: The number, with or without commas.
+        suffix: The letters behind it: ``st``, ``nd``, ``rd``, ``th`` or ``s``. None without any.
+    """
+    plain_digits = digits.replace(",", "")
+    if suffix is None:
+        return plain_digits
+    # "1990s" is a decade and not the year 1990.
     if suffix == "s":
-        return f"{plain}s"
-    return _ORDINALS.get(plain.lstrip("0"), plain) if suffix else plain
+        return f"{plain_digits}s"
+    return _ORDINALS.get(plain_digits.lstrip("0"), plain_digits)
 
 
 @dataclass(frozen=True)
 class ParsedPassage:
-    """A text that is held against claims."""
+    """A passage that claims are compared with."""
 
     text: str
+    """The text without the title."""
 
     title: str = ""
-    """Empty if there is none. A bracket, as in ``Ada Hill (painter)``, tells namesakes apart."""
+    """The title, empty if there is none. A bracket, as in ``Ada Hill (painter)``, is part of it."""
 
     @cached_property
-    def words(self) -> ParsedText:
-        """The words of title and text, the title as a sentence of its own."""
+    def parsed_text(self) -> ParsedText:
+        """The words of the title, which is a sentence of its own, and of the text."""
         return parse_text(f"{self.title}\n{self.text}" if self.title else self.text)
 
     @cached_property
-    def name(self) -> frozenset[str]:
-        """The stems of the title without its bracket: the name of what the passage is about."""
-        return parse_text(_PATTERNS["brackets"].sub(" ", self.title)).stems
+    def title_stems(self) -> frozenset[str]:
+        """The stems of the title without its bracket, i.e. the name of the passage's topic."""
+        return parse_text(_PATTERNS["brackets"].sub(" ", self.title)).stem_set
 
 
 def parse_passage(text: str) -> ParsedPassage:
-    """``text`` as a passage. A first line ``Title: ...`` is its title, as in D-FActScore's data."""
+    r"""Split a passage into title and text, as the data of D-FActScore joins them.
+
+    Example:
+        ``Title: Ada Hill\nAda Hill was a painter.`` → a passage with the title ``Ada Hill`` and the
+        text ``Ada Hill was a painter.``
+
+    Args:
+        text: The passage. Without a first line ``Title: ...`` it has no title.
+    """
     match = _PATTERNS["titled"].fullmatch(text)
-    return ParsedPassage(match["text"], match["title"].strip()) if match else ParsedPassage(text)
+    # Passages of other data have no title.
+    if match is None:
+        return ParsedPassage(text)
+    return ParsedPassage(match["text"], match["title"].strip())

@@ -1,127 +1,201 @@
-"""What people are asked of a benchmark's samples, so that their answers can be held against the
-judge's, and take its place."""
+"""The questions that people answer about a benchmark's samples in the judge's place.
+
+Benchmarks declare them as `People`. ``lm-factuality people`` makes annotation sheets of them,
+compares the answers with the judge's verdicts, and scores the samples as people see them.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict
 
-# the answer of a person who cannot tell: it may be given to every question, and decides none
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.declaration import Rescorer
+
 SKIP = "skip"
+"""The answer of a person who cannot tell. Every question allows it, and it decides nothing."""
+
 Sample: TypeAlias = Mapping[str, Any]
-Answers: TypeAlias = Mapping[str, str]  # by the ids of items
+"""A line of lm_eval's samples file."""
+
+Answers: TypeAlias = Mapping[str, str]
+"""The value of the option that a person chose, by the id of the item."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An answer that may be given."""
+    """An answer that people can choose."""
 
     value: str
-    """What files call it."""
+    """The name of the answer in files."""
 
     label: str
-    """What the page calls it."""
+    """The text of the answer on the page."""
 
     key: str = ""
-    """The key that gives it. By default, this is its place among the options, from 1 on."""
+    """The key on the keyboard that chooses it. By default, this is its number, from 1 on."""
 
     good: bool | None = None
-    """Whether it finds the text good, by which a judge's sensitivity and specificity are counted.
-    None for neither."""
+    """Whether the answer finds the text good, or None if it says neither.
+
+    The judge's sensitivity and specificity follow from this.
+    """
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question. ``ask`` is the sentence shown. Where it has no ``options``, these come
-    with each item."""
+    """A kind of question, such as whether a fact is supported."""
 
     name: str
+
     ask: str
+    """The sentence that people read."""
+
     options: tuple[Option, ...] = ()
+    """The possible answers. It is empty if each item has options of its own."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to look at. ``id`` is unique in its sample and stable; ``text`` is what is judged,
-    ``context`` what stands beside it: pairs of a heading and a text. ``judge`` is what the judge
-    said, as an option's value; None if unscored. It is never written where the person who answers
-    can see it."""
+    """One question about one text, such as whether this fact is supported by these passages."""
 
     id: str
+    """The id within the sample. It stays the same whenever the sample is read again."""
+
     question: str
+    """The name of the `Question`."""
+
     text: str
+    """The text that people judge."""
+
     context: tuple[tuple[str, str], ...] = ()
+    """What people can read beside the text, as pairs of a heading and a text."""
+
     judge: str | None = None
+    """The judge's verdict as the value of an option, or None if it gave none.
+
+    Sheets and pages for annotators never contain it.
+    """
+
     options: tuple[Option, ...] = ()
+    """The possible answers, if they differ between the items of a question."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is drawn for a sheet, with all its items: a sample, or a row of a data file. ``strata``
-    are the groups that it is in, by what they are called (``verdict``, ``error type``)."""
+    """A sample, or a row of a data file, with its items. Sheets draw whole units."""
 
     key: str
+    """The key of the row, which is the same for every model."""
+
     cluster: str
+    """The cluster for standard errors, such as the document of the row."""
+
     items: tuple[Item, ...]
+
     strata: Mapping[str, str] = field(default_factory=dict)
+    """The groups that the unit is in, by the kind of group: ``{"verdict": "wrong"}``."""
+
     source: int = 0
-    """The place of the run or data file that it comes from, on a sheet of several."""
+    """The number of the run or data file of the unit, for sheets drawn from several of them."""
 
     def stratum(self, by: Sequence[str]) -> str:
+        """Return the name of the stratum that sheets draw the unit from.
+
+        Args:
+            by: The kinds of groups to combine.
+
+        Example:
+            ``("verdict", "error type")`` can give ``wrong | none``.
+        """
         return " | ".join(self.strata.get(name) or "none" for name in by)
 
 
 @dataclass(frozen=True)
 class People:
-    """How people take the judge's place. ``items`` is everything that a sample asks of people;
-    empty where no score depends on the judge. ``relabel`` is the sample as if people had been the
-    judge, with the metrics that the benchmark's ``recount`` finds; None where an answer is missing
-    or ``SKIP``. ``unchanged`` are the scores that no answer changes. ``data`` reads a data file of
-    the benchmark, where people are asked about its rows and not about samples."""
+    """How people take the judge's place in a benchmark."""
 
     questions: tuple[Question, ...]
+
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
+    """Returns all questions about a sample, or none if no score depends on the judge."""
+
     relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = (
         lambda result, sample, answers: None
     )
+    """Returns the sample and its metrics as if people had been the judge.
+
+    It returns None if an answer is missing or is ``SKIP``.
+    """
+
     read_units: Callable[[Path], Sequence[Unit]] | None = None
+    """Reads a data file, for benchmarks that ask people about its rows and not about samples."""
+
     unaffected_scores: tuple[str, ...] = ()
+    """The names of the scores that no answer of people changes."""
 
 
 def load_questions(package: str) -> dict[str, Question]:
-    """Read the questions of a package's ``people.yaml``, by name."""
-    content: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
-    return {
-        name: to_model(Question, {"name": name, **question}) for name, question in content.items()
-    }
+    """Read the questions from the ``people.yaml`` of a package, by name.
+
+    Args:
+        package: The package of a benchmark, such as ``lm_factuality.benchmarks.felm``.
+    """
+    fields_by_name: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
+    # The file holds the fields of a question under its name.
+    questions = {}
+    for name, fields in fields_by_name.items():
+        questions[name] = to_model(Question, {"name": name, **fields})
+    return questions
 
 
 def make_relabel(
     items: Callable[[TaskResult, Sample], Sequence[Item]],
-    change: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
-    recount: Callable[[TaskResult, Sequence[Any]], Any],
-    keep: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
-    optional: str = "",
+    change_sample: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
+    make_rescorer: Callable[[TaskResult, Sequence[Any]], "Rescorer"],
+    keep_row: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
+    optional_question: str = "",
 ) -> Callable[[TaskResult, Sample, Answers], dict[str, Any] | None]:
-    """``People.relabel`` of a benchmark with this ``recount`` and ``keep``. ``change`` says what of
-    the sample is another where people answered all ``items`` but those of the ``optional``
-    question."""
+    """Make the function `People.relabel` of a benchmark, which scores a sample by people's answers.
+
+    Args:
+        items: Returns all questions about a sample.
+        change_sample: Returns the fields of a sample that change with people's answers.
+        make_rescorer: The benchmark's function of this name, which computes metrics again.
+        keep_row: The benchmark's function of this name.
+        optional_question: The name of the question that people need not answer.
+
+    Returns:
+        The function. Its result is None if a required answer is missing, or somebody skipped it.
+    """
 
     def relabel(result: TaskResult, sample: Sample, answers: Answers) -> dict[str, Any] | None:
-        asked = [item for item in items(result, sample) if item.question != optional]
-        if any(answers.get(item.id, SKIP) == SKIP for item in asked):
+        required = [item for item in items(result, sample) if item.question != optional_question]
+        # No score of this sample depends on the judge.
+        if not required:
+            return dict(sample)
+        if any(answers.get(item.id, SKIP) == SKIP for item in required):
             return None
-        changed = {**sample, **(change(result, sample, answers) if asked else {})}
-        return {**changed, **recount(result, ()).row_metrics(keep(changed))} if asked else changed
+
+        # Later keys win, so the changed fields replace those of the sample.
+        changed = {**sample, **change_sample(result, sample, answers)}
+        # The rescorer of a judged benchmark needs no rows to be made.
+        metrics = make_rescorer(result, ()).row_metrics(keep_row(changed))
+        return {**changed, **metrics}
 
     return relabel
 
 
-def verdict_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {"filtered_resps": [json.dumps(record)]}
+def verdict_fields(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the field of a sample in which lm_eval stores the judge's record as JSON.
+
+    Example:
+        ``{"grade": "CORRECT"}`` gives ``{"filtered_resps": ['{"grade": "CORRECT"}']}``.
+    """
+    return {"filtered_resps": [json.dumps(verdict)]}

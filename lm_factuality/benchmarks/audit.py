@@ -1,6 +1,6 @@
-"""Whether a model was asked what its documents say.
+"""Checks that a model was asked exactly the prompts that follow from a task's documents.
 
-A leaderboard looks at each sample of a submission with the `RequestAudit` of its benchmark.
+A leaderboard runs the `RequestAudit` of a benchmark on each sample of a submission.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 from lm_factuality.harness.samples import prompt_text
 
 Sample = Mapping[str, Any]
+"""A line of lm_eval's samples file."""
 
 UNKNOWN_REQUESTS = "not the requests of this task"
 DIFFERENT_REQUEST = "the model was asked something else than the row says"
@@ -17,12 +18,14 @@ DIFFERENT_REQUEST = "the model was asked something else than the row says"
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """How a leaderboard wants a task to be run."""
+    """How a leaderboard requires a task to be run."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What the task's metadata must say."""
+    """The values that the task's metadata must have."""
 
     generation_kwargs: Mapping[str, Any] | None = None
+    """The required decoding options of generated responses."""
+
     repeats: int = 1
     """The number of responses to each prompt."""
 
@@ -34,59 +37,100 @@ class ExpectedRun:
 
     @property
     def generation_arguments(self) -> list[Any]:
-        """The arguments of a request for a text, behind its prompt."""
-        thinking = [self.thinking_tokens] if self.thinking_tokens else []
-        return [self.generation_kwargs, *thinking]
+        """The arguments that follow the prompt in a request for a generated text."""
+        if self.thinking_tokens:
+            return [self.generation_kwargs, self.thinking_tokens]
+        return [self.generation_kwargs]
 
 
 class RequestAudit(Protocol):
-    """Looks at the samples of one task, one after the other."""
+    """Checks the samples of one task, one after the other."""
 
     def request_problem(self, sample: Sample) -> str | None:
-        """In what the model was asked something else than its document says, if in anything."""
+        """Say how the requests in a sample differ from its document, or return None."""
 
 
 class PromptAudit:
-    """For benchmarks whose model answers one prompt, which the document holds under ``key``.
-
-    A chat template is the same around each prompt.
-    """
+    """The audit of benchmarks whose model generates responses to one prompt per document."""
 
     key: ClassVar[str] = "text"
+    """The key of a document that holds the prompt."""
 
     def __init__(self, expected: ExpectedRun) -> None:
+        """Create an audit for the samples of one task.
+
+        Args:
+            expected: How the leaderboard requires the task to be run.
+        """
         self._expected = expected
+        # The text that the chat template puts before and after each prompt. The first sample
+        # tells it.
         self._template: tuple[str, str] | None = None
 
     def request_problem(self, sample: Sample) -> str | None:
-        doc, requests = sample["doc"], request_arguments(sample)
+        """Say how a sample's request or number of responses is wrong, or return None.
+
+        Args:
+            sample: A line of lm_eval's samples file.
+
+        Returns:
+            The problem as a phrase, such as ``2 responses, expected 1``.
+        """
+        document = sample["doc"]
+        requests = request_arguments(sample)
+        # A prompt and its decoding options are two arguments at least.
         if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
-        prompt, *decoding = requests[0]
-        if decoding != self._expected.generation_arguments:
+
+        prompt, *generation_arguments = requests[0]
+        # lm_eval stores the decoding options of each request after its prompt.
+        if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
-        if not self._is_prompt(prompt_text(prompt), str(doc[self.key])):
+        if not self._is_prompt(prompt_text(prompt), str(document[self.key])):
             return DIFFERENT_REQUEST
-        responses = sum(1 if isinstance(texts, str) else len(texts) for texts in sample["resps"])
-        expected = self.repeats(doc)
-        if responses != expected:
-            return f"{responses} responses, expected {expected}"
+
+        # lm_eval writes a single response as a text, and several as a list.
+        num_responses = 0
+        for responses in sample["resps"]:
+            num_responses += 1 if isinstance(responses, str) else len(responses)
+        num_expected = self.repeats(document)
+        if num_responses != num_expected:
+            return f"{num_responses} responses, expected {num_expected}"
         return None
 
-    def repeats(self, doc: Mapping[str, Any]) -> int:
-        """The number of responses that a document gets."""
+    def repeats(self, document: Mapping[str, Any]) -> int:
+        """Return the number of responses that the model has to give to a document."""
         return self._expected.repeats
 
     def _is_prompt(self, prompt: str, text: str) -> bool:
+        """Return whether a prompt is the document's text, possibly inside a chat template.
+
+        The first call with a template stores the text around the prompt. Later calls require the
+        same text.
+
+        Args:
+            prompt: The prompt that the model received.
+            text: The text of the document.
+        """
+        # Without a template, the model gets the text and nothing else.
         if not self._expected.has_template:
             return prompt == text
-        before, found, after = prompt.partition(text.strip())
-        if not found or not text.strip():
-            return not text.strip()
-        self._template = self._template or (before, after.strip())
-        return (before, after.strip()) == self._template
+
+        # Templates strip the text that they enclose.
+        before, match, after = prompt.partition(text.strip())
+        if not match:
+            return False
+        template = (before, after.strip())
+        if self._template is None:
+            self._template = template
+        return template == self._template
 
 
 def request_arguments(sample: Sample) -> list[list[Any]]:
-    """The arguments of each request that a sample's document led to."""
+    """Return the arguments of each request that lm_eval made for a sample's document.
+
+    Example:
+        ``{"gen_args_0": {"arg_0": "Who?", "arg_1": {"do_sample": False}}}`` under ``arguments``
+        gives ``[["Who?", {"do_sample": False}]]``.
+    """
     return [list(arguments.values()) for arguments in sample["arguments"].values()]

@@ -1,5 +1,9 @@
-"""What of a judge can be certified: a setting, in which it is asked where the truth is known, and
-the steps of judged tasks that such a certificate speaks for."""
+"""What can be certified of a judge, and what its certificates say about a run.
+
+A certificate records how often a judge agrees with known labels in one setting. Benchmarks declare
+their settings and judged steps with these classes. Results and reports show the status of each
+step.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,143 +18,224 @@ from lm_factuality.harness.outputs import number_of
 
 @dataclass(frozen=True)
 class CertifyOptions:
-    """The options of ``lm-factuality certify`` that say on what a judge is measured."""
+    """The options of ``lm-factuality certify`` that choose the data to measure a judge on."""
 
     data_dir: str | None = None
+    """The folder with downloaded data. None stands for the default folder."""
+
     files: tuple[Path, ...] = ()
+    """The user's own data files, instead of the published ones."""
+
     sample: bool = False
+    """Whether to measure on the small sample that comes with the package."""
+
     rows: int | None = None
+    """How many rows to draw from the data, or None for all rows."""
+
     claims: Path | None = None
+    """A file with the claims of each response."""
 
 
 class SettingTrial(Protocol):
-    """A setting with its data. ``data`` says what it is measured on: ``file``, ``git_blob`` and
-    whether it ``is_published``; for a part of it how many ``rows``, and ``of`` how many they were
-    drawn."""
+    """A setting with its data opened, ready to be put to a judge."""
 
     data: dict[str, Any]
+    """The data that the judge is measured on.
+
+    It has the keys ``file``, ``git_blob`` and ``is_published``, and for a part of the data
+    ``rows``, the number of rows that were drawn, and ``of``, the number that there are.
+    """
 
     def ask(self, judge: Judge) -> object:
-        """What the judge makes of the data."""
+        """Ask the judge everything that the setting measures, and return its answers."""
 
     def measure(self, judge: Judge) -> dict[str, Any]:
-        """``scores`` (under ``ALL`` those of everything, under ``unscored`` how many ``responses``
-        have no verdict, and the ``reasons``), their ``intervals``, and what is to be read beside
-        them. Raises BackendDownError: the judge has no verdict at all, so there is nothing to
-        certify."""
+        """Ask the judge, and compare its answers with the labels.
+
+        Returns:
+            The ``scores``, by level, their ``intervals``, and under ``unscored`` how many responses
+            have no verdict, with the ``reasons``. A setting may add further figures.
+
+        Raises:
+            BackendDownError: The judge gave no verdict at all, so nothing can be certified.
+        """
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        """The prompts that the judge is asked with."""
+        """Return the hash of each prompt that the judge is asked with, by the prompt's name."""
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        """(columns, rows, notes) for the terminal."""
+        """Return a certificate as columns, rows and notes for the terminal.
+
+        Args:
+            certificate: The certificate that was made from the measured scores.
+            judge: The name of the judge.
+        """
 
 
 @dataclass(frozen=True)
 class CertifiableSetting:
-    """A setting in which a judge is measured."""
+    """A setting in which a judge is measured against known labels."""
 
     name: str
+    """The name that ``certify --setting`` takes, such as ``segment_doc``."""
 
     description: str
-    """What is measured."""
+    """What is measured, such as ``finding errors``. It is part of a table's title."""
 
     headline: tuple[str, ...]
-    """The keys of the figure that is printed beside scores."""
+    """The keys that lead to the main score in a certificate's ``scores``."""
 
     label: str
-    """What the figure is called."""
+    """The name of the main score for readers, such as ``F1 of segments with errors``."""
 
     git_blob: str
-    """The ``git_blob`` of the published data."""
+    """The git blob id of the published data."""
 
     open_trial: Callable[[CertifyOptions], SettingTrial]
+    """Reads the data that the options choose."""
 
     accepted_options: tuple[str, ...] = ()
-    """The fields of `CertifyOptions` besides ``data_dir`` that it can use."""
+    """The fields of `CertifyOptions` that the setting can use, besides ``data_dir``."""
 
     is_default: Callable[[JudgeConfig], bool] = lambda config: False
-    """Whether ``certify`` takes it for a judge unless told otherwise."""
+    """Says whether ``certify`` uses this setting for a judge if the user names none."""
 
 
 @dataclass(frozen=True)
 class CertificationStatus:
-    """What is known of the judge of a run in a step."""
+    """What is known about the quality of a run's judge in one step."""
 
     step: str
+    """The step with the scores that depend on it."""
+
     text: str
+    """The certified figure, or why there is none and what to do about it."""
+
     is_certified: bool
 
 
 @dataclass(frozen=True)
 class JudgedStep:
-    """A step of a task that its judge decides."""
+    """A step of a task in which a judge decides, such as the verification of facts."""
 
     name: str
 
     settings: tuple[CertifiableSetting, ...]
-    """Those whose certificates speak for the step, the best first. There are none if nothing was
-    released to hold the judge against."""
+    """The settings whose certificates apply to the step, the best first.
+
+    There are none if nobody has released labels to compare a judge with.
+    """
 
     dependent_scores: str
-    """The scores that rest on it, as readers call them."""
+    """The scores that depend on the step, in the words of readers."""
 
     required_metadata: Mapping[str, str] = field(default_factory=dict)
-    """The task's settings that these certificates are measured with. They say nothing of a run
-    with others."""
+    """The task settings under which the certificates were measured.
+
+    They say nothing about runs with other values of these settings.
+    """
 
     def certification_status(self, metadata: Mapping[str, Any]) -> CertificationStatus:
-        """Return what a task's metadata say of its judge in this step."""
-        step = f"{self.name} (behind {self.dependent_scores})"
-        unmeasured = [
-            f"{key}: {metadata[key]}"
-            for key, value in self.required_metadata.items()
-            if metadata.get(key, value) != value
-        ]
-        if unmeasured:
-            reason = f": no judge is measured with {', '.join(unmeasured)}"
-            return CertificationStatus(step, f"not certified{reason}", False)
-        if not self.settings:
-            return CertificationStatus(
-                step, "not certified: no released decisions to hold it against", False
-            )
+        """Look up whether the judge of a run is certified for this step.
 
+        Args:
+            metadata: The metadata of the run's task, with ``judge_config`` and
+                ``judge_certificate``.
+
+        Returns:
+            The figure of the first certificate that applies, or the reason why none does.
+        """
+        step = f"{self.name} (behind {self.dependent_scores})"
+        obstacle = self._obstacle(metadata)
+        if obstacle:
+            return CertificationStatus(step, f"not certified: {obstacle}", is_certified=False)
+
+        # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
         reason = ""
+        # The settings come in order of quality, so the first certificate counts.
         for setting in self.settings:
             certificate = certificates.get(setting.name)
             if not isinstance(certificate, dict):
                 continue
-            hashes = as_mapping(certificate.get("prompt_hashes"))
-            run_hashes = as_mapping(judge.get("prompt_hashes"))
-            if all(hashes[name] == run_hashes[name] for name in set(hashes) & set(run_hashes)):
-                return CertificationStatus(step, _in_words(setting, certificate), True)
+            # A certificate says nothing about a judge that is asked with other words.
+            if _has_same_prompts(certificate, judge):
+                text = _describe_certificate(setting, certificate)
+                return CertificationStatus(step, text, is_certified=True)
             reason = ": its certificate is of other prompts"
             break
-        # Of several settings the command knows which suits the judge.
+
+        # If there are several settings, the command picks the one that suits the judge.
         option = f" --setting {self.settings[0].name}" if len(self.settings) == 1 else ""
         command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}{option}"
         return CertificationStatus(step, f"not certified{reason}; run {command}", False)
 
+    def _obstacle(self, metadata: Mapping[str, Any]) -> str:
+        """Return why no judge can be certified for this step of a run, or an empty text."""
+        unmeasured = []
+        for key, measured_value in self.required_metadata.items():
+            # A run that does not state the setting has the default, which was measured.
+            value = metadata.get(key, measured_value)
+            if value != measured_value:
+                unmeasured.append(f"{key}: {value}")
+        if unmeasured:
+            return f"no judge is measured with {', '.join(unmeasured)}"
+        # Nobody has released labels for this step.
+        if not self.settings:
+            return "no released decisions to hold it against"
+        return ""
 
-def _in_words(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:
-    """Return the headline of a certificate in short with its interval, and what it is on."""
-    value, ends = certificate.get("scores"), certificate.get("intervals")
+
+def _has_same_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
+    """Return whether no prompt has changed between a certificate and a run of the judge.
+
+    Prompts that only one of them uses are ignored.
+    """
+    certified_hashes = as_mapping(certificate.get("prompt_hashes"))
+    run_hashes = as_mapping(judge.get("prompt_hashes"))
+    # The hash of a prompt changes with every change of its text.
+    shared_names = set(certified_hashes) & set(run_hashes)
+    return all(certified_hashes[name] == run_hashes[name] for name in shared_names)
+
+
+def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:
+    """Return the main score of a certificate as a short text with its interval, data and date.
+
+    Args:
+        setting: The setting of the certificate.
+        certificate: The short form of a certificate, as results hold it.
+
+    Example:
+        ``F1 of segments with errors 61.3% [55.0%, 67.2%], 3 unscored (segment_doc, 2026-01-31)``
+    """
+    # Scores are nested by level, such as {"segment": {"f1": 0.613}}.
+    value = certificate.get("scores")
+    ends = certificate.get("intervals")
     for key in setting.headline:
-        value, ends = as_mapping(value).get(key), as_mapping(ends).get(key)
+        value = as_mapping(value).get(key)
+        ends = as_mapping(ends).get(key)
     number = number_of(value)
-    figure = "not defined" if number is None else f"{number:.1%}"
-    low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (None, None)
-    interval = "" if low is None or high is None else f" [{low:.1%}, {high:.1%}]"
+    text = f"{setting.label} not defined" if number is None else f"{setting.label} {number:.1%}"
+
+    if isinstance(ends, list) and len(ends) == 2:
+        low, high = map(number_of, ends)
+        if low is not None and high is not None:
+            text += f" [{low:.1%}, {high:.1%}]"
+
+    # Certificates on all of the data do not count rows.
     data = as_mapping(certificate.get("data"))
-    part = f", on {data['rows']} of {data['of']} responses" if {"rows", "of"} <= set(data) else ""
+    if "rows" in data and "of" in data:
+        text += f", on {data['rows']} of {data['of']} responses"
+
     unscored = int(number_of(certificate.get("unscored")) or 0)
-    lost = f", {unscored} unscored" if unscored else ""
+    if unscored:
+        text += f", {unscored} unscored"
+    # Only the day of a time such as 2026-01-31T12:00:00+00:00.
     date = str(certificate.get("date"))[:10]
-    return f"{setting.label} {figure}{interval}{part}{lost} ({setting.name}, {date})"
+    return f"{text} ({setting.name}, {date})"
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object of a file of others, or an empty one if it is something else."""
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a JSON object from a file that others wrote, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}

@@ -1,16 +1,16 @@
-"""Whether a certificate is that of the judge of a run."""
+"""Checks whether a certificate was made with the judge of a run, on published data.
+
+Leaderboards call these checks on the certificates that submissions hold.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import (
-    CertifiableSetting,
-    as_mapping,
-)
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping
 
-_WITHOUT_EFFECT = {
+_KEYS_WITHOUT_EFFECT = {
     "name",
     "prompt_hashes",
     "base_url",
@@ -29,9 +29,12 @@ _WITHOUT_EFFECT = {
     "max_cost",
     "prices",
 }
-"""Keys of a judge's description that cannot change its answers, or that are compared apart."""
+"""Keys of a judge's configuration that cannot change its answers.
 
-_KEYS = (
+``prompt_hashes`` can, but prompts are compared one by one.
+"""
+
+_REQUIRED_KEYS = (
     "identity",
     "judge",
     "setting",
@@ -41,76 +44,106 @@ _KEYS = (
     "scores",
     "intervals",
 )
+"""The keys that every certificate has."""
 
 
 def certifiable_settings() -> dict[str, CertifiableSetting]:
-    """What can be certified, by name, in the order of the benchmarks."""
-    return {
-        each.name: each for benchmark in all_benchmarks() for each in benchmark.checks.certifiable
-    }
+    """Return every setting in which a judge can be certified, by name, in the order of lists."""
+    settings = {}
+    for benchmark in all_benchmarks():
+        # Only benchmarks with labels have such settings.
+        for setting in benchmark.checks.certifiable:
+            settings[setting.name] = setting
+    return settings
 
 
-def is_on_published_data(content: Mapping[str, Any]) -> bool:
-    """Whether it was measured on the published data of its setting."""
-    setting = certifiable_settings().get(str(content.get("setting")))
-    data = as_mapping(content.get("data"))
-    return (
-        setting is not None
-        and data.get("is_published") is True
-        and data.get("git_blob") == setting.git_blob
-    )
+def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
+    """Return whether a certificate was measured on the published data of its setting."""
+    setting = certifiable_settings().get(str(certificate.get("setting")))
+    # A setting of another package that is not installed here.
+    if setting is None:
+        return False
+    data = as_mapping(certificate.get("data"))
+    return data.get("is_published") is True and data.get("git_blob") == setting.git_blob
 
 
 def certificate_problems(
-    content: Mapping[str, Any], judge: Mapping[str, Any], suites: tuple[str, ...]
+    certificate: Mapping[str, Any], judge: Mapping[str, Any], suite_versions: tuple[str, ...]
 ) -> Iterator[str]:
-    """Why a certificate is not one of this judge.
+    """Yield every reason why a certificate does not certify the judge of a run.
 
-    Its scores are believed: who doubts them certifies the judge again.
+    The scores of a certificate are not checked. Whoever doubts them certifies the judge again.
 
     Args:
-        content: The certificate, whole or in short (see `judges.certificates`).
-        judge: The judge's configuration in the results.
-        suites: The versions of the suite that are taken.
+        certificate: The full certificate or its short form (see `judges.certificates`).
+        judge: The judge's configuration, as the results of the run hold it.
+        suite_versions: The versions of this package whose certificates are accepted.
     """
-    missing = [key for key in _KEYS if key not in content]
-    replaced = replaced_prompt_hashes(content.get("identity"))
-    certified = content.get("judge")
-    hashes = content.get("prompt_hashes")
-    if (
-        missing
-        or replaced is None
-        or not isinstance(certified, dict)
-        or not isinstance(hashes, dict)
-        or str(content["setting"]) not in certifiable_settings()
-    ):
-        problem = ", ".join(missing) or "its identity, judge, setting or prompt_hashes"
-        yield f"not a certificate: {problem} is missing or not in order"
+    shape_problem = _shape_problem(certificate)
+    if shape_problem:
+        yield f"not a certificate: {shape_problem} is missing or not in order"
         return
-    for key in sorted({*certified, *judge} - _WITHOUT_EFFECT):
-        if certified.get(key) != judge.get(key):
+
+    certified_judge = certificate["judge"]
+    # A key that only one of them has counts as a difference as well.
+    for key in sorted({*certified_judge, *judge} - _KEYS_WITHOUT_EFFECT):
+        if certified_judge.get(key) != judge.get(key):
             yield f"another judge: its {key[:60]} is not that of the run; certify this one"
-    if content["suite_version"] not in suites:
-        version = str(content["suite_version"])[:20]
-        yield f"made by suite {version}, taken are {', '.join(suites)}; certify again"
+
+    if certificate["suite_version"] not in suite_versions:
+        # The version comes from a file of others, so it can be a long text.
+        version = str(certificate["suite_version"])[:20]
+        accepted = ", ".join(suite_versions)
+        yield f"made by suite {version}, taken are {accepted}; certify again"
+
+    # A run can use prompts that the setting does not, so only shared ones are compared.
     run_hashes = as_mapping(judge.get("prompt_hashes"))
-    certified_hashes = {**hashes, **replaced}
+    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
+    # A judge may replace prompts. Their hashes then count instead of those of the setting.
+    certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
     for name in sorted(set(run_hashes) & set(certified_hashes)):
         if certified_hashes[name] != run_hashes[name]:
             yield f"the prompt {name[:60]} is another one; certify this judge again"
 
 
-def replaced_prompt_hashes(identity: Any) -> dict[str, str] | None:
-    """Return the hashes of the prompts that a certified judge replaces.
+def _shape_problem(certificate: Mapping[str, Any]) -> str:
+    """Return the parts of a certificate that are missing or malformed, or an empty text."""
+    missing = [key for key in _REQUIRED_KEYS if key not in certificate]
+    if missing:
+        return ", ".join(missing)
 
-    They are part of its identity (see ``judges.certificates.certified_identity``).
+    # The file comes from others, so nothing about its form is certain.
+    is_sound = (
+        replaced_prompt_hashes(certificate["identity"]) is not None
+        and isinstance(certificate["judge"], dict)
+        and isinstance(certificate["prompt_hashes"], dict)
+        and str(certificate["setting"]) in certifiable_settings()
+    )
+    return "" if is_sound else "its identity, judge, setting or prompt_hashes"
+
+
+def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
+    """Read from a certificate's identity which prompts the judge's configuration replaces.
+
+    Args:
+        identity: A JSON list, whose fifth entry holds the hashes by the prompt's name (see
+            ``judges.certificates.certified_identity``).
 
     Returns:
-        The hashes by prompt, or None if the identity is not in order.
+        The hashes, or None if the identity is malformed.
+
+    Example:
+        ``'["gpt-4", null, {}, 1, {"felm/marks": "5b1c"}]'`` gives ``{"felm/marks": "5b1c"}``.
     """
+    if not isinstance(identity, str):
+        return None
+    # Files of others may hold anything here, also JSON that is nested too deeply to parse.
     try:
         hashes = json.loads(identity)[4]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    is_sound = isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values())
+    if not isinstance(hashes, dict):
+        return None
+    # A list or a number in the place of a hash would never match.
+    is_sound = all(isinstance(prompt_hash, str) for prompt_hash in hashes.values())
     return hashes if is_sound else None

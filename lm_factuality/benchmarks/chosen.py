@@ -1,4 +1,7 @@
-"""What is shown of runs: scores with their uncertainty, and the runs that a report is of."""
+"""The runs that a report shows, and their scores with their uncertainty.
+
+Reports, comparisons, leaderboards and the Python API select runs and look up scores here.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,35 @@ from lm_factuality.benchmarks.declaration import (
     Score,
     confidence_interval,
     undeclared_score,
-    worst_and_best_of,
 )
-from lm_factuality.benchmarks.pairs import PairedDifference, paired_difference
-from lm_factuality.benchmarks.rows import ScoredRows
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
 
-Item = TypeVar("Item")
+RunType = TypeVar("RunType")
 
 RETRIEVAL = "hf-ralm"
+"""The name of lm_eval's model type that answers with retrieved passages."""
+
 LEAST_ROWS = 10
-"""Of fewer rows, pages show no score, only its interval."""
+"""The smallest number of rows for which pages show a score, and not only its interval."""
 
 
 def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
-    """Return the runs of the suite's tasks, and a sentence on each other task."""
+    """Separate the runs of this package's benchmarks from those of other tasks.
+
+    Args:
+        files: The results files.
+
+    Returns:
+        The runs of this package's benchmarks, and a sentence about each other task.
+    """
     runs = []
-    left_out: dict[str, None] = {}
+    sentences = []
     for file in files:
         for task in file.tasks:
+            # Results files can also hold tasks of lm_eval itself.
             if find_benchmark(task.kind) is not None:
                 runs.append(Run(file, task))
                 continue
@@ -46,42 +56,65 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
                 f"Left out: {task.task} is not a task of the suite, so its scores to compare are"
                 " not known"
             )
-            left_out[sentence] = None
-    return runs, list(left_out)
+            # Several files can hold the same task.
+            if sentence not in sentences:
+                sentences.append(sentence)
+    return runs, sentences
 
 
 def pairs_without_and_with_retrieval(
-    runs: Mapping[tuple[str, str], Item],
-) -> Iterator[tuple[Item, Item]]:
-    """Yield each run with retrieval behind that of the same model without.
+    runs: Mapping[tuple[str, str], RunType],
+) -> Iterator[tuple[RunType, RunType]]:
+    """Yield the run of a model without retrieval together with its run with retrieval.
 
     Args:
-        runs: The runs by model and variant.
+        runs: The runs by the model's name and variant. A variant lists options, such as
+            ``hf-ralm index=wiki, float16``.
     """
     for (model, variant), run in runs.items():
-        parts = variant.split(", ")
-        others = [part for part in parts if part.split(" ")[0] != RETRIEVAL]
-        without = runs.get((model, ", ".join(others)))
-        if len(others) < len(parts) and without is not None:
-            yield without, run
+        options = variant.split(", ")
+        # An option is a name with arguments, such as "hf-ralm index=wiki".
+        other_options = [option for option in options if option.split(" ")[0] != RETRIEVAL]
+        # This run is itself one without retrieval.
+        if len(other_options) == len(options):
+            continue
+        run_without_retrieval = runs.get((model, ", ".join(other_options)))
+        if run_without_retrieval is not None:
+            yield run_without_retrieval, run
 
 
 def series_name(family: str, variant: str) -> str:
-    return f"{family}, {variant.replace(RETRIEVAL, 'with retrieval')}" if variant else family
+    """Return the name of a model family's series in plots: ``gpt2, with retrieval index=wiki``."""
+    if not variant:
+        return family
+    return f"{family}, {variant.replace(RETRIEVAL, 'with retrieval')}"
 
 
 def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
-    """Return the newest run of each model and task, and a note on each older one."""
-    newest_runs: dict[tuple[str, str], Run] = {}
+    """Keep the newest run of each model and task.
+
+    Args:
+        runs: The runs, in any order.
+
+    Returns:
+        The newest runs from the oldest to the newest, and a note on each run that is left out.
+    """
+    newest: dict[tuple[str, str], Run] = {}
     notes = []
-    for run in sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path)):
+    # Of equal dates, the file name decides, so that the order never changes.
+    by_date = sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path))
+    for run in by_date:
         key = (run.task.task, run.label)
-        if key in newest_runs:
-            older = newest_runs.pop(key).file.path.name
-            newer = run.file.path.name
-            notes.append(f"{', '.join(key)}: {newer} counts, the newest; {older} is older")
-        newest_runs[key] = run
-    return list(newest_runs.values()), notes
+        # Removing the older run first puts the newer one at the end.
+        older_run = newest.pop(key, None)
+        if older_run is not None:
+            newer_name = run.file.path.name
+            older_name = older_run.file.path.name
+            notes.append(
+                f"{', '.join(key)}: {newer_name} counts, the newest; {older_name} is older"
+            )
+        newest[key] = run
+    return list(newest.values()), notes
 
 
 @dataclass(frozen=True)
@@ -89,30 +122,35 @@ class Model:
     """A model of the report."""
 
     id: str
-    """Names its files."""
+    """The part of file names that stands for the model."""
 
     label: str
-    """What readers see."""
+    """The name for readers."""
 
     name: str
-    """What lm_eval calls it."""
+    """The name that lm_eval was given."""
 
     variant: str
+    """The options in which the model differs from others of its name, such as retrieval."""
+
     backend: str
+    """lm_eval's ``--model``, such as ``hf``."""
 
     size: float | None
-    """The number of parameters. None if neither lm_eval nor the name tells."""
+    """The number of parameters, or None if neither lm_eval nor the name tells it."""
 
     family: str
+    """The models of the same series in other sizes, such as ``pythia``."""
 
     @property
     def size_label(self) -> str:
+        """The size for readers, such as ``1.4B``, or a dash if it is not known."""
         return size_label(self.size) if self.size else "–"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model on a task: the newest run of it."""
+    """The newest run of a model on a task."""
 
     model: Model
     file: ResultsFile
@@ -120,39 +158,48 @@ class Entry:
 
     @property
     def benchmark(self) -> Benchmark:
+        """The benchmark of the task."""
         return benchmark_of(self.result)
 
     @property
     def headline(self) -> Score:
+        """The main score of the task."""
         return displayed_score(self.result.kind, headline_name(self.result))
 
     def figure(self, score: Score) -> ScoreFigure | None:
-        """A score with its interval, or None if the run has none or it is not defined."""
+        """Return a score of the run with its interval, or None if it is missing or undefined."""
         return score_figure(self.result, score.name)
 
     def dot(self, score: Score) -> Dot | None:
-        """The same as plots show it, in the unit that tables show it in."""
-        result = self.figure(score)
-        if result is None or result.is_few:
-            return None
-        ends = [
-            None if end is None else score.display_factor * end for end in (result.low, result.high)
-        ]
-        return Dot(score.display_factor * result.value, *ends)
+        """Return a score as a dot of a plot, in the unit of tables.
 
-    def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
-        dots = {score.label: self.dot(score) for score in scores}
-        return {label: dot for label, dot in dots.items() if dot}
+        Args:
+            score: The score.
+
+        Returns:
+            The dot with its interval, or None if the run has no such score or too few rows.
+        """
+        figure = self.figure(score)
+        # Pages do not show scores of very few rows.
+        if figure is None or figure.is_few:
+            return None
+        # Plots have the same unit as tables, such as percent.
+        factor = score.display_factor
+        low = None if figure.low is None else factor * figure.low
+        high = None if figure.high is None else factor * figure.high
+        return Dot(factor * figure.value, low, high)
 
     @property
     def unscored_of(self) -> str:
+        """The words that follow the number of unscored items, such as ``of 1,036``."""
+        # Unscored facts are not a part of the rows, so their word stands alone.
         unit = self.benchmark.scoring.unscored_unit
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
 
 @dataclass(frozen=True)
 class ReportRuns:
-    """What a report is of."""
+    """The models, tasks and runs that a report shows."""
 
     models: tuple[Model, ...]
 
@@ -163,71 +210,86 @@ class ReportRuns:
     """A run of each model on each of its tasks."""
 
     notes: tuple[str, ...]
-    """What is passed over."""
+    """Sentences about the runs that are left out."""
 
-    scored: Mapping[str, Mapping[str, Mapping[str, ScoredRows]]] = field(default_factory=dict)
-    """What rows contribute to scores, by task, score and model's id."""
+    custom_pages: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The file with a benchmark's own page about a run, by task and model id.
 
-    own_pages: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By task and model's id the page on the samples of a run (see ``Samples.own_pages``)."""
+    See ``SampleDisplay.custom_page``.
+    """
 
     def of_task(self, task: str) -> list[Entry]:
+        """Return the runs of a task."""
         return [entry for entry in self.entries if entry.result.task == task]
 
     def of_kind(self, kind: str) -> list[Entry]:
+        """Return the runs of all tasks of a benchmark."""
         return [entry for entry in self.entries if entry.result.kind == kind]
 
     def tasks_of_kind(self, kind: str) -> list[str]:
+        """Return the names of a benchmark's tasks, in the order of the runs."""
         return list(dict.fromkeys(entry.result.task for entry in self.of_kind(kind)))
 
     def find(self, model: Model, task: str) -> Entry | None:
-        return next((entry for entry in self.of_task(task) if entry.model == model), None)
-
-    def pair(self, task: str, score: Score, one: Model, other: Model) -> PairedDifference | None:
-        """The paired difference of two models, or None if their rows are not known."""
-        models = self.scored.get(task, {}).get(score.name, {})
-        if one.id not in models or other.id not in models:
-            return None
-        return paired_difference(models[one.id], models[other.id], score)
+        """Return the run of a model on a task, or None."""
+        for entry in self.of_task(task):
+            if entry.model == model:
+                return entry
+        return None
 
 
 def displayed_score(kind: str, name: str) -> Score:
-    """Return how a score of a benchmark is shown.
+    """Return the score that says how tables show a metric.
 
-    One that is not shown in tables, or not declared, is shown as it is.
+    Args:
+        kind: The kind of the benchmark.
+        name: The name of the metric in results files.
+
+    Returns:
+        The declared score. For metrics that no table shows, it is a score that leaves the values
+        unchanged.
     """
+    # The package of the benchmark may not be installed here.
     benchmark = find_benchmark(kind)
     score = benchmark.find_score(name) if benchmark else None
-    return score if score is not None and score.label else undeclared_score(name)
+    if score is not None and score.label:
+        return score
+    return undeclared_score(name)
 
 
 def reported_scores(entries: Sequence[Entry]) -> list[Score]:
-    """Return those scores of a benchmark that tables show and any of its runs has."""
-    names = {name for entry in entries for name in entry.result.metrics}
-    shown = entries[0].benchmark.table_scores if entries else ()
-    return [score for score in shown if score.name in names]
+    """Return the scores of a benchmark that tables show and at least one of its runs has."""
+    if not entries:
+        return []
+    # Tasks of one benchmark can report different metrics.
+    metric_names: set[str] = set()
+    for entry in entries:
+        metric_names.update(entry.result.metrics)
+    return [score for score in entries[0].benchmark.table_scores if score.name in metric_names]
 
 
-def scores_section(
-    chosen: ReportRuns,
-    kind: str,
-    title: str = "",
-    note: str = "",
-    tasks: Sequence[str] | None = None,
-) -> Markup:
-    """Return the tables of all scores of a benchmark, or nothing if there are none.
+def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: str = "") -> Markup:
+    """Render the section of the report with a table of scores for each task of a benchmark.
 
     Args:
+        report_runs: The runs of the report.
+        kind: The kind of the benchmark.
         title: The title of the section. By default, that of the benchmark.
-        tasks: The tasks that get a table. By default, all of the benchmark.
+        note: A text below the title.
+
+    Returns:
+        The HTML, which is empty if the report has no run of the benchmark.
     """
     benchmark = find_benchmark(kind)
-    tables = []
-    for task in chosen.tasks_of_kind(kind) if tasks is None else tasks:
-        entries = chosen.of_task(task)
-        tables.append((task, entries, reported_scores(entries)))
-    if not tables or benchmark is None:
+    tasks = report_runs.tasks_of_kind(kind)
+    if not tasks or benchmark is None:
         return Markup()
+
+    # One table for each task, with a row for each model.
+    tables = []
+    for task in tasks:
+        entries = report_runs.of_task(task)
+        tables.append((task, entries, reported_scores(entries)))
     return render(
         f"{__package__}/pages.html",
         kind=kind,
@@ -239,12 +301,15 @@ def scores_section(
 
 @dataclass(frozen=True)
 class ScoreFigure:
-    """A score with what is known of its uncertainty."""
+    """A score of a run with everything that is known about its uncertainty."""
 
     least: ClassVar[int] = LEAST_ROWS
 
     task: TaskResult
+
     metric: str
+    """The name of the score in results files."""
+
     value: float
     stderr: float | None
 
@@ -252,7 +317,7 @@ class ScoreFigure:
     """The lower end of the 95% interval."""
 
     high: float | None
-    """The higher end."""
+    """The upper end of the 95% interval."""
 
     worst: float | None
     """The score if all unscored items were wrong."""
@@ -261,10 +326,10 @@ class ScoreFigure:
     """The score if all unscored items were right."""
 
     floor: float | None
-    """What knowing nothing scores."""
+    """The score of a model that guesses."""
 
     counted: int
-    """The number of rows that it is of."""
+    """The number of rows that count for the score."""
 
     @property
     def n(self) -> int:
@@ -273,67 +338,90 @@ class ScoreFigure:
 
     @property
     def unscored(self) -> int:
+        """The number of unscored items of the run."""
         return self.task.unscored
 
     @property
     def corrected(self) -> Corrected | None:
-        """The score without the judge's errors, by people's labels."""
+        """The score corrected for the judge's errors by people's labels, or None."""
         return self.task.corrected.get(self.metric)
 
     @property
     def caution(self) -> str:
-        """What to know of the judge, or of one of the judges that it is made of."""
+        """The warning about the kind of judge that the run used, or an empty text."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
+        # A cascade is a judge that consists of two others.
         for config in (judge, judge.get("first"), judge.get("then")):
-            caution = capabilities_of(str(as_mapping(config).get("backend"))).caution
+            backend = str(as_mapping(config).get("backend"))
+            caution = capabilities_of(backend).caution
             if caution:
                 return caution
         return ""
 
     @property
     def is_few(self) -> bool:
+        """Whether the rows are too few to show the score."""
         return self.counted < LEAST_ROWS
 
     @property
     def is_part(self) -> bool:
-        """Whether most rows say nothing about it."""
+        """Whether fewer than half of the rows count for the score."""
         return 2 * self.counted < self.n
 
 
 def benchmark_of(task: TaskResult) -> Benchmark:
-    """Return the benchmark of a task of the suite."""
+    """Return the benchmark of a task that `suite_runs` has selected."""
     benchmark = find_benchmark(task.kind)
+    # Other tasks were left out when the files were read.
     assert benchmark is not None
     return benchmark
 
 
 def headline_name(task: TaskResult) -> str:
-    """Return the score that a task of the suite is about."""
+    """Return the name of a task's main score: the first headline of its benchmark that it has."""
+    # Tasks of a benchmark can report different scores.
     names = benchmark_of(task).scoring.headlines
-    return next((name for name in names if name in task.metrics), names[-1])
+    for name in names:
+        if name in task.metrics:
+            return name
+    return names[-1]
 
 
 def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
-    """Return a score of a task of the suite with its 95% interval.
+    """Look up a score of a run with its 95% interval.
 
-    The interval is that of `lm_factuality.scores.statistics.score_interval`.
+    Args:
+        task: A task of one of this package's benchmarks.
+        metric: The name of the score in results files.
 
     Returns:
-        The score, or None if the task has no such score or it is not defined.
+        The score, or None if the run has no such score or it is not defined.
     """
     value = number_of(task.metrics.get(metric))
+    # lm_eval writes a text such as "N/A" for a score that is not defined.
     if value is None:
         return None
-    stderr = number_of(task.stderrs.get(metric))
+
     benchmark = benchmark_of(task)
     score = benchmark.find_score(metric)
-    counted = benchmark.scoring.count_rows(task, metric)
-    low = high = None
+    num_rows = benchmark.scoring.count_rows(task, metric)
+    stderr = number_of(task.stderrs.get(metric))
+    interval = None
+    # A score of one cluster has no standard error, and thus no interval.
     if stderr is not None:
-        measure = score.value_range if score else None
-        low, high = confidence_interval(measure, value, stderr, counted) or (None, None)
-    worst, best = (
-        number_of(task.metrics.get(name)) for name in worst_and_best_of(metric, None, None)
+        value_range = score.value_range if score else None
+        interval = confidence_interval(value_range, value, stderr, num_rows)
+    # Rows that do not differ give no interval.
+    low, high = interval or (None, None)
+    return ScoreFigure(
+        task,
+        metric,
+        value,
+        stderr,
+        low,
+        high,
+        worst=number_of(task.metrics.get(f"{metric}_worst")),
+        best=number_of(task.metrics.get(f"{metric}_best")),
+        floor=benchmark.scoring.floor(task, metric),
+        counted=num_rows,
     )
-    floor = benchmark.scoring.floor(task, metric)
-    return ScoreFigure(task, metric, value, stderr, low, high, worst, best, floor, counted)

@@ -1,7 +1,7 @@
-"""What a benchmark declares of itself, once; results, report, comparisons and leaderboards read it.
+"""The declaration of a benchmark: its scores, data, judge, report page, checks and questions.
 
-A benchmark is a folder beside this module, or of another package (see ``docs/add_a_benchmark.md``).
-The module ``benchmark`` of the folder holds a `Benchmark` called ``BENCHMARK``.
+Each benchmark declares one `Benchmark` (see ``docs/add_a_benchmark.md``). Runs, reports,
+comparisons and leaderboards read everything that they need to know about a benchmark from there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
@@ -27,30 +27,40 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, count_present, score_interval
+
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.chosen import ReportRuns
+    from lm_factuality.benchmarks.judged import JudgedMethod
+
+Bound = TypeVar("Bound")
 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
 
 KeptRow = Mapping[str, Any]
-"""What is kept of a sample to score it again."""
+"""The parts of a sample from which it can be scored again."""
 
 KeptRows = Sequence[KeptRow]
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = ("index", "compare", "samples", "other")
-"""The pages of every report, and the kind of lm_eval's own tasks."""
+_FILE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+_RESERVED_NAMES = ("index", "compare", "samples", "other")
+"""The pages that every report has, and the kind of tasks that are not of this package."""
+
+_MAIN_PROTOCOLS = ("paper", "code", "fixed", "statements")
+"""The protocols whose scores are the benchmark's main ones, so that labels do not name them."""
 
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """What kind of number a score is."""
+    """The values that a score can have. Its 95% interval stays within them."""
 
     low: float = 0.0
-    """The lowest value that the score can have."""
+    """The lowest value."""
 
     high: float = 1.0
-    """The highest."""
+    """The highest value."""
 
 
 SHARE = ACCURACY = F1 = PRECISION = RECALL = BALANCED_ACCURACY = ERROR_RATE = ScoreRange()
@@ -59,14 +69,25 @@ DIFFERENCE = ScoreRange(-1.0)
 
 
 def confidence_interval(
-    measure: ScoreRange | None, value: float, stderr: float, n: int
+    value_range: ScoreRange | None, value: float, stderr: float, num_rows: int
 ) -> tuple[float, float] | None:
-    """Return the 95% interval of a score of ``n`` rows.
+    """Compute the 95% interval of a score.
 
-    What has no measure is a count, or as negative as a log-probability.
+    Args:
+        value_range: The values that the score can have. None stands for counts, and for unbounded
+            scores such as log-probabilities if the value is negative.
+        value: The score.
+        stderr: Its standard error.
+        num_rows: The number of rows that count for it.
+
+    Returns:
+        The lower and the upper end, or None if the rows say nothing about the uncertainty.
     """
-    measure = measure or ScoreRange(0.0 if value >= 0 else -math.inf, math.inf)
-    return score_interval(value, stderr, measure.low, measure.high, n)
+    if value_range is None:
+        # Counts are not negative, but log-probabilities are.
+        low = 0.0 if value >= 0 else -math.inf
+        value_range = ScoreRange(low, math.inf)
+    return score_interval(value, stderr, value_range.low, value_range.high, num_rows)
 
 
 @dataclass(frozen=True)
@@ -80,21 +101,22 @@ class Score:
     """How the values of all rows become one number and its standard error."""
 
     value_range: ScoreRange | None = None
-    """None for counts, and for worst and best cases."""
+    """The values that it can have. None for counts, and for worst and best cases."""
 
     label: str = ""
-    """What tables call it. Scores without a label are in no table."""
+    """Its name in tables. Scores without a label are in no table."""
 
     higher_is_better: bool | None = True
     """Whether higher is better, or None if neither is."""
 
     display_factor: float = 100.0
-    """What a value is multiplied by before it is shown."""
+    """The number that values are multiplied by in tables."""
 
     decimals: int = 1
-    """The number of decimals that are shown."""
+    """The number of decimals in tables."""
 
     note: str = ""
+    """An explanation that tables show."""
 
     comparable_if_equal: str = ""
     """Another score, such as the number of tokens.
@@ -103,87 +125,111 @@ class Score:
     """
 
     def covers(self, name: str) -> bool:
-        return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
+        """Return whether a metric of a results file is this score, or matches its ``*``."""
+        if self.name.endswith("*"):
+            return name.startswith(self.name[:-1])
+        return name == self.name
 
     def format_value(self, value: float | None) -> str:
-        """Return a value as tables show it, ``-`` where there is none."""
+        """Write a value as tables show it: 0.4837 becomes ``48.4``, and None becomes ``-``."""
         if value is None:
             return "-"
-        # Adding zero makes a zero of what is rounded to a negative one.
-        return (
-            f"{round(self.display_factor * value, self.decimals) + 0.0:.{self.decimals}f}".replace(
-                "-", "−"
-            )
-        )
+        # Adding zero turns the -0.0 that rounding can give into 0.0.
+        displayed = round(self.display_factor * value, self.decimals) + 0.0
+        return f"{displayed:.{self.decimals}f}".replace("-", "−")
 
     def format_interval(self, low: float, high: float) -> str:
-        return f"{self.format_value(low)} {'to' if low < 0 else '–'} {self.format_value(high)}"
+        """Write an interval as tables show it: ``45.1 – 51.6``, or ``−3.0 to 1.2``."""
+        # A dash next to a minus sign is hard to read.
+        separator = "to" if low < 0 else "–"
+        return f"{self.format_value(low)} {separator} {self.format_value(high)}"
 
     def worst_and_best(self) -> tuple[Score, Score]:
-        """The worst and the best case: the score if all unscored items were wrong, or right.
+        """Return two scores: this one if all unscored items were wrong, and if all were right.
 
-        Both are made of the values of all rows as the score is, and have no standard error.
-        `worst_and_best_of` names the values of a row.
+        They are computed from the values of all rows as this score is, and have no standard error.
+        `worst_and_best_of` gives the values of a row their names.
         """
+        # Without a function for it, a bound has no standard error.
         aggregation = Aggregation(self.aggregation.value)
-        worst, best = worst_and_best_of(self.name, aggregation, aggregation).items()
-        return Score(*worst, higher_is_better=self.higher_is_better), Score(
-            *best, higher_is_better=self.higher_is_better
+        return (
+            Score(f"{self.name}_worst", aggregation, higher_is_better=self.higher_is_better),
+            Score(f"{self.name}_best", aggregation, higher_is_better=self.higher_is_better),
         )
 
     @property
     def unit(self) -> str:
-        """The unit of a value as it is shown; empty for what is no share."""
+        """The unit of displayed values: ``%``, ``points`` for differences, or empty for others."""
         if self.display_factor != 100:
             return ""
         return "points" if self.value_range == DIFFERENCE else "%"
 
     @property
     def title_with_unit(self) -> str:
+        """The label with the unit, such as ``Accuracy, %``."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     @property
     def column(self) -> Column:
+        """The column of a table that shows this score."""
         return Column(self.title_with_unit, True, self.note or None)
 
 
 def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
-    """Read the scores of a benchmark from ``scores.yaml`` in its package.
+    """Read the scores of a benchmark from the file ``scores.yaml`` in its package.
 
-    The file has the fields of each `Score` by its name. A ``measure`` is a list of the fields of
-    `ScoreRange`. ``bounds: true`` adds the worst and the best case.
+    The file holds the fields of each `Score` under its name. The aggregation is ``mean`` unless
+    stated, and ``bounds: true`` adds the worst and the best case.
 
     Args:
-        **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
-            ``count``, the number of reasons why rows are unscored.
+        package: The package of the benchmark.
+        **aggregations: The aggregations that the file may name besides ``mean``, ``total`` and
+            ``count``, which counts the rows that have a value.
+
+    Example:
+        ``factor_acc: {label: Accuracy, value_range: [0.0, 1.0], bounds: true}`` gives the scores
+        ``factor_acc``, ``factor_acc_worst`` and ``factor_acc_best``.
     """
-    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(how_many)}
+    # A benchmark cannot redefine these three.
+    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, fields in load_yaml(package, "scores.yaml").items():
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
-        measure = fields.pop("value_range", None)
-        score = Score(name, aggregation, measure and ScoreRange(*measure), **fields)
-        scores += [score, *score.worst_and_best()] if has_bounds else [score]
+        # What remains are fields of Score.
+        ends = fields.pop("value_range", None)
+        value_range = ScoreRange(*ends) if ends else None
+        score = Score(name, aggregation, value_range, **fields)
+        scores.append(score)
+        if has_bounds:
+            scores += score.worst_and_best()
     return tuple(scores)
 
 
-def worst_and_best_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
-    """What belongs to the worst and the best case of a score, such as the values of a row."""
+def worst_and_best_of(name: str, worst: Bound, best: Bound) -> dict[str, Bound]:
+    """Name two values after the worst and the best case of a score.
+
+    Example:
+        ``("f1", 0.2, 0.6)`` gives ``{"f1_worst": 0.2, "f1_best": 0.6}``.
+    """
     return {f"{name}_worst": worst, f"{name}_best": best}
 
 
 def is_bound_name(name: str) -> bool:
-    """Whether a score is the worst or the best case of another one."""
+    """Return whether a score is the worst or the best case of another one."""
     return name.endswith(("_worst", "_best"))
 
 
 def find_score(scores: Iterable[Score], name: str) -> Score | None:
-    return next((score for score in scores if score.covers(name)), None)
+    """Return the first score that a metric of a results file belongs to, or None."""
+    for score in scores:
+        if score.covers(name):
+            return score
+    return None
 
 
 def undeclared_score(name: str) -> Score:
-    """A score that no benchmark declares, to be shown as it is."""
+    """Make a score for a metric that no benchmark declares. Tables show its values unchanged."""
     return Score(
         name,
         Aggregation(math.fsum),
@@ -195,18 +241,28 @@ def undeclared_score(name: str) -> Score:
 
 
 class Rescorer(NamedTuple):
-    """How rows that were kept are scored again."""
+    """The functions that score the saved samples of a task again."""
 
     row_metrics: Callable[[KeptRow], dict[str, Any]]
-    """Returns the metrics of a row by name."""
+    """Returns the metrics of a row, by name."""
 
     record_problem: Callable[[KeptRow], str | None] = lambda row: None
-    """Says what of a judge's record does not follow from what the judge wrote, if anything."""
+    """Says which part of a judge's record does not follow from the judge's output, if any."""
+
+
+class SamplePages(NamedTuple):
+    """Pages that a benchmark adds to the report, one for the samples of each run."""
+
+    folder: str
+    """The folder of the pages in the report."""
+
+    make_page: Callable[[TaskResult, str], str]
+    """Returns the HTML of a page. Its arguments are the run's task and the title of the page."""
 
 
 @dataclass(frozen=True)
 class SampleDisplay:
-    """How the report shows the samples of a benchmark, and how two models are compared by them."""
+    """How the report shows the samples of a benchmark, and compares two models by them."""
 
     make_row: Callable[[TaskResult, Sample], SampleRow]
     """Makes the row of a sample."""
@@ -215,28 +271,31 @@ class SampleDisplay:
     """The words for rows that are right, wrong, unscored, and none of these."""
 
     margin_label: str = "margin"
-    """What the margin of a row is called."""
+    """The word for the margin of a row."""
 
     facet_label: str = "Facet"
-    """What the facets of rows are called."""
+    """The word for the groups that rows are in, such as error types."""
 
     right_count_label: str = "Rows right"
-    """What the number of rows that a model has right is called."""
+    """The words for the number of rows that a model has right."""
 
     find_extra_score: Callable[[str], Score | None] = lambda name: None
-    """Returns a score that ``SampleRow.score_counts`` has besides the shown ones, by its name."""
+    """Returns a score of ``SampleRow.score_counts`` that no table shows, by its name."""
 
     pooled_counts: Callable[[Sample], Mapping[str, Counts]] = lambda sample: {}
-    """Returns the parts of a row in scores that are not compared row by row. People's answers
-    correct them all the same."""
+    """Returns the counts of a sample in the scores that are not compared row by row.
+
+    People's answers correct these scores as well.
+    """
 
     script: Path | None = None
-    """A ``page.js`` that draws a row (see ``report/scripts/rows.js``). Without one the texts of
-    the row are listed."""
+    """A ``page.js`` that draws a row (see ``report/scripts/rows.js``).
 
-    custom_page: tuple[str, Callable[[TaskResult, str], str]] | None = None
-    """A folder, and what makes the HTML of a page on the samples of a run, which is written there.
-    It is given the task and the title of the page."""
+    Without one, the report lists the texts of the row.
+    """
+
+    custom_page: SamplePages | None = None
+    """Pages about the samples of a run that the benchmark makes itself."""
 
 
 @dataclass(frozen=True)
@@ -247,26 +306,30 @@ class Run:
     task: TaskResult
 
     notes: tuple[str, ...] = ()
-    """What sets it apart."""
+    """The conditions in which the run differs from others, such as a limit of rows."""
 
     scored_rows: Mapping[str, ScoredRows] = field(default_factory=dict)
-    """What its rows contribute to each score. It is empty without samples, and where a newer run
-    of the same model replaces this one."""
+    """The rows that count for each score, by the score's name.
+
+    It is empty without samples, and if a newer run of the same model replaces this one.
+    """
 
     @property
     def label(self) -> str:
-        return self.file.label + (f", protocol {self.protocol}" if self.protocol else "")
+        """The label of the model, with the protocol if it is not a main one."""
+        return f"{self.file.label}, protocol {self.protocol}" if self.protocol else self.file.label
 
     @property
     def protocol(self) -> str:
-        """The protocol, or empty if its scores are those that the benchmark is about."""
+        """The protocol, or an empty text if it gives the benchmark's main scores."""
+        # Tasks without protocols follow the paper.
         protocol = str(self.task.metadata.get("protocol", "paper"))
-        return "" if protocol in ("paper", "code", "fixed", "statements") else protocol
+        return "" if protocol in _MAIN_PROTOCOLS else protocol
 
 
 @dataclass(frozen=True)
 class PublishedScores:
-    """Published scores of a model."""
+    """The scores of a model that a paper or a website has published."""
 
     __pydantic_config__ = FORBID
 
@@ -276,82 +339,98 @@ class PublishedScores:
     task: Text
 
     scores: Mapping[str, Number]
-    """By metric. Shares are in percent."""
+    """The values by metric. Shares are in percent."""
 
     where: Text
-    """Where the values stand."""
+    """The place of publication, such as ``table 2``."""
 
     protocol: str = ""
 
     decoding: str = ""
-    """lm_eval's ``--model`` with its options as labels of runs have them, such as ``hf-dola
-    formula=code layers=low``, or another name of the method. It is empty where the model is scored
-    as it is."""
+    """The decoding method, or empty for plain decoding.
+
+    It is lm_eval's ``--model`` with its options in the form of run labels, such as ``hf-dola
+    formula=code layers=low``, or another name.
+    """
 
     @property
     def label(self) -> str:
-        decoding = self.decoding and f" ({self.decoding})"
-        protocol = self.protocol and f", protocol {self.protocol}"
-        return f"{self.model}{decoding}{protocol}"
+        """The name of the model with decoding and protocol, such as ``gpt2 (hf-dola)``."""
+        label = self.model
+        # Plain decoding is the usual case, so the label does not name it.
+        if self.decoding:
+            label += f" ({self.decoding})"
+        if self.protocol:
+            label += f", protocol {self.protocol}"
+        return label
 
 
 class ComparisonTable(NamedTuple):
-    """A table for the terminal; a column whose name starts with ``#`` holds numbers."""
+    """A table for the terminal."""
 
     title: str
+
     columns: Sequence[str]
+    """The headings. A column whose heading starts with ``#`` holds numbers."""
+
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
 
 def count_scored_rows(task: TaskResult) -> int:
-    """Return how many rows have a score.
-
-    There can be more unscored items than rows where items are no rows.
-    """
+    """Return how many rows of a task have a score."""
+    # Some benchmarks count unscored items, of which there can be more than rows.
     return max(0, task.effective - task.unscored)
 
 
 def count_answered_rows(task: TaskResult, metric: str) -> int:
-    """Return how many rows are answered and have a score, where a model may decline to answer."""
-    share = number_of(task.metrics.get("respond_ratio"))
-    if share is None or metric == "respond_ratio":
-        return count_scored_rows(task)
-    return max(0, count_scored_rows(task) - round((1 - share) * task.effective))
+    """Return how many rows count for a score, in tasks whose model may decline to answer.
+
+    Args:
+        task: A task whose ``respond_ratio`` is the share of rows that the model answers.
+        metric: The name of the score.
+    """
+    num_scored = count_scored_rows(task)
+    respond_ratio = number_of(task.metrics.get("respond_ratio"))
+    if respond_ratio is None or metric == "respond_ratio":
+        return num_scored
+    # The ratio is a mean over rows, so rounding gives a whole number of them.
+    num_declined = round((1 - respond_ratio) * task.effective)
+    return max(0, num_scored - num_declined)
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which scores a benchmark has, and how they are computed again from saved samples."""
+    """The scores of a benchmark, and how they are computed again from saved samples."""
 
     scores: tuple[Score, ...]
     """Every number that its tasks report."""
 
     headlines: tuple[str, ...]
-    """The scores that the benchmark is about. The first one that a task has counts."""
+    """The names of the main scores. The first one that a task reports is its headline."""
 
     keep_row: Callable[[Sample], KeptRow]
-    """Takes from a sample what is needed to score it again."""
+    """Takes from a sample the parts from which it can be scored again."""
 
     make_rescorer: Callable[[TaskResult, KeptRows], Rescorer]
-    """Says how the kept rows of a task are scored again."""
+    """Makes the functions that score the kept rows of a task again."""
 
     floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
-    """What guessing scores on a task's rows, or None if that is not known."""
+    """Returns the value of a score for guessing on a task's rows, or None if it is not known."""
 
     count_rows: Callable[[TaskResult, str], int] = lambda task, metric: count_scored_rows(task)
-    """The number of rows that a score is of. By default, these are the scored rows."""
+    """Returns the number of rows that count for a score. By default, these are the scored rows."""
 
     unit: str = "rows"
-    """What a sample is called in the plural."""
+    """The word for several samples."""
 
     unscored_unit: str = "rows"
-    """What the count of unscored items counts."""
+    """The word for the items that the count of unscored items counts."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """Which data a benchmark reads, and which settings change its scores."""
+    """The data that a benchmark reads, and the settings that change its scores."""
 
     sources: tuple[Source, ...] = ()
     """The published files."""
@@ -365,13 +444,13 @@ class Data:
 
 @dataclass(frozen=True)
 class JudgeRole:
-    """What a judge decides in the tasks of a benchmark."""
+    """The decisions that a judge makes in the tasks of a benchmark."""
 
-    make_method: Callable[[Mapping[str, Any]], Any]
-    """Makes the `JudgedMethod` from the settings in a task's metadata."""
+    make_method: Callable[[Mapping[str, Any]], JudgedMethod]
+    """Makes the method from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()
-    """The decisions of the judge that a certificate can be about."""
+    """The steps that the judge decides. A certificate can apply to each."""
 
     prompts: Path | None = None
     """The folder of the judge's prompts, for benchmarks outside this package."""
@@ -385,9 +464,9 @@ class Page:
     """The first sentence of the page."""
 
     name: str = ""
-    """The page that the benchmark is on. By default, the page has the name of its kind."""
+    """The page that the benchmark is on. By default, this is the benchmark's kind."""
 
-    sections: Callable[[Any], Sequence[Markup]] | None = None
+    sections: Callable[[ReportRuns], Sequence[Markup]] | None = None
     """Makes the sections from the runs of the report.
 
     By default, there is one table of the shown scores for each task.
@@ -399,25 +478,27 @@ class Page:
 
 @dataclass(frozen=True)
 class Comparing:
-    """What sets the runs of a benchmark apart when they are compared."""
+    """How the runs of a benchmark are compared, in addition to their main scores."""
 
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
-    """Says what sets a run apart besides its data and limits."""
+    """Returns the conditions in which a run differs from others, besides its data and limits."""
 
     tables: Callable[[Sequence[Run]], Iterable[ComparisonTable]] | None = None
-    """Makes tables of all runs besides those of the headlines."""
+    """Makes tables of all runs in addition to those of the main scores."""
 
     shown_with_kind: str | None = None
-    """The kind of the benchmark whose comparison shows this one's headline."""
+    """The kind of the benchmark whose comparison shows this benchmark's main score."""
 
 
 @dataclass(frozen=True)
 class Checks:
-    """How others can check what a run of a benchmark claims."""
+    """How others can check the claims of a run of a benchmark."""
 
     audit: Callable[[ExpectedRun], RequestAudit] = PromptAudit
-    """Tells a leaderboard whether the model was asked what the documents say. By default, it was
-    asked the prompt under ``text``."""
+    """Checks that the model was asked the prompts of the documents.
+
+    By default, the prompt of a document is under ``text``.
+    """
 
     certifiable: tuple[CertifiableSetting, ...] = ()
     """The settings in which the data of this benchmark certify a judge."""
@@ -425,7 +506,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark, composed of parts that each have sensible defaults."""
+    """A benchmark, composed of parts that each have defaults."""
 
     kind: str
     """Its name in results files."""
@@ -435,110 +516,146 @@ class Benchmark:
 
     scoring: Scoring
     data: Data = Data()
+
     judging: JudgeRole | None = None
-    """None if no judge decides anything."""
+    """The role of the judge, or None if no judge decides anything."""
 
     page: Page = Page()
     comparing: Comparing = Comparing()
     checks: Checks = Checks()
+
     people: People | None = None
-    """What people are asked in the judge's place."""
+    """How people answer questions in the judge's place."""
 
     order: int = 100
     """Its place in lists. Lower numbers come first."""
 
     def __post_init__(self) -> None:
-        """Check the names, and register the judge's prompts.
+        """Check the declaration, and register the judge's prompts.
 
         Raises:
             ConfigError: The kind or the page cannot be the name of a file, two scores have the
                 same name, or a headline is none of the scores.
         """
-        scores = Counter(score.name for score in self.scoring.scores)
-        name, times = scores.most_common(1)[0]
-        headlines = self.scoring.headlines
-        problem = ""
-        if times > 1:
-            problem = f"two scores are called {name!r}"
-        elif not headlines or not all(map(self.find_score, headlines)):
-            problem = f"headlines: found {headlines}; expected some of {', '.join(scores)}"
+        # Plugins declare benchmarks as well, so mistakes get a message.
+        self._check_scores()
         for name in (self.kind, self.page_name):
-            if not _NAME.fullmatch(name) or name in _RESERVED:
-                expected = f"small letters, digits and underscores; not {', '.join(_RESERVED)}"
-                problem = f"{name!r} cannot be its kind or page; expected {expected}"
-        if problem:
-            raise ConfigError(f"benchmark {self.kind!r}: {problem}")
+            # Kinds and pages become names of files.
+            if not _FILE_NAME.fullmatch(name) or name in _RESERVED_NAMES:
+                raise ConfigError(
+                    f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected small"
+                    f" letters, digits and underscores; not {', '.join(_RESERVED_NAMES)}"
+                )
         if self.judging is not None and self.judging.prompts is not None:
             register_prompts(self.kind, self.judging.prompts)
 
+    def _check_scores(self) -> None:
+        """Raise a ConfigError if scores share a name, or a headline is no declared score."""
+        num_by_name = Counter(score.name for score in self.scoring.scores)
+        for name, num_scores in num_by_name.items():
+            # A second score of the same name would never be found.
+            if num_scores > 1:
+                raise ConfigError(f"benchmark {self.kind!r}: two scores are called {name!r}")
+
+        headlines = self.scoring.headlines
+        if not headlines or not all(map(self.find_score, headlines)):
+            raise ConfigError(
+                f"benchmark {self.kind!r}: headlines: found {headlines}; expected some of"
+                f" {', '.join(num_by_name)}"
+            )
+
     @property
     def page_name(self) -> str:
-        """The page of the report that shows the benchmark."""
+        """The name of the report's page that shows the benchmark."""
         return self.page.name or self.kind
 
     def find_score(self, name: str) -> Score | None:
+        """Return the declared score that a metric of a results file belongs to, or None."""
         return find_score(self.scoring.scores, name)
 
     def certification_statuses(self, metadata: Mapping[str, Any]) -> list[CertificationStatus]:
-        """What is known of the judge of a run, by the steps that it decides.
+        """Look up what is known about the quality of a run's judge.
 
         Args:
             metadata: The metadata of the run's task.
 
         Returns:
-            One statement per judged step, or none if no judge decided.
+            One status per judged step, or none if no judge took part.
         """
+        # Results of runs without a judge have no judge_config.
         if self.judging is None or not metadata.get("judge_config"):
             return []
         return [step.certification_status(metadata) for step in self.judging.steps]
 
     @property
     def table_scores(self) -> tuple[Score, ...]:
-        """The scores that tables show, the headline first."""
+        """The scores that tables show, in order."""
         return tuple(score for score in self.scoring.scores if score.label)
 
-    def aggregation_by_metric(self, **families: Sequence[str]) -> dict[str, Aggregation]:
-        """How each metric becomes one number, by its name.
+    def aggregation_by_metric(self, **members: Sequence[str]) -> dict[str, Aggregation]:
+        """Return how the values of each metric become one number, by the metric's name.
 
         Args:
-            **families: The members of each score ``NAME*``, by ``NAME``.
+            **members: The endings that a score with a ``*`` stands for, by its name without the
+                ``*``. For example, ``f1_at_=["64", "178"]`` gives ``f1_at_64`` and ``f1_at_178``.
         """
         aggregations = {}
         for score in self.scoring.scores:
-            base = score.name.removesuffix("*")
-            for member in families[base] if base != score.name else ("",):
-                aggregations[base + member] = score.aggregation
+            if not score.name.endswith("*"):
+                aggregations[score.name] = score.aggregation
+                continue
+            # The name f1_at_* stands for f1_at_64 and so on.
+            prefix = score.name.removesuffix("*")
+            for ending in members[prefix]:
+                aggregations[prefix + ending] = score.aggregation
         return aggregations
 
-    def metric_list_problems(self, metric_list: Any) -> Iterator[str]:
-        """Yield what is not true in the ``metric_list`` of a task's YAML.
+    def metric_list_problems(self, metric_list: object) -> Iterator[str]:
+        """Yield what is wrong in the ``metric_list`` of a task's YAML.
 
-        The list may state the metrics of the benchmark and cannot change them.
+        The list may state the metrics of the benchmark, but not change them.
+
+        Args:
+            metric_list: The value from the YAML: names, or mappings with ``metric`` and
+                ``higher_is_better``. None if the YAML has none.
         """
-        if not isinstance(metric_list, list | None):
+        if metric_list is None:
+            return
+        # A mapping would be read as a list of its keys.
+        if not isinstance(metric_list, list):
             kind = type(metric_list).__name__
             yield f"metric_list: found a {kind}, expected a list of metrics"
             return
-        names = [score.name for score in self.scoring.scores]
-        for entry in metric_list or ():
+
+        for entry in metric_list:
+            # lm_eval takes a bare name or a mapping.
             metric = entry if isinstance(entry, Mapping) else {"metric": entry}
             name = str(metric.get("metric"))
             score = self.find_score(name)
             if score is None:
+                names = [score.name for score in self.scoring.scores]
                 hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
                 yield f"metric_list: no score {name!r}{hint}"
-            elif metric.get("higher_is_better", score.higher_is_better) != score.higher_is_better:
-                direction = metric["higher_is_better"]
+                continue
+            # A YAML that leaves the direction out states nothing wrong.
+            direction = metric.get("higher_is_better", score.higher_is_better)
+            if direction != score.higher_is_better:
                 yield (
                     f"metric_list: higher_is_better of {name} is {score.higher_is_better}, not"
                     f" {direction}"
                 )
 
     def higher_is_better_by_metric(self, names: Sequence[str]) -> dict[str, bool]:
-        """Whether higher is better, for those of ``names`` of which it can be said."""
-        scores = {name: self.find_score(name) for name in names}
-        return {
-            name: score.higher_is_better
-            for name, score in scores.items()
-            if score and score.higher_is_better is not None
-        }
+        """Return whether higher is better, by the name of the metric.
+
+        Args:
+            names: The metrics. Those that are not declared, or of which neither higher nor lower is
+                better, are left out.
+        """
+        directions = {}
+        for name in names:
+            score = self.find_score(name)
+            # lm_eval has no entry for scores without a better direction.
+            if score is not None and score.higher_is_better is not None:
+                directions[name] = score.higher_is_better
+        return directions

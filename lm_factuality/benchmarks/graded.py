@@ -1,19 +1,27 @@
-"""A judged benchmark in one call: the model answers questions, and a judge grades each answer.
+"""Benchmarks in which the model answers questions, and a judge grades each answer by a reference.
 
-`graded_benchmark` declares the benchmark with its scores, report, checks and questions for people,
-and `GradedTask` is the base of its lm_eval task.
+The package of a benchmark calls `graded_benchmark` to declare it, and derives its lm_eval task from
+`GradedTask`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, SampleDisplay
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Data,
+    JudgeRole,
+    Page,
+    Sample,
+    SampleDisplay,
+)
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, mean_counts, row_key, snippet
@@ -35,42 +43,110 @@ def graded_benchmark(
     sources: Sequence[Source] = (),
     prompts: Path | None = None,
     order: int = 100,
-    **grading: Any,
+    **answer_fields: Any,
 ) -> Benchmark:
     """Declare a benchmark in which a judge grades each answer by a reference.
 
+    The benchmark's task derives from `GradedTask` and names the result in ``declared``.
+
     Args:
-        title: What readers call it.
+        title: The name of the benchmark for readers.
         lead: The first sentence of its page in the report.
-        scores: What is computed from the grades, in the order of tables.
-        headline: The name of the score that the benchmark is about.
+        scores: The scores that follow from the grades, in the order of tables.
+        headline: The name of the main score.
         sources: The published files.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
-        order: The place of the benchmark in lists.
-        **grading: The other fields of `GradedAnswers`: ``name``, ``question``, ``reference``,
-            ``prompt``, ``reply``, ``worst_grade``, ``best_grade``,
+        order: The place of the benchmark in lists. Lower numbers come first.
+        **answer_fields: The other fields of `GradedAnswers`: ``name``, ``question``,
+            ``reference``, ``prompt``, ``reply``, ``worst_grade``, ``best_grade`` and
             ``unreadable_grade_by_protocol``.
-
-    Returns:
-        The declaration. The benchmark's task derives from `GradedTask` and names it.
     """
-    answers = GradedAnswers(grade_scores=scores, **grading)
-    goodness = {answers.best_grade: True, answers.worst_grade: False}
-    options = [
-        Option(grade, _in_words(grade), good=goodness.get(grade)) for grade in answers.grades
-    ]
-    ask = "Which grade does the answer deserve, going by the reference?"
+    answers = GradedAnswers(grade_scores=scores, **answer_fields)
+
+    def make_method(metadata: Mapping[str, Any]) -> GradedAnswers:
+        # The protocol is the only setting that differs between runs.
+        return replace(answers, protocol=str(metadata.get("protocol") or PAPER))
+
     return judged_benchmark(
-        lambda metadata: replace(answers, protocol=str(metadata.get("protocol") or PAPER)),
-        steps=(JudgedStep("grading answers", (), "all scores"),),
-        questions=(Question("grade", ask, tuple(options)),),
+        JudgeRole(make_method, (JudgedStep("grading answers", (), "all scores"),), prompts),
+        questions=(_grade_question(answers),),
         headline=headline,
-        prompts=prompts,
         title=title,
         data=Data(tuple(sources), settings=("protocol",)),
-        page=Page(lead=lead, samples=_samples(answers)),
+        page=Page(lead=lead, samples=_sample_display(answers)),
         order=order,
     )
+
+
+def _grade_question(answers: GradedAnswers) -> Question:
+    """Make the question by which people grade an answer in the judge's place."""
+    # Other grades, such as NOT_ATTEMPTED, count neither for sensitivity nor for specificity.
+    is_good_by_grade = {answers.best_grade: True, answers.worst_grade: False}
+    options = []
+    for grade in answers.grades:
+        options.append(Option(grade, _grade_label(grade), good=is_good_by_grade.get(grade)))
+    return Question(
+        "grade", "Which grade does the answer deserve, going by the reference?", tuple(options)
+    )
+
+
+def _sample_display(answers: GradedAnswers) -> SampleDisplay:
+    """Say how the report shows the graded answers."""
+    right = _grade_label(answers.best_grade)
+    wrong = _grade_label(answers.worst_grade)
+    other_labels = []
+    # Grades that are neither good nor bad share one label.
+    for grade in answers.grades:
+        if grade not in (answers.best_grade, answers.worst_grade):
+            other_labels.append(_grade_label(grade))
+    return SampleDisplay(
+        partial(_sample_row, answers),
+        (right, wrong, "unscored", ", ".join(other_labels) or "other"),
+        facet_label="Topic",
+        right_count_label=f"Answers graded {right}",
+    )
+
+
+def _sample_row(answers: GradedAnswers, result: TaskResult, sample: Sample) -> SampleRow:
+    """Return an answer with its grade as the report shows it.
+
+    Args:
+        answers: The grading method of the benchmark.
+        result: The run's task, which answers do not need.
+        sample: A line of lm_eval's samples file.
+    """
+    doc = sample["doc"]
+    verdict = verdict_of(sample)
+    grade = verdict["grade"]
+    outcome_by_grade = {answers.best_grade: "right", answers.worst_grade: "wrong", None: "unscored"}
+
+    score_counts = {}
+    for grade_score in answers.grade_scores:
+        outcome = grade_score.outcome(grade, doc["index"])
+        # An answer that was not attempted is not part of every score.
+        if outcome is not None:
+            score_counts[grade_score.score.name] = mean_counts(outcome, float(outcome.weight))
+
+    return SampleRow(
+        key=row_key(sample, doc["question"]),
+        cluster=str(doc["index"]),
+        title=snippet(doc["question"]),
+        doc={"question": doc["question"], "reference": doc["reference"], "id": doc["index"]},
+        outcome=outcome_by_grade.get(grade, "none"),
+        margin=None,
+        facets=[doc["topic"]] if doc["topic"] else [],
+        detail={
+            "answer": responses_of(sample)[0],
+            "grade": grade or verdict["unscored"],
+            "judge": "\n".join(verdict["outputs"]),
+        },
+        score_counts=score_counts,
+    )
+
+
+def _grade_label(grade: str) -> str:
+    """Return a grade as readers see it: ``NOT_ATTEMPTED`` gives ``not attempted``."""
+    return grade.lower().replace("_", " ")
 
 
 class GradedTask(JudgedTask):
@@ -87,13 +163,23 @@ class GradedTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
+        """Store the grading method and the YAML, and return what lm_eval is configured with.
+
+        Args:
+            config: The YAML.
+            metadata: Its metadata, with those of the command line.
+        """
+        # lm_eval calls read_documents later, without these arguments.
         self._answers: GradedAnswers = self.declared.judging.make_method(metadata)
         self._dataset = dict(config)
-        own = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, TaskSettings(own, self._answers.recorded_settings)
+        lm_eval_config = {"doc_to_text": "text", "doc_to_target": "reference"}
+        return self._answers, TaskSettings(lm_eval_config, self._answers.recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
-        """Read the questions and references.
+        """Read the questions and references, and describe the data in the task's metadata.
+
+        Returns:
+            A document per row, with the prompt under ``text``.
 
         Raises:
             DataError: The data cannot be read, a row lacks a text, or rows are missing.
@@ -103,64 +189,23 @@ class GradedTask(JudgedTask):
         )
         documents = []
         for number, record in enumerate(records):
+            # Raises an error that names the row if the cell is empty.
             question = text_in(record, self._answers.question)
-            reference = text_in(record, self._answers.reference)
-            documents.append(
-                {
-                    "index": str(number),
-                    "question": question,
-                    "reference": reference,
-                    "topic": str(record.values.get("topic") or ""),
-                    "text": question,
-                }
-            )
-        expected = self.config.metadata.get("rows")
-        if expected and len(documents) != int(expected):
+            document = {
+                "index": str(number),
+                "question": question,
+                "reference": text_in(record, self._answers.reference),
+                "topic": str(record.values.get("topic") or ""),
+                "text": question,
+            }
+            documents.append(document)
+
+        # An incomplete copy of published data would give figures that look published.
+        num_expected = int(self.config.metadata.get("rows") or 0)
+        if num_expected and len(documents) != num_expected:
             raise DataError(
-                f"{self.config.task}: found {len(documents):,} rows, expected {int(expected):,} as"
+                f"{self.config.task}: found {len(documents):,} rows, expected {num_expected:,} as"
                 " published; name the published data, or leave out metadata.rows for data of your"
                 " own"
             )
         return documents
-
-
-def _samples(answers: GradedAnswers) -> SampleDisplay:
-    """How the report shows the answers."""
-    outcomes = {answers.best_grade: "right", answers.worst_grade: "wrong", None: "unscored"}
-
-    def row(result: TaskResult, sample: Sample) -> SampleRow:
-        doc, verdict = sample["doc"], verdict_of(sample)
-        grade = verdict["grade"]
-        parts = {}
-        for part in answers.grade_scores:
-            outcome = part.outcome(grade, doc["index"])
-            if outcome is not None:
-                parts[part.score.name] = mean_counts(outcome, float(outcome.weight))
-        return SampleRow(
-            key=row_key(sample, doc["question"]),
-            cluster=str(doc["index"]),
-            title=snippet(doc["question"]),
-            doc={"question": doc["question"], "reference": doc["reference"], "id": doc["index"]},
-            outcome=outcomes.get(grade, "none"),
-            margin=None,
-            facets=[doc["topic"]] if doc["topic"] else [],
-            detail={
-                "answer": responses_of(sample)[0],
-                "grade": grade or verdict["unscored"],
-                "judge": "\n".join(verdict["outputs"]),
-            },
-            score_counts=parts,
-        )
-
-    right, wrong = _in_words(answers.best_grade), _in_words(answers.worst_grade)
-    others = [_in_words(grade) for grade in answers.grades if grade not in outcomes]
-    return SampleDisplay(
-        row,
-        (right, wrong, "unscored", ", ".join(others) or "other"),
-        facet_label="Topic",
-        right_count_label=f"Answers graded {right}",
-    )
-
-
-def _in_words(grade: str) -> str:
-    return grade.lower().replace("_", " ")

@@ -1,6 +1,6 @@
-"""How a judge grades answers to questions, and which scores follow from the grades.
+"""The method by which a judge grades answers to questions, and the scores that follow from grades.
 
-`lm_factuality.benchmarks.graded` declares a benchmark of this kind in one call.
+`lm_factuality.benchmarks.graded` declares benchmarks with this method.
 """
 
 import json
@@ -16,64 +16,93 @@ from judges.judge import Judge
 from judges.typed import ParsedReply, Reply, read_reply
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, worst_and_best_of
-from lm_factuality.benchmarks.judged import JudgedMethod, ask_where_present
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
-from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, count_present
 
 PAPER = "paper"
-"""The protocol in which an answer without a readable grade is unscored."""
+"""The protocol in which an answer is unscored if the judge's reply cannot be read."""
 
 
 @dataclass(frozen=True)
 class GradeScore:
-    """A score that follows from how often each grade was given."""
+    """A score that is computed from the grades: how many of some answers have a certain grade."""
 
     score: Score
 
     grade: str
-    """The grade that is counted."""
+    """The grade that is counted, such as ``CORRECT``."""
 
     out_of: tuple[tuple[str, ...], ...]
-    """The grades that make up the whole, once for each share that is averaged."""
+    """The grades of the answers that it is counted among.
+
+    There is one tuple of grades for each share of which the score is the harmonic mean.
+    """
 
     def outcome(self, given_grade: str | None, cluster: str) -> Outcome | None:
-        """What one answer adds to the score.
+        """Return what one answer adds to the score.
 
         Args:
             given_grade: The grade of the answer, or None if it is unscored.
-            cluster: What the standard error is clustered by.
+            cluster: The cluster of the answer for standard errors.
 
         Returns:
-            The part of the whole that is counted, weighted by that whole, or None if the answer
-            is not part of the score.
+            1 for the counted grade and 0 for others, weighted by the number of shares that the
+            answer is part of. None if it is part of none.
         """
-        whole = sum(given_grade in grades for grades in self.out_of)
-        return Outcome(float(given_grade == self.grade), cluster, whole) if whole else None
+        # An answer that was not attempted is in the share of all answers only, for example.
+        num_shares = sum(given_grade in grades for grades in self.out_of)
+        if num_shares == 0:
+            return None
+        return Outcome(float(given_grade == self.grade), cluster, num_shares)
 
 
 def grade_share(
     name: str, label: str, grade: str, out_of: Sequence[str], note: str = ""
 ) -> GradeScore:
-    """Declare the share of answers that have a grade, out of those with one of several grades."""
+    """Declare the share of answers that have a grade, out of the answers with one of some grades.
+
+    Args:
+        name: The name of the score in results files.
+        label: Its name in tables.
+        grade: The grade that is counted, such as ``CORRECT``.
+        out_of: The grades of all answers that the share is computed from.
+        note: An explanation that tables show.
+    """
     return GradeScore(Score(name, MEAN, ACCURACY, label, note=note), grade, (tuple(out_of),))
 
 
 def harmonic_mean_of_shares(
-    name: str, label: str, of: Sequence[GradeScore], measure: ScoreRange, note: str = ""
+    name: str,
+    label: str,
+    shares: Sequence[GradeScore],
+    value_range: ScoreRange,
+    note: str = "",
 ) -> GradeScore:
-    """The harmonic mean of shares that count the same grade.
+    """Declare the harmonic mean of shares that count the same grade.
 
     The harmonic mean of ``n/a`` and ``n/b`` is ``2n / (a + b)``, a ratio of two sums over answers.
-    Each answer therefore weighs as many times as it is part of the whole of a share.
+    An answer therefore has the weight 2 if both shares are computed from it.
+
+    Args:
+        name: The name of the score in results files.
+        label: Its name in tables.
+        shares: The shares, made by `grade_share`.
+        value_range: The values that the score can have.
+        note: An explanation that tables show.
     """
-    wholes = tuple(grades for part in of for grades in part.out_of)
-    return GradeScore(Score(name, MEAN, measure, label, note=note), of[0].grade, wholes)
+    # Each share keeps its own grades, so that they can be counted separately.
+    out_of: list[tuple[str, ...]] = []
+    for share in shares:
+        out_of += share.out_of
+    score = Score(name, MEAN, value_range, label, note=note)
+    return GradeScore(score, shares[0].grade, tuple(out_of))
 
 
 class GradedDocument(BaseModel):
-    """What a judge needs of a document."""
+    """The part of a document that the judge needs."""
 
     index: str
     question: str
@@ -82,14 +111,14 @@ class GradedDocument(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GradedAnswers(JudgedMethod):
-    """Grades each answer by a reference.
+    """The method that grades each answer by a reference.
 
-    A record has the ``grade`` or the reason why the answer is ``unscored``, and the judge's
-    ``outputs``.
+    A record holds the ``grade`` or the reason why the answer is ``unscored``, and under ``outputs``
+    the judge's reply.
     """
 
     name: str
-    """What results call the benchmark. Its folder has the same name."""
+    """The kind of the benchmark in results files. Its folder has the same name."""
 
     question: str
     """The column of the data that holds the question."""
@@ -98,14 +127,16 @@ class GradedAnswers(JudgedMethod):
     """The column that holds the reference answer."""
 
     prompt: str
-    """The judge's prompt, such as ``simpleqa/grade``. It reads ``question``, ``reference`` and
-    ``answer``."""
+    """The judge's prompt, such as ``simpleqa/grade``.
+
+    Its variables are ``question``, ``reference`` and ``answer``.
+    """
 
     reply: type[Reply]
-    """The judge's reply. Its field ``grade`` is a literal type that lists all grades."""
+    """The form of the judge's reply. The literal type of its field ``grade`` lists all grades."""
 
     grade_scores: Sequence[GradeScore]
-    """What is computed from the grades, in the order of tables."""
+    """The scores that follow from the grades, in the order of tables."""
 
     worst_grade: str
     """The grade that unscored answers have in the worst case."""
@@ -114,8 +145,10 @@ class GradedAnswers(JudgedMethod):
     """The grade that unscored answers have in the best case."""
 
     unreadable_grade_by_protocol: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a protocol, the grade of an answer for which the judge's reply cannot be
-    read. In the protocol ``paper``, such an answer is unscored."""
+    """The grade of an answer if the judge's reply cannot be read, by the name of the protocol.
+
+    In the protocol ``paper``, and in others that are not listed, the answer is unscored.
+    """
 
     protocol: str = PAPER
 
@@ -127,8 +160,9 @@ class GradedAnswers(JudgedMethod):
         """Check the protocol.
 
         Raises:
-            ConfigError: There is no such protocol.
+            ConfigError: The benchmark has no such protocol.
         """
+        # The protocol of the paper always exists.
         protocols = (PAPER, *self.unreadable_grade_by_protocol)
         if self.protocol not in protocols:
             raise ConfigError(
@@ -138,19 +172,20 @@ class GradedAnswers(JudgedMethod):
 
     @property
     def prompt_names(self) -> tuple[str, ...]:
+        """The name of the judge's only prompt."""
         return (self.prompt,)
 
     @property
     def scores(self) -> tuple[Score, ...]:
         """The scores with their worst and best cases, and the count of unscored answers."""
-        declared = []
-        for part in self.grade_scores:
-            declared += [part.score, *part.score.worst_and_best()]
-        return (*declared, Score("unscored", Aggregation(how_many), higher_is_better=False))
+        scores = []
+        for grade_score in self.grade_scores:
+            scores += [grade_score.score, *grade_score.score.worst_and_best()]
+        return (*scores, Score("unscored", Aggregation(count_present), higher_is_better=False))
 
     @property
     def recorded_settings(self) -> dict[str, str]:
-        """The settings that results and commands repeat."""
+        """The settings of the method that results files record."""
         return {"protocol": self.protocol}
 
     @property
@@ -159,81 +194,147 @@ class GradedAnswers(JudgedMethod):
         return get_args(self.reply.model_fields["grade"].annotation)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        replies = ask_where_present(
-            [_subject(doc, response) for doc, (response,) in zip(docs, responses, strict=True)],
-            lambda subjects: judge.ask_typed(
-                self.prompt, self.reply, subjects, "grading answers", samples=1
-            ),
+        """Ask the judge to grade each response.
+
+        Args:
+            judge: The judge.
+            docs: The documents with question and reference.
+            responses: The response to each document, in a sequence of one.
+
+        Returns:
+            A record for each document. Responses whose thinking never ended are unscored.
+        """
+        subjects = []
+        for doc, (response,) in zip(docs, responses, strict=True):
+            subjects.append(_grade_subject(doc, response))
+        # All questions are asked in one batch, which a judge on a server answers in parallel.
+        to_ask = [subject for subject in subjects if subject is not None]
+        replies = iter(
+            judge.ask_typed(self.prompt, self.reply, to_ask, "grading answers", samples=1)
+            if to_ask
+            else ()
         )
+
         records = []
-        for doc, reply in zip(docs, replies, strict=True):
-            if reply is None:
+        for doc, subject in zip(docs, subjects, strict=True):
+            if subject is None:
                 records.append(self.unscored_record(doc, (), UNFINISHED))
                 continue
-            (typed,) = reply
-            grade, problem = self.grade(typed)
-            outputs = [] if typed.answer.text is None else [typed.answer.text]
-            records.append(_record(doc, grade, problem, outputs))
+            # One sample was asked for, so each subject has one reply.
+            (reply,) = next(replies)
+            grade = self.grade_of_reply(reply)
+            outputs = [] if reply.answer.text is None else [reply.answer.text]
+            records.append(_record(doc, grade, None if grade else reply.problem, outputs))
         return records
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Make the record of an answer without a grade.
+
+        Args:
+            doc: The document.
+            responses: The responses to it, which the record does not hold.
+            reason: Why there is no grade.
+        """
         return _record(doc, None, reason, [])
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        grades = Counter(verdict["grade"] for verdict in verdicts)
-        return {
-            **super().summary_counts(docs, verdicts),
-            "grades": {grade: grades[grade] for grade in self.grades},
-        }
+        """Count the responses, the unscored ones by reason, and how often each grade was given."""
+        num_by_grade = Counter(verdict["grade"] for verdict in verdicts)
+        # Grades that were never given are shown as 0.
+        grades = {grade: num_by_grade[grade] for grade in self.grades}
+        return {**super().summary_counts(docs, verdicts), "grades": grades}
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """What an answer adds to each score, and to its worst and best case."""
-        cluster, grade = str(verdict["index"]), verdict["grade"]
+        """Compute what an answer adds to each score, and to its worst and best case.
+
+        Args:
+            doc: The document.
+            verdict: The record of the answer.
+        """
+        cluster = str(verdict["index"])
+        grade = verdict["grade"]
         metrics: JsonObject = {"unscored": verdict["unscored"]}
-        for part in self.grade_scores:
-            name = part.score.name
-            metrics[name] = part.outcome(grade, cluster)
+        for grade_score in self.grade_scores:
+            name = grade_score.score.name
+            metrics[name] = grade_score.outcome(grade, cluster)
+            # An unscored answer gets the worst or the best grade instead.
             metrics |= worst_and_best_of(
                 name,
-                worst=part.outcome(grade or self.worst_grade, cluster),
-                best=part.outcome(grade or self.best_grade, cluster),
+                worst=grade_score.outcome(grade or self.worst_grade, cluster),
+                best=grade_score.outcome(grade or self.best_grade, cluster),
             )
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
-        grade, reason = verdict["grade"], verdict["unscored"]
-        if (grade is None) != isinstance(reason, str) or grade not in (None, *self.grades):
+        """Check that a record from a file has either a grade or a reason, and one output at most.
+
+        Raises:
+            ValueError: It has both or neither, an unknown grade, or several outputs.
+        """
+        grade = verdict["grade"]
+        reason = verdict["unscored"]
+        # A record has either a grade or a reason.
+        is_graded = grade is not None
+        if is_graded == isinstance(reason, str) or grade not in (None, *self.grades):
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
         if len(verdict["outputs"]) > 1:
             raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        """Read the grade again from the judge's output.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            verdict: The record, whose grade is replaced.
+        """
         grade = None
-        for text in verdict["outputs"]:
-            grade, _ = self.grade(read_reply(Answer(text), self.reply, {}))
+        for output in verdict["outputs"]:
+            grade = self.grade_of_reply(read_reply(Answer(output), self.reply, {}))
         return {**verdict, "grade": grade}
 
-    def grade(self, typed: ParsedReply[Any]) -> tuple[str | None, str | None]:
-        """The grade that a reply gives, or the reason why it gives none."""
-        if typed.value is not None:
-            return typed.value.grade, None
-        is_unreadable = typed.answer.text is not None and typed.answer.error is None
-        if is_unreadable and self.protocol in self.unreadable_grade_by_protocol:
-            return self.unreadable_grade_by_protocol[self.protocol], None
-        return None, typed.problem
+    def grade_of_reply(self, reply: ParsedReply[Any]) -> str | None:
+        """Return the grade that a reply gives, or None if the answer stays unscored."""
+        if reply.value is not None:
+            grade: str = reply.value.grade
+            return grade
+        # A judge that failed to answer at all gives no grade in any protocol.
+        if reply.answer.text is None or reply.answer.error is not None:
+            return None
+        return self.unreadable_grade_by_protocol.get(self.protocol)
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        """Return the one question that people answer about a response: its grade.
+
+        Args:
+            doc: The document with question and reference.
+            verdict: The judge's record.
+            response: The response to grade.
+        """
         context = (("Question", doc["question"]), ("Reference", doc["reference"]))
         return [Item("grade", "grade", response, context, verdict["grade"])]
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        """Return the record that a judge would have given with the grade that people chose.
+
+        Args:
+            doc: The document.
+            verdict: The judge's record.
+            answers: The grade, in a sequence of one.
+        """
+        # People answer exactly one question about each response.
         (grade,) = answers
+        # A record that people made is read like one of a judge.
         output = json.dumps({"reason": "", "grade": grade})
         return _record(doc, grade, None, [output])
 
 
-def _subject(doc: Doc, response: str) -> JsonObject | None:
-    """What the prompt is about; None if the model never ended thinking."""
+def _grade_subject(doc: Doc, response: str) -> JsonObject | None:
+    """Return the variables of the judge's prompt about one response.
+
+    They do not contain the model's thinking. None means that its thinking never ended, so that
+    there is no answer to grade.
+    """
     answer = without_thinking(response)
     if answer is None:
         return None
@@ -245,5 +346,8 @@ def _subject(doc: Doc, response: str) -> JsonObject | None:
     }
 
 
-def _record(doc: Doc, grade: str | None, reason: str | None, outputs: list[str]) -> Verdict:
-    return {"index": doc["index"], "grade": grade, "unscored": reason, "outputs": outputs}
+def _record(
+    doc: Doc, grade: str | None, unscored_reason: str | None, outputs: list[str]
+) -> Verdict:
+    """Make the record of a graded or unscored answer, which samples hold as JSON."""
+    return {"index": doc["index"], "grade": grade, "unscored": unscored_reason, "outputs": outputs}

@@ -1,17 +1,16 @@
-"""What benchmarks have in common whose responses a judge decides about.
+"""The common part of benchmarks in which a judge decides about generated responses.
 
-A benchmark states its `JudgedMethod`, its scores and its page. `judged_benchmark` makes the
-declaration out of these: how scores are found again from samples, and what people are asked.
+Such a benchmark implements `JudgedMethod` and calls `judged_benchmark`, which derives how saved
+samples are scored again and how people can take the judge's place.
 """
 
 import abc
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
@@ -23,7 +22,6 @@ from lm_factuality.benchmarks.asked import (
     make_relabel,
     verdict_fields,
 )
-from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     JudgeRole,
@@ -48,259 +46,326 @@ from lm_factuality.harness.generation import (
 )
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
-from lm_factuality.scores.statistics import defined
-
-Subject = TypeVar("Subject")
-Reply = TypeVar("Reply")
+from lm_factuality.scores.statistics import none_if_nan
 
 
 class JudgedMethod(abc.ABC):
-    """How a judge decides about responses, and what follows from a record of its decisions."""
+    """How a judge decides about responses, and how scores follow from its records.
+
+    A record (also called a verdict) is a JSON object with the judge's decisions about the responses
+    to one document. It has the key ``unscored``: the reason why there is no decision, or None.
+    """
 
     name: str = ""
+    """The kind of the benchmark in results files."""
+
     required_kinds: Sequence[str] = ()
-    """The kinds of questions without an answer to which nothing gets a verdict."""
+    """The kinds of questions that the judge must be able to answer."""
 
     step_name: ClassVar[str] = "marking"
-    """What a dry run calls all questions to the judge."""
+    """The name of all questions together in the plan that a dry run prints."""
 
     document_model: ClassVar[type]
-    """The pydantic model of what the method needs of a document."""
+    """The pydantic model that documents have to match."""
 
     identity_keys: ClassVar[Sequence[str]] = ("index",)
-    """The keys that a document and the record on it have alike."""
+    """The keys whose values are the same in a document and in its record."""
 
     @property
     @abc.abstractmethod
     def scores(self) -> Sequence[Score]:
-        """Every number that follows from the records."""
+        """All scores that follow from the records."""
 
     def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        """Say what is wrong with a document or its responses, or return None."""
+        """Say what is wrong with a document from a file or with its responses, or return None."""
         try:
+            # Samples of another task lack fields or have other types.
             to_model(self.document_model, doc)
         except ValueError as error:
             return f"'doc': {error}; is this a sample of {self.name}?"
         return self.responses_problem(doc, responses)
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        """Say what is wrong with the responses to a sound document. By default, there is one."""
-        return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
+        """Say what is wrong with the responses to a valid document, or return None.
+
+        By default, a document has exactly one response.
+        """
+        if len(responses) == 1:
+            return None
+        return f"found {len(responses)} responses, expected one"
 
     @property
     @abc.abstractmethod
     def prompt_names(self) -> Sequence[str]:
-        """The prompts that the judge is asked with, whose hashes belong to the results."""
+        """The names of the judge's prompts. Results contain a hash of each."""
 
     @abc.abstractmethod
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        """Return a JSON-able record for each document.
+        """Ask the judge about all responses.
 
-        Each has ``unscored``: the reason why there is no verdict, or None.
+        Args:
+            judge: The judge.
+            docs: The documents that the evaluated model responded to.
+            responses: The responses to each document.
+
+        Returns:
+            A record for each document.
         """
 
     @abc.abstractmethod
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        """Return the record of a document on which there is no verdict at all for a reason."""
+        """Make the record of a document about which the judge decided nothing.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            reason: Why there is no decision, such as ``the judge is down``.
+        """
 
     def plan_questions(
         self, judge: Judge, docs: Docs, responses: Responses
     ) -> list[tuple[str, Plan]]:
-        work = partial(self.judge, docs=docs, responses=responses)
-        return [(self.step_name, judge.plan(work))]
+        """Plan the judge's questions for a dry run, without asking any.
+
+        Returns:
+            The name and the plan of each step.
+        """
+        # A plan needs a function of the judge alone.
+        ask = partial(self.judge, docs=docs, responses=responses)
+        return [(self.step_name, judge.plan(ask))]
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return the figures of all scores (see `score_figures`), and the counts beside them."""
+        """Compute all scores of a run (see `score_figures`) and add its counts.
+
+        Args:
+            docs: All documents of the run.
+            verdicts: The record of each document.
+        """
         rows = [self.row_metrics(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
         return {**score_figures(rows, self.scores), **self.summary_counts(docs, verdicts)}
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return numbers that are no scores, or mappings of them, by what tables call them.
+        """Count what a summary shows next to the scores.
 
-        By default, these are the number of responses, and the reasons why some are unscored.
+        By default, these are the responses, and the unscored ones by reason.
+
+        Returns:
+            Numbers, or mappings of numbers, by the name that tables show.
         """
-        return {
-            "responses": len(verdicts),
-            "unscored": count_reasons(row["unscored"] for row in verdicts),
-        }
+        reasons = count_reasons(verdict["unscored"] for verdict in verdicts)
+        return {"responses": len(verdicts), "unscored": reasons}
 
     def summary_table(self, summary: Mapping[str, Any]) -> Table:
-        return figures_table(summary, self.scores)
+        """Format the scores of a summary as a table for the terminal, and its counts as notes.
+
+        Args:
+            summary: The result of `summarise`.
+
+        Returns:
+            The columns, the rows and the notes. Columns that start with ``#`` hold numbers.
+
+        Example:
+            ``{"responses": 40, "unscored": {"refusal": 2}}`` gives the notes ``Responses: 40.`` and
+            ``Unscored: 2 refusal.``
+        """
+        rows = []
+        notes = []
+        for name, entry in summary.items():
+            # A summary holds scores and counts under one level of names.
+            score = find_score(self.scores, name)
+            if score is not None and isinstance(entry, Mapping) and "value" in entry:
+                value = score.format_value(entry["value"])
+                interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
+                bounds = [
+                    score.format_value(entry[case]) for case in ("worst", "best") if case in entry
+                ]
+                # A score without a label is shown by its name.
+                label = replace(score, label=score.label or name).title_with_unit
+                rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
+                continue
+
+            # Counts of nothing need no note.
+            if not entry:
+                continue
+            text = str(entry)
+            if isinstance(entry, Mapping):
+                text = counted(entry)
+            elif isinstance(entry, list):
+                text = "; ".join(map(str, entry))
+            notes.append(f"{name.replace('_', ' ').capitalize()}: {text}.")
+        return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 
     @abc.abstractmethod
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """Return what a record adds to each score."""
+        """Compute what a record adds to each score, by the score's name."""
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:  # noqa: B027  optional
-        """Check a record from a file.
+        """Check that a judge can have decided what a record from a file says.
 
         Raises:
-            ValueError: No judge can have decided so.
+            ValueError: The record contradicts itself or the document.
         """
 
     @abc.abstractmethod
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
-        """Return the record as it follows from the responses and from what the judge wrote.
+        """Derive a record again from the responses and the judge's output.
 
-        What only the judge can know is taken from ``verdict``.
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            verdict: The record, which holds the judge's output. Only this is taken from it.
         """
 
     @abc.abstractmethod
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
-        """Return what people are asked in the judge's place."""
+        """Return the questions that people answer in the judge's place.
+
+        Args:
+            doc: The document.
+            verdict: The judge's record, with whose decisions the answers are compared.
+            response: The response to the document.
+        """
 
     @abc.abstractmethod
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        """Return the record if people had been the judge, by their answers to the items."""
+        """Return the record that a judge with people's answers would have given.
+
+        Args:
+            doc: The document.
+            verdict: The judge's record.
+            answers: The answer to each item of `people_items`, in order.
+        """
 
     def rescore_row(self, row: KeptRow) -> JsonObject:
-        """Score a kept row again.
+        """Compute the metrics of a saved sample again.
+
+        Args:
+            row: The sample's ``doc`` and ``verdict``.
 
         Raises:
-            ValueError: The record is on another document, or no judge can have decided so.
+            ValueError: The record is about another document, or no judge can have given it.
         """
-        doc, verdict = row["doc"], row["verdict"]
+        doc = row["doc"]
+        verdict = row["verdict"]
+        # Files of samples can be edited, so that a record is about another row.
         belongs(all(verdict[key] == doc[key] for key in self.identity_keys))
         self.check_record(doc, verdict)
         return self.row_metrics(doc, verdict)
 
     def record_problem(self, row: KeptRow) -> str | None:
-        """Say what of a record does not follow from the responses, if anything."""
+        """Say which part of a record does not follow from the judge's output, or return None.
+
+        Args:
+            row: The sample's ``doc``, ``verdict`` and ``responses``.
+        """
         verdict = row["verdict"]
-        for key, value in self.rebuild_record(row["doc"], row["responses"], verdict).items():
+        rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
+        for key, value in rebuilt.items():
+            # A changed file shows in the first key that differs.
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
 
 
 def judged_benchmark(
-    method_of: Callable[[Mapping[str, Any]], JudgedMethod],
-    steps: Sequence[JudgedStep],
+    role: JudgeRole,
     questions: Iterable[Question],
     headline: str,
     scoring: Mapping[str, Any] | None = None,
-    prompts: Path | None = None,
-    optional: str = "",
+    optional_question: str = "",
     unaffected_scores: tuple[str, ...] = (),
-    **parts: Any,
+    **benchmark_fields: Any,
 ) -> Benchmark:
-    """Declare a benchmark whose responses a judge decides about.
+    """Declare a benchmark in which a judge decides about responses.
 
     Args:
-        method_of: Makes the method from the metadata of a task.
-        steps: The decisions of the judge.
-        questions: What people are asked in the judge's place.
-        headline: The name of the score that the benchmark is about.
-        scoring: Other fields of `Scoring`.
-        prompts: The folder of the judge's prompts, for benchmarks outside this package.
-        optional: The kind of question that people may leave out.
-        unaffected_scores: The scores that no answer of people changes.
-        **parts: Other fields of `Benchmark`.
+        role: The judge's method, with its steps and prompts.
+        questions: The questions that people answer in the judge's place.
+        headline: The name of the main score.
+        scoring: Further fields of `Scoring`, such as ``count_rows``.
+        optional_question: The name of the question that people need not answer.
+        unaffected_scores: The names of the scores that no answer of people changes.
+        **benchmark_fields: Further fields of `Benchmark`, such as ``title``.
     """
-    method = method_of({})
 
     def method_of_run(result: TaskResult) -> JudgedMethod:
-        # Only the judge needs the pages, and results have no path to them.
-        return method_of({**result.metadata, "knowledge": None})
+        # Results do not say where the pages of a knowledge source are, and only judges read them.
+        return role.make_method({**result.metadata, "knowledge": None})
 
-    def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
-        of_task = method_of_run(task)
-        return Rescorer(of_task.rescore_row, of_task.record_problem)
+    def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
+        method = method_of_run(task)
+        return Rescorer(method.rescore_row, method.record_problem)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
+        # A sample without a response has questions about an empty text.
         response = next(iter(responses_of(sample)), "")
         return method_of_run(result).people_items(sample["doc"], verdict_of(sample), response)
 
-    def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
-        of_task = method_of_run(result)
-        return verdict_fields(of_task.relabel_record(sample["doc"], verdict_of(sample), texts))
+    def change_sample(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+        # People need not answer optional questions.
+        answers_in_order = [answers.get(item.id, SKIP) for item in items(result, sample)]
+        verdict = method_of_run(result).relabel_record(
+            sample["doc"], verdict_of(sample), answers_in_order
+        )
+        return verdict_fields(verdict)
 
-    relabel = make_relabel(items, change, recount, optional=optional)
-
+    relabel = make_relabel(items, change_sample, make_rescorer, optional_question=optional_question)
+    # The declaration describes the method with its default settings.
+    method = role.make_method({})
     scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
-        scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
-        judging=JudgeRole(method_of, tuple(steps), prompts),
+        scoring=Scoring(scores, (headline,), keep_verdict, make_rescorer, **(scoring or {})),
+        judging=role,
         people=People(tuple(questions), items, relabel, unaffected_scores=unaffected_scores),
-        **parts,
+        **benchmark_fields,
     )
 
 
 def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:
-    """Return every score that has a standard error, as JSON. What is not defined is null.
+    """Compute the value and the uncertainty of each score that has a standard error.
 
     Args:
-        rows: What each record adds to each score, by the score's name.
+        rows: What each record adds to each score, by the score's name. None adds nothing.
         scores: The scores of the benchmark.
 
     Returns:
-        By the name of the score its ``value``, ``stderr``, 95% ``interval``, the number of ``rows``
-        with a part in it, and ``worst`` and ``best`` where the benchmark declares them.
+        A JSON object by the score's name, with its ``value``, ``stderr``, 95% ``interval`` and the
+        number of ``rows`` that count, and ``worst`` and ``best`` where the benchmark declares them.
+        A number that is not defined is None.
     """
     figures: JsonObject = {}
+    # The names in the order in which rows first mention them.
     for name in dict.fromkeys(chain.from_iterable(rows)):
         score = find_score(scores, name)
-        if score is None or score.aggregation.stderr is None:
+        if score is None:
             continue
+        aggregation = score.aggregation
+        # Counts and bounds have no standard error.
+        if aggregation.stderr is None:
+            continue
+
         values = [row[name] for row in rows if row.get(name) is not None]
-        value = score.aggregation.value(values)
-        stderr = score.aggregation.stderr(values)
-        if score.aggregation.interval is None:
-            ends = confidence_interval(score.value_range, value, stderr, len(values))
+        value = aggregation.value(values)
+        stderr = aggregation.stderr(values)
+        if aggregation.interval is None:
+            interval = confidence_interval(score.value_range, value, stderr, len(values))
         else:
-            ends = score.aggregation.interval(values)
-        figure = {"value": defined(value), "stderr": defined(stderr), "interval": ends}
-        for end in ("worst", "best"):
-            bound = find_score(scores, f"{name}_{end}")
-            # A score such as f1_at_* stands for this name too, but is no bound.
-            if bound is not None and bound.name == f"{name}_{end}":
-                figure[end] = defined(bound.aggregation.value([row[bound.name] for row in rows]))
-        figures[name] = {**figure, "rows": score.aggregation.rows(values)}
+            interval = aggregation.interval(values)
+        figure = {"value": none_if_nan(value), "stderr": none_if_nan(stderr), "interval": interval}
+
+        for case in ("worst", "best"):
+            bound_name = f"{name}_{case}"
+            bound = find_score(scores, bound_name)
+            # A score such as f1_at_* also matches the name, but is no bound.
+            if bound is not None and bound.name == bound_name:
+                bound_values = [row[bound_name] for row in rows]
+                figure[case] = none_if_nan(bound.aggregation.value(bound_values))
+        figures[name] = {**figure, "rows": aggregation.rows(values)}
     return figures
 
 
-def figures_table(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
-    """Return a table of the figures in a summary, and notes of the counts beside them.
-
-    Args:
-        summary: What `JudgedMethod.summarise` returns.
-        scores: The scores of the benchmark.
-    """
-    rows = []
-    notes = []
-    for name, entry in summary.items():
-        score = find_score(scores, name)
-        if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = score.format_value(entry["value"])
-            interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [score.format_value(entry[end]) for end in ("worst", "best") if end in entry]
-            label = replace(score, label=score.label or name).title_with_unit
-            rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
-        elif entry:
-            counts = entry
-            if isinstance(entry, Mapping):
-                counts = counted(entry)
-            elif isinstance(entry, list):
-                counts = "; ".join(map(str, entry))
-            notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
-    return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
-
-
 def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:
-    """Return how often each reason is given, the commonest first; None is no reason."""
-    return dict(Counter(reason for reason in reasons if reason is not None).most_common())
-
-
-def ask_where_present(
-    subjects: Sequence[Subject | None], ask: Callable[[list[Subject]], Iterable[Reply]]
-) -> list[Reply | None]:
-    """Ask about the subjects that are not None, all at once.
-
-    Returns:
-        The replies in the order of the subjects, with None where there was nothing to ask.
-    """
-    present = [subject for subject in subjects if subject is not None]
-    replies = iter(ask(present) if present else ())
-    return [None if subject is None else next(replies) for subject in subjects]
+    """Count how often each reason occurs, the most frequent first. None is no reason."""
+    counter = Counter(reason for reason in reasons if reason is not None)
+    return dict(counter.most_common())

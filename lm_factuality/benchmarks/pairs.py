@@ -1,18 +1,16 @@
-"""How sure the difference between two models is, over the rows that both have a score on.
+"""Compares two models by the rows that both have a score on, for reports and ``compare``.
 
-A score is a function of sums over rows: a mean (sum of values, sum of weights), or what the score's
-aggregation makes of counts (errors found, false alarms, errors missed, the rest). Its standard
-error is that of means clustered by document (`lm_factuality.scores.statistics`), and of counts the
-same to the first order. Intervals are normal. P-values are two-sided and those of a randomisation
-test over clusters (`lm_factuality.scores.paired`).
+A score is a function of the sums of its rows' counts: a mean, or a pooled score such as F1.
+Standard errors are clustered by document, intervals are normal, and two-sided p-values come from a
+randomisation test over clusters (`lm_factuality.scores.paired`).
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,53 +25,74 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, with_finite_numbers
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
-from lm_factuality.scores.statistics import Z95, Floats, ratio
+from lm_factuality.scores.paired import (
+    flip_test,
+    holm,
+    minimum_detectable_difference,
+    score_gradient,
+    swap_test,
+)
+from lm_factuality.scores.statistics import Z95, Floats, ScoreOfSums, ratio
 
-Value: TypeAlias = Callable[[Sequence[float]], float]
 Key = TypeVar("Key", bound=Hashable)
+ClusterNumbers = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A score of model A minus that of model B."""
+    """The difference between two models in a score, over the rows that both have."""
 
     score_a: float
+    """The score of model A on these rows."""
+
     score_b: float
+    """The score of model B on these rows."""
+
     difference: float
+    """The score of A minus that of B."""
 
     stderr: float | None
-    """None below two clusters."""
+    """The standard error of the difference, or None for fewer than two clusters."""
 
     p_value: float | None
-    """None below two clusters."""
+    """The two-sided p-value, or None for fewer than two clusters."""
 
     shared_rows: int
-    """The rows that both models have a score on."""
+    """The number of rows that both models have a score on."""
 
     adjusted_p_value: float | None = None
-    """The p-value corrected for its table."""
+    """The p-value corrected for the number of comparisons in its table."""
 
     @property
     def low(self) -> float | None:
+        """The lower end of the 95% interval of the difference."""
         return None if self.stderr is None else self.difference - Z95 * self.stderr
 
     @property
     def high(self) -> float | None:
+        """The upper end of the 95% interval of the difference."""
         return None if self.stderr is None else self.difference + Z95 * self.stderr
 
     @property
     def detectable(self) -> float | None:
-        """The smallest difference that these rows can be expected to show.
+        """The smallest true difference that these rows would show with a probability of 80%.
 
         It is None for models that differ in no row.
         """
-        return detectable(self.stderr) if self.stderr else None
+        return minimum_detectable_difference(self.stderr) if self.stderr else None
 
 
 @contextmanager
 def sample_errors(result: TaskResult, sample: Sample) -> Iterator[None]:
-    """Turn what a benchmark raises about a sample into a DataError that names the sample."""
+    """Turn errors that a benchmark raises about a sample into a DataError that names the sample.
+
+    Args:
+        result: The run's task.
+        sample: The line of its samples file that is read inside the ``with`` block.
+
+    Raises:
+        DataError: The code in the block found that the line is no sample of this task.
+    """
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -83,167 +102,301 @@ def sample_errors(result: TaskResult, sample: Sample) -> Iterator[None]:
         ) from error
 
 
-def sample_row_of(result: TaskResult, samples: SampleDisplay, sample: Sample) -> SampleRow:
-    """Return a sample as its benchmark shows it.
+def sample_row_of(result: TaskResult, display: SampleDisplay, sample: Sample) -> SampleRow:
+    """Return a sample as the report shows it.
+
+    Args:
+        result: The run's task.
+        display: How the benchmark shows its samples.
+        sample: A line of the run's samples file.
 
     Raises:
         DataError: It is not a sample of this task.
     """
+    # Benchmarks may assume that a sample is sound, since errors get its number here.
     with sample_errors(result, sample):
-        return with_finite_numbers(samples.make_row(result, sample))
+        return with_finite_numbers(display.make_row(result, sample))
 
 
 def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
-    """Return the scores among ``names`` that are compared, those that tables show first.
+    """Return the scores by which two models can be compared.
 
-    A score of which neither higher nor lower is better is not compared. Neither is one without a
-    measure, such as log-probabilities per token: two models' tokens are not the same.
+    A score of which neither higher nor lower is better is left out. So is a score without a range,
+    such as log-probability per token, because two models can have different tokens.
+
+    Args:
+        benchmark: The benchmark of both runs.
+        names: The names of the scores that rows have counts in.
+
+    Returns:
+        The scores that tables show, in their order, and then the others by name.
     """
-    compared = (
-        benchmark.page.samples.find_extra_score if benchmark.page.samples else undeclared_score
-    )
     scores = []
     for score in benchmark.table_scores:
-        if (
-            score.name in names
-            and score.value_range is not None
-            and score.higher_is_better is not None
-        ):
+        # For a score without a direction, no model is the better one.
+        has_direction = score.higher_is_better is not None
+        if score.name in names and score.value_range is not None and has_direction:
             scores.append(score)
-    for name in sorted(set(names) - {score.name for score in benchmark.table_scores}):
-        scores.append(compared(name) or undeclared_score(name))
+
+    # Reports can compare scores that no table shows, such as those of one error type.
+    table_names = {score.name for score in benchmark.table_scores}
+    display = benchmark.page.samples
+    for name in sorted(set(names) - table_names):
+        extra_score = display.find_extra_score(name) if display else None
+        scores.append(extra_score or undeclared_score(name))
     return scores
 
 
-def paired_difference(one: ScoredRows, other: ScoredRows, score: Score) -> PairedDifference | None:
-    """Compare two models, or return None if no row or no score is defined for both.
+def paired_difference(
+    model_a: ScoredRows, model_b: ScoredRows, score: Score
+) -> PairedDifference | None:
+    """Compare two models by the rows that both have a score on.
+
+    Args:
+        model_a: The rows of model A in the score.
+        model_b: The rows of model B in the score.
+        score: The score.
+
+    Returns:
+        The difference, or None if the models share no row, or a score is not defined.
 
     Raises:
-        ValueError: The models' parts in a row are not of the same form.
+        ValueError: The counts of the two models have different lengths.
     """
-    a, b, clusters = one.counts, other.counts, one.clusters
-    if one.keys != other.keys:
-        places = {key: place for place, key in enumerate(other.keys)}
-        shared = [place for place, key in enumerate(one.keys) if key in places]
-        a = a[shared]
-        b = b[[places[one.keys[place]] for place in shared]]
-        clusters = np.unique(clusters[shared], return_inverse=True)[1]
-    if not len(a):
+    counts_a, counts_b, clusters = _shared_counts(model_a, model_b)
+    num_rows = len(counts_a)
+    if num_rows == 0:
         return None
-    value = score_of_sums(score, a.shape[1])
-    score_a, score_b = value(a.sum(axis=0).tolist()), value(b.sum(axis=0).tolist())
+
+    compute_score = score_of_sums(score, counts_a.shape[1])
+    # Scores are functions of sums over rows, not means of rows.
+    score_a = compute_score(counts_a.sum(axis=0).tolist())
+    score_b = compute_score(counts_b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
-    stderr = _stderr(_adds(a, clusters, value) - _adds(b, clusters, value))
+
+    # The delta method: a score is nearly linear around its sums.
+    influences_a = _cluster_influences(counts_a, clusters, compute_score)
+    influences_b = _cluster_influences(counts_b, clusters, compute_score)
+    # Both models answered the same clusters, so their errors partly cancel.
+    stderr = _stderr_of_influences(influences_a - influences_b)
+    p_value = None
+    if stderr is not None:
+        p_value = _p_value(counts_a, counts_b, clusters, compute_score)
     return PairedDifference(
-        score_a,
-        score_b,
-        score_a - score_b,
-        stderr,
-        p_value=None if stderr is None else _p(a, b, clusters, value),
-        shared_rows=len(a),
+        score_a, score_b, score_a - score_b, stderr, p_value=p_value, shared_rows=num_rows
     )
+
+
+def _shared_counts(
+    model_a: ScoredRows, model_b: ScoredRows
+) -> tuple[Floats, Floats, ClusterNumbers]:
+    """Return the counts of the rows that both models have, in the order of model A.
+
+    Returns:
+        The counts of A and of B, with one line per row, and the number of each row's cluster.
+    """
+    # Models that answered the same rows need no search, which is the usual case.
+    if model_a.keys == model_b.keys:
+        return model_a.counts, model_b.counts, model_a.clusters
+
+    position_in_b = {key: position for position, key in enumerate(model_b.keys)}
+    shared_a = []
+    shared_b = []
+    for position, key in enumerate(model_a.keys):
+        if key in position_in_b:
+            shared_a.append(position)
+            shared_b.append(position_in_b[key])
+    # Clusters without a shared row must not count, so the rest are numbered anew.
+    _, clusters = np.unique(model_a.clusters[shared_a], return_inverse=True)
+    return model_a.counts[shared_a], model_b.counts[shared_b], clusters
 
 
 def compare_all_models(
     models: Mapping[Key, ScoredRows], score: Score, metrics: Mapping[Key, Mapping[str, float]]
 ) -> dict[tuple[Key, Key], PairedDifference]:
-    """Compare every pair of models that have rows in common.
+    """Compare every pair of models that share rows in a score.
 
     Args:
-        metrics: All scores of each model (see ``Score.comparable_if_equal``).
+        models: The rows of each model in the score.
+        score: The score.
+        metrics: All metrics of each model. Two models are compared only if they are equal in
+            ``score.comparable_if_equal``.
 
     Returns:
-        The pairs in the order of ``models``, with p-values corrected for their number.
+        The differences in the order of ``models``, with p-values adjusted for their number.
     """
-    pairs = {}
-    for one, other in combinations(models, 2):
-        condition = score.comparable_if_equal
-        if metrics[one].get(condition) != metrics[other].get(condition):
+    differences = {}
+    condition = score.comparable_if_equal
+    # Each pair occurs once, in the order of the models.
+    for name_a, name_b in combinations(models, 2):
+        # For example, perplexities per token need the same number of tokens.
+        if metrics[name_a].get(condition) != metrics[name_b].get(condition):
             continue
-        pair = paired_difference(models[one], models[other], score)
-        if pair is not None:
-            pairs[one, other] = pair
-    return adjust_p_values(pairs)
+        difference = paired_difference(models[name_a], models[name_b], score)
+        if difference is not None:
+            differences[name_a, name_b] = difference
+    return adjust_p_values(differences)
 
 
-def adjust_p_values(pairs: Mapping[Key, PairedDifference]) -> dict[Key, PairedDifference]:
-    """Correct p-values by Holm's method for the number of pairs that have one."""
-    values = {key: pair.p_value for key, pair in pairs.items() if pair.p_value is not None}
-    corrected = dict(zip(values, holm(list(values.values())), strict=True))
-    return {key: replace(pair, adjusted_p_value=corrected.get(key)) for key, pair in pairs.items()}
+def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, PairedDifference]:
+    """Correct p-values for the number of comparisons by Holm's method.
+
+    Args:
+        differences: All comparisons of a table. Those without a p-value do not count.
+
+    Returns:
+        The same comparisons, with their adjusted p-values.
+    """
+    # Comparisons over one cluster have no p-value.
+    p_values = {}
+    for key, difference in differences.items():
+        if difference.p_value is not None:
+            p_values[key] = difference.p_value
+    # Holm's method needs all p-values at once.
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return {
+        key: replace(difference, adjusted_p_value=adjusted.get(key))
+        for key, difference in differences.items()
+    }
 
 
 def score_stderr(model: ScoredRows, score: Score) -> float | None:
-    """Return the standard error of one model's score, or None below two clusters."""
+    """Return the standard error of one model's score, or None for fewer than two clusters."""
+    # An empty array has no columns to compute a score from.
     if not model.rows:
         return None
-    value = score_of_sums(score, model.counts.shape[1])
-    return _stderr(_adds(model.counts, model.clusters, value))
+    compute_score = score_of_sums(score, model.counts.shape[1])
+    influences = _cluster_influences(model.counts, model.clusters, compute_score)
+    return _stderr_of_influences(influences)
 
 
-def score_of_sums(score: Score, width: int) -> Value:
-    """Return how a score follows from its sums; the result is NaN where it is not defined."""
-    if width == 2:
+def score_of_sums(score: Score, num_counts: int) -> ScoreOfSums:
+    """Return the function that computes a score from the sums of its rows' counts.
+
+    Args:
+        score: The score.
+        num_counts: How many counts each row has. Two stand for the weighted value and the weight
+            of a mean.
+
+    Returns:
+        The function. Its result is NaN if the score is not defined.
+    """
+    if num_counts == 2:
         return lambda sums: ratio(sums[0], sums[1])
     return lambda sums: score.aggregation.value([sums])
 
 
-def format_difference(pair: PairedDifference, score: Score) -> tuple[str, str, str, str, str]:
-    """Write a pair as tables show it.
+class FormattedDifference(NamedTuple):
+    """A `PairedDifference` as the cells of a table. A number that is not known is empty."""
 
-    Returns:
-        The difference, its interval, the p-value alone and corrected, and what is detectable. What
-        is not known is empty.
+    difference: str
+    interval: str
+    p_value: str
+    adjusted_p_value: str
+    detectable: str
+
+
+def format_difference(pair: PairedDifference, score: Score) -> FormattedDifference:
+    """Write a difference between two models as the cells of a table.
+
+    Args:
+        pair: The difference.
+        score: The score, which sets factor and decimals.
+
+    Example:
+        A difference of 0.0213 in accuracy gives ``+2.1`` and an interval such as ``+0.4 to +3.8``.
     """
     interval = ""
+    # Rows of a single cluster say nothing about the uncertainty.
     if pair.stderr is not None:
-        interval = f"{_shown(score, pair.low, '+')} to {_shown(score, pair.high, '+')}"
-    return (
-        _shown(score, pair.difference, "+"),
+        low = _format_number(score, pair.low, sign="+")
+        high = _format_number(score, pair.high, sign="+")
+        interval = f"{low} to {high}"
+    return FormattedDifference(
+        _format_number(score, pair.difference, sign="+"),
         interval,
-        _shown_p(pair.p_value),
-        _shown_p(pair.adjusted_p_value),
-        _shown(score, pair.detectable, ""),
+        _format_p_value(pair.p_value),
+        _format_p_value(pair.adjusted_p_value),
+        _format_number(score, pair.detectable, sign=""),
     )
 
 
-def _shown(score: Score, value: float | None, sign: str) -> str:
+def _format_number(score: Score, value: float | None, sign: str) -> str:
+    """Write a difference with the score's factor and decimals; ``sign="+"`` shows plus signs."""
     if value is None:
         return ""
-    return format(
-        round(score.display_factor * value, score.decimals) + 0.0, f"{sign}.{score.decimals}f"
-    )
+    # Adding zero turns the -0.0 that rounding can give into 0.0.
+    displayed = round(score.display_factor * value, score.decimals) + 0.0
+    return format(displayed, f"{sign}.{score.decimals}f")
 
 
-def _shown_p(p: float | None) -> str:
-    if p is None:
+def _format_p_value(p_value: float | None) -> str:
+    """Write a p-value with three decimals: ``0.042``, ``<0.001``, or an empty text for None."""
+    if p_value is None:
         return ""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _p(a: Floats, b: Floats, clusters: NDArray[np.intp], value: Value) -> float:
-    # A mean over the same weights is linear in its rows.
-    if a.shape[1] == 2 and np.array_equal(a[:, 1], b[:, 1]):
-        return flip_test(_by_cluster(a[:, :1] - b[:, :1], clusters)[:, 0])
-    return swap_test(_by_cluster(a, clusters), _by_cluster(b, clusters), value)
+def _p_value(
+    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
+) -> float:
+    """Test whether two models differ by more than chance, by a randomisation test over clusters.
 
-
-def _adds(counts: Floats, clusters: NDArray[np.intp], value: Value) -> Floats:
-    """Return what each cluster adds to a score, to the first order.
-
-    Of means over the same weights that is all.
+    Args:
+        counts_a: The counts of model A, with one line per row.
+        counts_b: The counts of model B on the same rows.
+        clusters: The number of each row's cluster.
+        compute_score: Computes the score from the sums of counts.
     """
-    return np.asarray(_by_cluster(counts, clusters) @ slopes(value, counts.sum(axis=0)))
+    has_same_weights = counts_a.shape[1] == 2 and np.array_equal(counts_a[:, 1], counts_b[:, 1])
+    if has_same_weights:
+        # The difference of two means with the same weights is a sum, which has a faster test.
+        value_differences = counts_a[:, :1] - counts_b[:, :1]
+        return flip_test(_sum_by_cluster(value_differences, clusters)[:, 0])
+    # For other scores, the test swaps the clusters of the two models.
+    sums_a = _sum_by_cluster(counts_a, clusters)
+    sums_b = _sum_by_cluster(counts_b, clusters)
+    return swap_test(sums_a, sums_b, compute_score)
 
 
-def _by_cluster(counts: Floats, clusters: NDArray[np.intp]) -> Floats:
-    return np.stack([np.bincount(clusters, weights=column) for column in counts.T], axis=1)
+def _cluster_influences(
+    counts: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
+) -> Floats:
+    """Return how much each cluster contributes to a score, to the first order.
+
+    Args:
+        counts: The counts of a model, with one line per row.
+        clusters: The number of each row's cluster.
+        compute_score: Computes the score from the sums of counts.
+
+    Returns:
+        A number for each cluster: its counts times the gradient of the score at the sums of
+        all rows. The first order is exact for a difference of means with the same weights.
+    """
+    gradient = score_gradient(compute_score, counts.sum(axis=0))
+    return np.asarray(_sum_by_cluster(counts, clusters) @ gradient)
 
 
-def _stderr(adds: Floats) -> float | None:
-    """Return the standard error of what clusters add up to, by the delta method."""
-    groups = len(adds)
-    if groups < 2:
+def _sum_by_cluster(counts: Floats, clusters: ClusterNumbers) -> Floats:
+    """Add up the counts of each cluster's rows, and return one line per cluster."""
+    columns = [np.bincount(clusters, weights=column) for column in counts.T]
+    return np.stack(columns, axis=1)
+
+
+def _stderr_of_influences(influences: Floats) -> float | None:
+    """Return the standard error of a sum over clusters, by the delta method.
+
+    Args:
+        influences: The first-order contribution of each cluster.
+
+    Returns:
+        sqrt(G / (G - 1) * S) for G clusters, where S is the sum of squared deviations from their
+        mean. None for fewer than two clusters.
+    """
+    num_clusters = len(influences)
+    if num_clusters < 2:
         return None
-    return math.sqrt(groups / (groups - 1) * float(((adds - adds.mean()) ** 2).sum()))
+    # Clusters are the units, since rows of one document depend on each other.
+    squares = float(((influences - influences.mean()) ** 2).sum())
+    return math.sqrt(num_clusters / (num_clusters - 1) * squares)

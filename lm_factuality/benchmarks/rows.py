@@ -1,11 +1,18 @@
-"""A row of samples as the report shows it and as two models are compared by it."""
+"""The rows of a run: how reports show each sample, and what it adds to each score.
+
+Benchmarks make a `SampleRow` of each sample. Reports show the rows, and two models are compared by
+their `ScoredRows`.
+"""
+
+from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +20,31 @@ from numpy.typing import NDArray
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.scores.statistics import Floats
 
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.declaration import Score
+
+JsonValue = TypeVar("JsonValue")
+
 Counts = tuple[float, ...]
+"""What a row adds to the sums from which a score is computed.
+
+For a mean: (value times weight, weight). For F1 and the like: (true alarms, false alarms, missed,
+passed).
+"""
 
 
 @dataclass(frozen=True)
 class SampleRow:
-    """What a model made of a row."""
+    """A row of the data with what one model made of it."""
 
     key: str
-    """The same for every model (see `row_key`)."""
+    """The key of the row, which is the same for every model (see `row_key`)."""
 
     cluster: str
-    """What rows are drawn by."""
+    """The cluster of the row for standard errors, such as its document."""
 
     title: str
+    """The text of the row in lists."""
 
     doc: Mapping[str, Any]
     """The texts that all models share, with the row's ``id``."""
@@ -35,92 +53,146 @@ class SampleRow:
     """``right``, ``wrong``, ``unscored`` or ``none``."""
 
     margin: float | None
-    """By how much it is right. Higher is better."""
+    """How far the model is right. Higher is better, and None means that it is not defined."""
 
     facets: Sequence[str]
-    """Error types, or the domain."""
+    """The groups that readers can filter by, such as error types or a domain."""
 
     detail: Mapping[str, Any]
-    """What this model made of the texts."""
+    """The texts and numbers of this model, such as its response."""
 
     score_counts: Mapping[str, Counts] = field(default_factory=dict)
-    """The row's part in each score that is compared: (value times weight, weight), or counts of
-    (true alarms, false alarms, missed, passed)."""
+    """The counts of the row in each score that models are compared by."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """The parts of a model in one score."""
+    """The rows of one model that count for one score."""
 
     rows: Mapping[str, tuple[str, Counts]]
-    """By the row's key its cluster and its counts."""
+    """The cluster and the counts of each row, by the row's key."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
+        """The keys of the rows, in order."""
         return tuple(self.rows)
 
     @cached_property
     def counts(self) -> Floats:
+        """The counts as an array, with one line per row."""
         return np.array([counts for _, counts in self.rows.values()], dtype=float)
 
     @cached_property
     def clusters(self) -> NDArray[np.intp]:
-        return np.unique([cluster for cluster, _ in self.rows.values()], return_inverse=True)[1]
+        """The number of each row's cluster, from 0 on."""
+        names = [cluster for cluster, _ in self.rows.values()]
+        _, cluster_numbers = np.unique(names, return_inverse=True)
+        return cluster_numbers
 
 
 def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
-    """Return what the rows of a run contribute to each score."""
-    parts: dict[str, dict[str, tuple[str, Counts]]] = {}
+    """Group the counts of a run's rows by score.
+
+    Args:
+        rows: All rows of one model on one task.
+
+    Returns:
+        The rows that count for each score, by the score's name.
+    """
+    rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
     for row in rows:
-        for score, counts in row.score_counts.items():
-            parts.setdefault(score, {})[row.key] = (row.cluster, counts)
-    return {score: ScoredRows(rows_of_score) for score, rows_of_score in parts.items()}
+        for score_name, counts in row.score_counts.items():
+            # If a key occurs twice, the last row counts.
+            rows_by_score[score_name][row.key] = (row.cluster, counts)
+    return {name: ScoredRows(scored_rows) for name, scored_rows in rows_by_score.items()}
 
 
 def row_key(sample: Mapping[str, Any], *texts: str) -> str:
-    """Return a key for the row of a sample, from its number and the texts that make it up."""
+    """Return a key that identifies a row of the data across models.
+
+    Args:
+        sample: A line of lm_eval's samples file, whose ``doc_id`` is part of the key.
+        *texts: The texts that make up the row, such as its prefix and completion.
+
+    Returns:
+        16 hexadecimal digits of a SHA-256 hash.
+    """
+    # Rows with the same texts differ in their number.
     content = json.dumps([sample["doc_id"], *texts], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def mean_counts(value: Any, weight: float = 1.0) -> Counts:
+def mean_counts(value: float, weight: float = 1.0) -> Counts:
+    """Return the counts of a row in a weighted mean: the value times the weight, and the weight."""
     return float(value) * weight, weight
 
 
-def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Any]) -> dict[str, Counts]:
-    """Return what a sample adds to each of the declared scores that tables show and it has."""
-    names = [score.name for score in scores if score.label]
-    return {name: mean_counts(sample[name]) for name in names if sample.get(name) is not None}
+def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Score]) -> dict[str, Counts]:
+    """Return what a sample adds to each score that is a mean over samples.
+
+    Args:
+        sample: A line of lm_eval's samples file, with its metrics by name.
+        scores: The declared scores. Those without a label, which no table shows, are left out.
+
+    Returns:
+        The counts by the score's name, without the scores that the sample does not have.
+    """
+    counts_by_score = {}
+    for score in scores:
+        # A sample has None for a score if its row is unscored.
+        if score.label and sample.get(score.name) is not None:
+            counts_by_score[score.name] = mean_counts(sample[score.name])
+    return counts_by_score
 
 
-def snippet(text: str, most: int = 90) -> str:
-    """Return the beginning of a text, on one line."""
+def snippet(text: str, max_length: int = 90) -> str:
+    """Return the beginning of a text on one line, with an ellipsis if the text goes on.
+
+    Args:
+        text: Any text.
+        max_length: The number of characters that the result has at most.
+    """
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    if len(line) <= max_length:
+        return line
+    return f"{line[: max_length - 1].rstrip()}…"
 
 
 def with_finite_numbers(row: SampleRow) -> SampleRow:
-    """Return the row with None in place of numbers that are not finite.
+    """Return a row that pages can hold: NaN and infinity become None.
 
-    No page and no score can hold those.
+    Scores with a number that is not finite are left out of the row.
 
     Raises:
         TypeError: The key, the cluster, the title or a facet is no text, or a score has no counts.
     """
+    # A plugin may return anything, and pages need texts here.
     for text in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(text, str):
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
+    # An empty tuple would be in no sum.
     if not all(row.score_counts.values()):
         raise TypeError("a score without counts")
-    parts = {
-        name: counts
-        for name, counts in row.score_counts.items()
-        if None not in map(number_of, counts)
-    }
-    sound = {name: finite_json(getattr(row, name)) for name in ("doc", "detail", "margin")}
-    return replace(row, **sound, score_counts=parts)
+
+    finite_counts = {}
+    for score_name, counts in row.score_counts.items():
+        # number_of gives None for NaN and infinity.
+        if None not in map(number_of, counts):
+            finite_counts[score_name] = counts
+    return replace(
+        row,
+        doc=finite_json(row.doc),
+        detail=finite_json(row.detail),
+        margin=finite_json(row.margin),
+        score_counts=finite_counts,
+    )
 
 
-def finite_json(value: Any) -> Any:
-    """Return what JSON makes of a value, with None in place of numbers that are not finite."""
-    return json.loads(json.dumps(value), parse_constant=lambda constant: None)
+def finite_json(value: JsonValue) -> JsonValue:
+    """Return the JSON form of a value, with None in place of NaN and infinity.
+
+    Example:
+        ``{"p": (0.5, nan)}`` gives ``{"p": [0.5, None]}``.
+    """
+    finite: JsonValue = json.loads(json.dumps(value), parse_constant=lambda constant: None)
+    return finite

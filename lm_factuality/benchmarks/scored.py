@@ -1,6 +1,7 @@
-"""A benchmark without a judge in one call: the model answers, and a function scores each answer.
+"""Benchmarks without a judge: the model answers, and a function scores each answer.
 
-`scored_benchmark` declares the benchmark, and `ScoredTask` is the base of its lm_eval task.
+The package of a benchmark calls `scored_benchmark` to declare it, and derives its lm_eval task from
+`ScoredTask`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,47 +25,61 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
-from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import Aggregation, Outcome, count_present
 
 
 def scored_benchmark(
-    score: Score, value: Callable[[Doc, str], float | str], cluster: str, **parts: Any
+    score: Score,
+    score_answer: Callable[[Doc, str], float | str],
+    cluster: str,
+    **benchmark_fields: Any,
 ) -> Benchmark:
     """Declare a benchmark in which a function scores each answer.
 
     Args:
         score: The score. Its worst and best case, and the count of unscored answers, are added.
-        value: Returns what an answer adds to the score, or the reason why it is unscored.
-        cluster: The column of the data by which the standard error is clustered.
-        **parts: Other fields of `Benchmark`, such as ``kind`` and ``title``.
+        score_answer: Returns the value of an answer to a document, or the reason why the answer is
+            unscored.
+        cluster: The column of the data by which standard errors are clustered.
+        **benchmark_fields: Other fields of `Benchmark`, such as ``kind`` and ``title``.
     """
-    measure = score.value_range or ACCURACY
-    ends = (measure.low, measure.high) if score.higher_is_better else (measure.high, measure.low)
+    value_range = score.value_range or ACCURACY
+    worst_value, best_value = value_range.low, value_range.high
+    # For an error rate, for example, the highest value is the worst.
+    if not score.higher_is_better:
+        worst_value, best_value = best_value, worst_value
 
-    def keep(sample: Sample) -> KeptRow:
+    def keep_row(sample: Sample) -> KeptRow:
+        # lm_eval nests responses in lists, and here there is one.
         (answer,) = texts(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
     def row_metrics(row: KeptRow) -> JsonObject:
-        answer = without_thinking(row["answer"])
-        outcome = UNFINISHED if answer is None else value(row["doc"], row["answer"])
-        is_unscored = isinstance(outcome, str)
-        worst, best = (
-            Outcome(float(end if is_unscored else outcome), str(row["doc"][cluster]))
-            for end in ends
-        )
-        return {
-            score.name: None if is_unscored else best,
-            **worst_and_best_of(score.name, worst, best),
-            "unscored": outcome if is_unscored else None,
-        }
+        document = row["doc"]
+        if without_thinking(row["answer"]) is None:
+            value: float | str = UNFINISHED
+        else:
+            value = score_answer(document, row["answer"])
 
-    def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
+        cluster_name = str(document[cluster])
+        if isinstance(value, str):
+            # A text is the reason why the answer is unscored.
+            worst = Outcome(worst_value, cluster_name)
+            best = Outcome(best_value, cluster_name)
+            bounds = worst_and_best_of(score.name, worst, best)
+            return {score.name: None, **bounds, "unscored": value}
+        # A scored answer has the same value in the worst and in the best case.
+        outcome = Outcome(float(value), cluster_name)
+        bounds = worst_and_best_of(score.name, outcome, outcome)
+        return {score.name: outcome, **bounds, "unscored": None}
+
+    def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
         return Rescorer(row_metrics)
 
-    unscored = Score("unscored", Aggregation(how_many), higher_is_better=False)
+    unscored = Score("unscored", Aggregation(count_present), higher_is_better=False)
     scores = (score, *score.worst_and_best(), unscored)
-    return Benchmark(scoring=Scoring(scores, (score.name,), keep, recount), **parts)
+    scoring = Scoring(scores, (score.name,), keep_row, make_rescorer)
+    return Benchmark(scoring=scoring, **benchmark_fields)
 
 
 class ScoredTask(SuiteTask):
@@ -75,25 +90,53 @@ class ScoredTask(SuiteTask):
     """
 
     prompt: ClassVar[str]
-    """What the model is asked, with the names of columns in braces."""
+    """The prompt, with the names of columns in braces, such as ``The capital of {country} is``."""
 
     reads = ()
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+        """Store the YAML for `read_documents`, and return what lm_eval is configured with.
+
+        Args:
+            config: The YAML.
+            metadata: Its metadata, with those of the command line.
+        """
         self._dataset = dict(config)
-        own = {"output_type": "generate_until", "doc_to_text": "text"}
-        return TaskSettings(own | {"doc_to_target": config.get("doc_to_target", "text")}, {})
+        lm_eval_config = {
+            "output_type": "generate_until",
+            "doc_to_text": "text",
+            "doc_to_target": config.get("doc_to_target", "text"),
+        }
+        return TaskSettings(lm_eval_config, {})
 
     def read_documents(self) -> list[JsonObject]:
+        """Read the rows, and describe the data in the task's metadata.
+
+        Returns:
+            A document per row: its columns, and the prompt under ``text``.
+
+        Raises:
+            DataError: The data cannot be read, or a column of the prompt is missing or empty.
+        """
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")
+        # Formatter finds the names in braces.
         columns = [name for _, name, _, _ in Formatter().parse(self.prompt) if name]
         documents = []
         for record in records:
             for column in columns:
-                text_in(record, column)  # raises where the prompt would lack a text
-            documents.append({**record.values, "text": self.prompt.format(**record.values)})
+                # Raises an error if the prompt would lack a text.
+                text_in(record, column)
+            prompt = self.prompt.format(**record.values)
+            documents.append({**record.values, "text": prompt})
         return documents
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        recount: Rescorer = self.declared.scoring.make_rescorer(None, ())
-        return recount.row_metrics({"doc": doc, "answer": results[0]})
+        """Score the model's answer to a document.
+
+        Args:
+            doc: The document.
+            results: The model's responses, of which there is one.
+        """
+        # A run and every later check score with the same function.
+        rescorer: Rescorer = self.declared.scoring.make_rescorer(None, ())
+        return rescorer.row_metrics({"doc": doc, "answer": results[0]})

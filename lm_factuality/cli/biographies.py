@@ -97,7 +97,7 @@ def cite(
     summary = summarise_citations(judged)
     about = {
         "nli": entailment.identity,
-        "pairs": len(entailment.known),
+        "pairs": len(entailment.verdicts),
         "sentences": sentences,
         "generations": [path.name for path in generations],
     }

@@ -177,7 +177,7 @@ def fetch_references(
     """
     from tqdm import tqdm
 
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+    from lm_factuality.benchmarks.felm.rows import FELM, read_felm_rows
     from lm_factuality.ground.files import check_writable
     from lm_factuality.ground.published import locate
     from lm_factuality.ground.settings import read_settings
@@ -197,7 +197,7 @@ def fetch_references(
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
     network = Network(user_agent=user_agent, allowed=private_addresses)
     source = locate(FELM, data_dir).path
-    entries = [entry for row in read_rows(source) for entry in row.references]
+    entries = [entry for row in read_felm_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(

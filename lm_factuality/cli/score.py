@@ -57,13 +57,13 @@ def felm(
     a list of texts for "output" is voted on. Rows without a readable output are left out of the
     scores and counted, with reasons, under "unscored".
     """
-    from lm_factuality.benchmarks.felm.metrics import to_report
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.benchmarks.felm.verdicts import judge_outputs
+    from lm_factuality.benchmarks.felm.metrics import report_detection_scores
+    from lm_factuality.benchmarks.felm.rows import FELM, read_felm_rows
+    from lm_factuality.benchmarks.felm.verdicts import read_saved_outputs
     from lm_factuality.ground.published import locate
 
-    rows = read_rows(locate(FELM, data_dir).path)
-    report = to_report(judge_outputs(outputs, rows, protocol), protocol)
+    rows = read_felm_rows(locate(FELM, data_dir).path)
+    report = report_detection_scores(read_saved_outputs(outputs, rows, protocol), protocol)
     unscored = report["unscored"]
     lines = []
     for name, levels in report.items():
@@ -171,14 +171,14 @@ def extract(
     from lm_factuality.benchmarks.felm.rows import (
         FELM,
         WITHOUT_REFERENCES,
-        provenance,
-        read_rows,
+        claims_to_line,
+        count_claim_sources,
+        read_felm_rows,
         split_claims,
-        to_line,
     )
     from lm_factuality.ground.published import locate
 
-    rows = read_rows(locate(FELM, data_dir).path)
+    rows = read_felm_rows(locate(FELM, data_dir).path)
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
     if judge == "rules":
         extracted = [split_claims(row) for row in rows]
@@ -198,13 +198,13 @@ def extract(
                 f"judge {config.name}: no claims of any of {len(extracted)} rows, the first:"
                 f" {extracted[0].problem}; nothing was written{advice}"
             )
-    write_lines(out, (to_line(row) for row in extracted))
+    write_lines(out, (claims_to_line(row) for row in extracted))
     problems = [row for row in extracted if row.problem]
-    number = sum(len(row.numbered()) for row in extracted)
+    number = sum(len(row.all_claims()) for row in extracted)
     notes = [
         f"{number:,} claims, written to {out}",
         f"rows without claims, unscored when claims are judged: {len(problems)}",
         *(f"  row {row.index}: {row.problem}" for row in problems[:10]),
     ]
-    counts = [(source, str(count)) for source, count in provenance(extracted).items()]
+    counts = [(source, str(count)) for source, count in count_claim_sources(extracted).items()]
     print_table(f"Claims of {len(extracted)} rows", ("from", "#rows"), counts, notes)

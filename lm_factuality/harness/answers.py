@@ -20,7 +20,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 
 from judges.answers import BLANKS, Answer
-from judges.backends.server import BadReply, answer_in
+from judges.backends.server import UnusableReplyError, answer_from_reply
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import thinking
@@ -283,7 +283,7 @@ class _AnswerServer:
     ) -> list[Answer]:
         """Keep the whole reply, of which the client's ``parse_generations`` keeps the text."""
         if self._is_openai:
-            return [answer_in(outputs, self._endpoint)]
+            return [answer_from_reply(outputs, self._endpoint)]
         return [Answer(parse_generations(outputs)[0])]
 
     async def _call(
@@ -298,7 +298,7 @@ class _AnswerServer:
         try:
             answers: list[Answer] = await amodel_call(cache_keys=cache_keys, **arguments)
         except errors as error:
-            is_final = isinstance(error, BadReply) or is_refusal(error)
+            is_final = isinstance(error, UnusableReplyError) or is_refusal(error)
             request = str(cache_keys)
             self._attempts[request] += 1
             if not is_final and self._attempts[request] < self._lm.max_retries:

@@ -25,7 +25,7 @@ from lm_eval.api.model import LM, CachingLM
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
 from lm_factuality.harness.internals import internal
-from lm_factuality.scores.statistics import Aggregation, or_not_defined
+from lm_factuality.scores.statistics import Aggregation, not_defined_if_nan
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -75,7 +75,7 @@ def _with_stderrs() -> Iterator[None]:
         if not isinstance(metric, Aggregation):
             return of_lm_eval(metric, *arguments, **options)
         stderr = metric.stderr
-        return None if stderr is None else lambda rows: or_not_defined(stderr(rows))
+        return None if stderr is None else lambda rows: not_defined_if_nan(stderr(rows))
 
     with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
         yield

@@ -18,12 +18,12 @@ from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Key, Labels, SheetItem
 from lm_factuality.scores.agreement import (
     Measure,
-    agreeing,
-    coefficient,
-    cohen,
-    fleiss,
-    krippendorff,
-    share,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    measure_coefficient,
+    measure_share,
+    pairwise_agreement,
 )
 from lm_factuality.scores.statistics import ratio
 
@@ -191,9 +191,9 @@ def _cells_of_people(
     most = max((len(answered.first_answers) for answered in several), default=0)
     complete = [answered for answered in several if len(answered.first_answers) == most]
     num_people = sum(any(person in answered.answers for answered in some) for person in people)
-    agreements = [agreeing(answered.first_answers) for answered in several]
-    alpha = _coefficient(several, [each.first_answers for each in several], krippendorff)
-    kappa = _coefficient(complete, [each.first_answers for each in complete], fleiss)
+    agreements = [pairwise_agreement(answered.first_answers) for answered in several]
+    alpha = _coefficient(several, [each.first_answers for each in several], krippendorff_alpha)
+    kappa = _coefficient(complete, [each.first_answers for each in complete], fleiss_kappa)
     return [
         count_cell("people", row, "items", len(some)),
         count_cell("people", row, "people", num_people),
@@ -224,7 +224,7 @@ def _cells_of_pair(
     pairs = [(answered.answers[first], answered.answers[second]) for answered in both]
     yield count_cell("pairs", row, "items", len(both))
     yield AgreementCell("pairs", row, AGREEMENT, _share(both, [a == b for a, b in pairs]))
-    yield AgreementCell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen), 1, 2)
+    yield AgreementCell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen_kappa), 1, 2)
     if second != JUDGE:
         return
 
@@ -247,7 +247,7 @@ def _cells_of_pair(
     for answered, count in zip(decided, counts, strict=True):
         rows.append([answered.item.weight * number for number in count])
     clusters = [answered.item.cluster for answered in decided]
-    balanced = share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
+    balanced = measure_share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
     yield AgreementCell("pairs", row, "balanced, %", balanced)
 
 
@@ -299,7 +299,7 @@ def _share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Measure:
     for answered, value in zip(items, values, strict=True):
         sums.append((answered.item.weight * value, answered.item.weight))
     clusters = [answered.item.cluster for answered in items]
-    return share(sums, clusters, lambda totals: ratio(*totals))
+    return measure_share(sums, clusters, lambda totals: ratio(*totals))
 
 
 def _coefficient(
@@ -307,4 +307,4 @@ def _coefficient(
     answers: Sequence[Sequence[str]],
     value: Callable[[Sequence[Sequence[str]]], float],
 ) -> Measure:
-    return coefficient(answers, [answered.item.cluster for answered in items], value)
+    return measure_coefficient(answers, [answered.item.cluster for answered in items], value)

@@ -23,7 +23,7 @@ from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
 from lm_factuality.people.sheet import asked_about, units_of_run
 from lm_factuality.results.read import Correction
-from lm_factuality.scores.ppi import Units, estimate
+from lm_factuality.scores.ppi import Units, correct_by_labels
 
 FEWEST_LABELS = 10
 """Labelled samples with a part in a score, from which on the score is corrected."""
@@ -187,14 +187,16 @@ def _correct_score(score: Score, measure: ScoreRange, name: str, run: LabelledRu
     clusters = [sample.cluster for sample in samples]
     strata = [sample.stratum for sample in samples]
     units = Units(
-        judged=np.array([counts or zeros for counts in judged]),
-        people=np.array([counts or zeros for counts in people]),
-        labelled=np.array([sample.people is not None for sample in samples]),
+        judge_counts=np.array([counts or zeros for counts in judged]),
+        people_counts=np.array([counts or zeros for counts in people]),
+        is_labelled=np.array([sample.people is not None for sample in samples]),
         clusters=np.unique(clusters, return_inverse=True)[1],
         strata=np.unique(strata, return_inverse=True)[1],
         weights=np.array([sample.weight for sample in samples]),
     )
-    estimated = estimate(units, score_of_sums(score, len(zeros)), measure.low, measure.high)
+    estimated = correct_by_labels(
+        units, score_of_sums(score, len(zeros)), measure.low, measure.high
+    )
     if estimated is None:
         raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
     return Corrected(
@@ -203,7 +205,7 @@ def _correct_score(score: Score, measure: ScoreRange, name: str, run: LabelledRu
         high=estimated.high,
         stderr=estimated.stderr,
         how=f"by people's answers on {labelled} of {len(samples)} samples",
-        weight=estimated.weight,
+        weight=estimated.judge_weight,
         labelled=labelled,
         units=len(samples),
         unscored=run.left_out.get(_UNSCORED, 0),

@@ -139,7 +139,7 @@ def _short_name(name: str, names: Iterable[str]) -> str:
 def _write_site(chosen: ReportRuns, folder: Path, title: str) -> None:
     """Write data, scripts and pages."""
     data = write_data(chosen, folder / "data")
-    chosen = with_samples(replace(chosen, own_pages=_write_own_pages(chosen, folder)), data)
+    chosen = with_samples(replace(chosen, custom_pages=_write_own_pages(chosen, folder)), data)
     pages = [_overview_page(chosen, title)]
     pages += _benchmark_pages(chosen, data)
     content = {"content": page_content(chosen, data)}

@@ -128,7 +128,7 @@ def _write(folder: Path, name: str, content: Any) -> None:
 
 
 def with_samples(chosen: ReportRuns, data: Sequence[TaskData]) -> ReportRuns:
-    """Add to the runs what their rows contribute to scores, and missing standard errors.
+    """Add missing standard errors to the runs.
 
     lm_eval gives no standard error for metrics that it does not know, and none without
     bootstrapping. Here it follows from the rows.
@@ -146,7 +146,7 @@ def with_samples(chosen: ReportRuns, data: Sequence[TaskData]) -> ReportRuns:
             if stderr is not None:
                 stderrs[name] = stderr
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)))
-    return replace(chosen, entries=tuple(entries), scored=scored)
+    return replace(chosen, entries=tuple(entries))
 
 
 def page_content(chosen: ReportRuns, data: Sequence[TaskData]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def page_content(chosen: ReportRuns, data: Sequence[TaskData]) -> dict[str, Any]
             for score in comparable_scores(task_data.benchmark, list(task_data.scored))
         ]
         pages = {}
-        for (task, model), place in chosen.own_pages.items():
+        for (task, model), place in chosen.custom_pages.items():
             if task == task_data.task:
                 pages[model] = place
         tasks.append(

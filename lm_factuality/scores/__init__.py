@@ -1,2 +1,5 @@
-"""Statistics of scores: means over clusters, intervals, paired tests, agreement and corrections by
-labels. Every function is pure; the package imports only the errors of ``lm_factuality.ground``."""
+"""Statistics of scores: means over clusters, paired tests, agreement, and corrections by labels.
+
+Benchmarks, reports and leaderboards call it. Every function is pure, i.e. it changes nothing and
+reads no files.
+"""

@@ -1,135 +1,217 @@
-"""How far people agree, with each other or with a judge, beyond chance.
+"""How far people agree with each other or with a judge, beyond chance.
 
-The coefficients are those of NLTK, which lm_eval brings along, and scikit-learn. The
-``krippendorff`` package is under the GPL and not for Python 3.10, ``irrCAC`` wants one old release
-of SciPy, and statsmodels has no alpha.
+`lm_factuality.people.agreement` calls it. The coefficients are those of NLTK, which lm_eval brings
+along, and of scikit-learn. (The ``krippendorff`` package is under the GPL and not for Python 3.10,
+``irrCAC`` needs one old release of SciPy, and statsmodels lacks Krippendorff's alpha.)
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.stats import t
 from tqdm import tqdm
 
-from lm_factuality.scores.statistics import Value, defined, pooled_interval, ratio
+from lm_factuality.scores.statistics import ScoreOfSums, none_if_nan, pooled_interval, ratio
+
+if TYPE_CHECKING:
+    from nltk.metrics.agreement import AnnotationTask
 
 Item = TypeVar("Item")
 Answers = Sequence[str]
-"""The answers to one item, one of each person."""
+"""The answers of several people to one item, such as ("right", "wrong", "right")."""
 
-_MOST_GROUPS = 50  # of clusters, each of which is left out once
+_MAX_JACKKNIFE_GROUPS = 50  # groups of clusters, each of which is left out once
+_NO_SPREAD = 1e-12  # values that differ by less are the same
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A share or a coefficient with its 95% interval. What is not defined is None."""
+    """A share or a coefficient of agreement, with its 95% interval."""
 
     value: float | None
+    """The share or coefficient, None if it is not defined."""
+
     low: float | None
+    """The lower end of the interval, None without an interval."""
+
     high: float | None
+    """The upper end of the interval, None without an interval."""
+
     count: int
     """The number of items."""
 
 
-def cohen(pairs: Sequence[Answers]) -> float:
-    """Return Cohen's kappa (1960) of pairs of answers.
+def cohen_kappa(pairs: Sequence[Answers]) -> float:
+    """Compute Cohen's kappa (1960), the agreement of two people beyond chance.
 
-    It is NaN where all answers are the same, as are the other coefficients.
+    It is (p_o - p_e) / (1 - p_e), where p_o is the observed share of agreements and p_e the share
+    expected if both answered at random with their own frequencies.
+
+    Args:
+        pairs: The answers of the two people to each item.
+
+    Returns:
+        Kappa, or NaN if all answers are the same.
     """
+    # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
-    return float(cohen_kappa_score(*zip(*pairs, strict=True))) if _differ(pairs) else math.nan
+    # Chance then explains all agreement: p_e is 1, and kappa 0 / 0.
+    if not _has_different_answers(pairs):
+        return math.nan
+    first_answers, second_answers = zip(*pairs, strict=True)
+    return float(cohen_kappa_score(first_answers, second_answers))
 
 
-def fleiss(items: Sequence[Answers]) -> float:
-    """Return Fleiss' kappa (1971), which NLTK calls the pi of many.
+def fleiss_kappa(items: Sequence[Answers]) -> float:
+    """Compute Fleiss' kappa (1971), the agreement of several people beyond chance.
 
-    Each item has as many answers, by whomever.
-    """
-    return float(_task(items).pi()) if _differ(items) else math.nan
-
-
-def krippendorff(items: Sequence[Answers]) -> float:
-    """Return Krippendorff's alpha for nominal answers, of items with two answers or more."""
-    return float(_task(items).alpha()) if _differ(items) else math.nan
-
-
-def agreeing(answers: Answers) -> float:
-    """Return the share of the pairs of people who give the same answer to one item.
-
-    It is NaN for fewer than two answers.
-    """
-    same = sum(map(answers.count, answers)) - len(answers)
-    return ratio(same, len(answers) * (len(answers) - 1))
-
-
-def coefficient(
-    items: Sequence[Item], clusters: Sequence[str], value: Callable[[Sequence[Item]], float]
-) -> Measure:
-    """Measure a coefficient of all items.
-
-    The interval is that of a jackknife, since libraries are too slow for a bootstrap. It leaves out
-    up to 50 groups of clusters in turn. There is none where that cannot be done or changes nothing.
+    It is (p_o - p_e) / (1 - p_e), where p_o is the observed share of agreeing pairs of answers and
+    p_e the share expected from the frequencies of all answers. NLTK calls it the pi of several
+    people.
 
     Args:
-        items: The items.
-        clusters: The cluster of each.
-        value: Makes the coefficient out of items.
+        items: The answers to each item. All items have the same number of answers.
+
+    Returns:
+        Kappa, or NaN if all answers are the same.
     """
-    measured = value(items)
-    if math.isnan(measured):
-        return Measure(None, None, None, len(items))
-    groups = np.unique(clusters, return_inverse=True)[1] % _MOST_GROUPS
-    values = []
-    for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
-        rest = [item for item, group in zip(items, groups, strict=True) if group != left_out]
-        values.append(value(rest))
-    jackknife = np.array(values)
-    jackknife = jackknife[~np.isnan(jackknife)]
-    if len(jackknife) < 2 or np.ptp(jackknife) < 1e-12:
-        return Measure(measured, None, None, len(items))
-    quantile = t.ppf(0.975, len(jackknife) - 1)
-    half = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
-    return Measure(measured, max(-1.0, measured - half), min(1.0, measured + half), len(items))
+    if not _has_different_answers(items):
+        return math.nan
+    return float(_annotation_task(items).pi())
 
 
-def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Value) -> Measure:
-    """Measure a share out of the sums of rows of counts.
+def krippendorff_alpha(items: Sequence[Answers]) -> float:
+    """Compute Krippendorff's alpha for nominal answers, 1 - D_o / D_e.
 
-    The interval is a bootstrap's over clusters, or Clopper and Pearson's if all agree.
+    D_o is the observed share of pairs of answers to the same item that differ, and D_e the share
+    expected by chance.
 
     Args:
-        rows: The counts.
-        clusters: The cluster of each row.
-        value: Makes the share out of sums of counts.
+        items: The answers to each item, at least two. Their number may differ.
+
+    Returns:
+        Alpha, or NaN if all answers are the same.
     """
-    measured = value(np.sum(rows, axis=0).tolist()) if rows else math.nan
-    if math.isnan(measured):
-        return Measure(None, None, None, len(rows))
-    numbers = np.unique(clusters, return_inverse=True)[1]
-    columns = [np.bincount(numbers, column) for column in np.array(rows, dtype=float).T]
-    sums = np.stack(columns, axis=1)
-    low, high = map(defined, pooled_interval(sums.tolist(), value, resamples=2000))
-    if low == high:
-        bound = 0.025 ** (1 / len(sums))
-        exact = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}
-        low, high = exact.get(measured, (None, None))
-    return Measure(measured, low, high, len(rows))
+    if not _has_different_answers(items):
+        return math.nan
+    return float(_annotation_task(items).alpha())
 
 
-def _differ(items: Sequence[Answers]) -> bool:
-    return len({answer for answers in items for answer in answers}) > 1
+def _has_different_answers(items: Sequence[Answers]) -> bool:
+    """Return whether at least two different answers occur among all items."""
+    distinct_answers: set[str] = set()
+    for answers in items:
+        distinct_answers.update(answers)
+    return len(distinct_answers) > 1
 
 
-def _task(items: Sequence[Answers]) -> Any:
-    """Return NLTK's form of answers: person, item and answer."""
+def _annotation_task(items: Sequence[Answers]) -> AnnotationTask:
+    """Convert answers to NLTK's form, triples of a person, an item and an answer."""
     from nltk.metrics.agreement import AnnotationTask
 
     triples = []
-    for number, answers in enumerate(items):
-        for person, answer in enumerate(answers):
-            triples.append((person, number, answer))
+    for item_number, answers in enumerate(items):
+        for person_number, answer in enumerate(answers):
+            triples.append((person_number, item_number, answer))
     return AnnotationTask(triples)
+
+
+def pairwise_agreement(answers: Answers) -> float:
+    """Compute the share of pairs of people who give the same answer to one item.
+
+    Args:
+        answers: The answers to the item, one of each person.
+
+    Returns:
+        The share from 0 to 1, or NaN for fewer than two answers.
+
+    Example:
+        ``("right", "right", "wrong")`` gives 1/3.
+    """
+    # Counted over ordered pairs of two different people.
+    agreeing_pairs = sum(map(answers.count, answers)) - len(answers)
+    return ratio(agreeing_pairs, len(answers) * (len(answers) - 1))
+
+
+def measure_coefficient(
+    items: Sequence[Item], clusters: Sequence[str], compute: Callable[[Sequence[Item]], float]
+) -> Measure:
+    """Measure a coefficient of all items, with a 95% interval by the delete-a-group jackknife.
+
+    The coefficient is computed again without each of up to 50 groups of clusters. With g groups
+    and the standard deviation s of these values, the interval reaches
+    t_0.975(g - 1) * s * sqrt(g - 1) to each side. (Coefficients are too slow for a bootstrap.)
+
+    Args:
+        items: The items, such as the answers to each of them.
+        clusters: The cluster of each item.
+        compute: Computes the coefficient of some of the items.
+
+    Returns:
+        The coefficient. It has no interval if fewer than two groups can be left out, or if that
+        never changes it.
+    """
+    measured = compute(items)
+    if math.isnan(measured):
+        return Measure(None, None, None, len(items))
+
+    # A cluster is left out as a whole, since its items are not independent.
+    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
+    values = []
+    for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
+        remaining = [item for item, group in zip(items, groups, strict=True) if group != left_out]
+        values.append(compute(remaining))
+
+    jackknife = np.array(values)
+    # The coefficient is not defined if the remaining answers are all the same.
+    jackknife = jackknife[~np.isnan(jackknife)]
+    if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
+        return Measure(measured, None, None, len(items))
+    quantile = t.ppf(0.975, len(jackknife) - 1)
+    half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
+    # No coefficient of agreement lies outside of [-1, 1].
+    low = max(-1.0, measured - half_width)
+    high = min(1.0, measured + half_width)
+    return Measure(measured, low, high, len(items))
+
+
+def measure_share(
+    rows: Sequence[Sequence[float]], clusters: Sequence[str], score_of_sums: ScoreOfSums
+) -> Measure:
+    """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
+
+    If all clusters have the same share of 0 or 1, where a bootstrap shows no spread, the interval
+    is Clopper and Pearson's (1934): from 0.025**(1/n) to 1 for a share of 1 in n clusters.
+
+    Args:
+        rows: The counts of each item, such as (agreements, pairs).
+        clusters: The cluster of each row.
+        score_of_sums: The share as a function of the column sums of the rows.
+
+    Returns:
+        The share, which is not defined without rows.
+    """
+    measured = score_of_sums(np.sum(rows, axis=0).tolist()) if rows else math.nan
+    if math.isnan(measured):
+        return Measure(None, None, None, len(rows))
+
+    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    columns = np.array(rows, dtype=float).T
+    # The bootstrap draws clusters, so their rows are added up first.
+    cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
+    interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
+    low = none_if_nan(interval[0])
+    high = none_if_nan(interval[1])
+    # All draws gave the same share, which a sample of a few clusters cannot prove.
+    if low == high:
+        bound = 0.025 ** (1 / len(cluster_sums))
+        exact_intervals = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}
+        low, high = exact_intervals.get(measured, (None, None))
+    return Measure(measured, low, high, len(rows))

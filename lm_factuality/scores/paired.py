@@ -1,8 +1,8 @@
 """Tests whether two models that answered the same rows differ by more than chance.
 
-If the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin
-(Fisher's randomisation test). Clusters are therefore flipped whole, and no distribution is assumed.
-For clusters of one row, right or wrong, this is McNemar's exact test.
+`lm_factuality.benchmarks.pairs` calls them. They are Fisher's randomisation tests: if two models do
+not differ, a coin may as well decide which of the two gave which answers to a cluster of rows, so
+no distribution is assumed. For clusters of one row, right or wrong, this is McNemar's exact test.
 """
 
 import math
@@ -13,154 +13,212 @@ from numpy.typing import NDArray
 from scipy.optimize import newton
 from scipy.stats import norm
 
-from lm_factuality.scores.statistics import Z80, Z95, Floats, Value
+from lm_factuality.scores.statistics import Z80, Z95, Floats, ScoreOfSums
 
-MOST_FLIPPED = 18  # clusters of which all 2**n flips are gone through
-MOST_SWAPPED = 10  # the same where a score of each has to be computed
-_MOST_COUNTED = 100_000  # the largest sum whose distribution is computed
-_CLOSE = 1e-9  # shares of a size below this are rounding
+MAX_CLUSTERS_FLIPPED = 18  # up to so many, flip_test goes through all 2**n choices of signs
+MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a score for each choice
+_MAX_WHOLE_SUM = 100_000  # the largest sum of whole numbers whose distribution is computed
+_ROUNDING = 1e-9  # shares of a size below this are rounding
+_MAX_NORMAL_ROOT = 1e-3  # below, the two poles of Lugannani and Rice's formula cancel
 
 
 def flip_test(differences: Floats) -> float:
-    """Test whether a sum of differences is 0.
+    """Test whether a sum of differences is 0, by a randomisation test that flips their signs.
 
-    The sign of each difference is a coin's. The test is exact for whole numbers, as of accuracies,
-    by the distribution of the sum, and for few clusters by all flips. For others it is Lugannani
-    and Rice's saddlepoint approximation (Robinson, 1982), which is close far into the tail, where
-    random draws would have to be millions.
+    The p-value is the share of all choices of signs whose sum is at least as far from 0 as the
+    observed one. It is exact for whole numbers, such as differences in right answers, and for at
+    most 18 clusters. Otherwise it is Lugannani and Rice's saddlepoint approximation (Robinson,
+    1982), which is accurate for small p-values, where random draws would have to be millions.
 
     Args:
-        differences: One for each cluster.
+        differences: The difference between two models in each cluster.
 
     Returns:
         The two-sided p-value.
     """
     sizes = np.abs(differences)
-    sizes = sizes[sizes > _CLOSE * sizes.max(initial=0.0)]
+    sizes = sizes[sizes > _ROUNDING * sizes.max(initial=0.0)]
     total = abs(float(differences.sum()))
-    if not len(sizes) or total <= _CLOSE * sizes.sum():
+    if not len(sizes) or total <= _ROUNDING * sizes.sum():
         return 1.0
-    counts = np.rint(sizes)
-    is_whole = counts.min() > 0 and np.abs(sizes - counts).max() < _CLOSE
-    if is_whole and counts.sum() <= _MOST_COUNTED:
-        return _p_of_counts(counts.astype(int), round(total))
-    if len(sizes) <= MOST_FLIPPED:
-        sums = _all_sums(sizes[:, None])[:, 0]
-        return float((np.abs(sums) >= total * (1 - _CLOSE)).mean())
-    return _p_by_saddlepoint(sizes, total)
+
+    whole_sizes = np.rint(sizes)
+    is_whole = whole_sizes.min() > 0 and np.abs(sizes - whole_sizes).max() < _ROUNDING
+    if is_whole and whole_sizes.sum() <= _MAX_WHOLE_SUM:
+        return _exact_p_of_whole_sizes(whole_sizes.astype(int), round(total))
+
+    if len(sizes) <= MAX_CLUSTERS_FLIPPED:
+        sums = _sums_for_all_signs(sizes[:, None])[:, 0]
+        return float((np.abs(sums) >= total * (1 - _ROUNDING)).mean())
+    return _saddlepoint_p(sizes, total)
 
 
-def swap_test(a: Floats, b: Floats, value: Value) -> float:
-    """Test whether two models have the same score.
+def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
+    """Compute the exact p-value of the sign-flipping test for whole numbers.
 
-    The counts of each cluster change sides by the toss of a coin. The test is exact for few
-    clusters, less the swaps without a score. For others it is `flip_test` of what each cluster adds
-    to the difference to the first order. A swap turns the sign of that, so the rest is of the third
-    order.
+    Clusters of the same size have a binomial distribution of signs. The distribution of the sum is
+    the convolution of these distributions.
 
     Args:
-        a: The counts of one model, a row for each cluster.
-        b: The counts of the other.
-        value: Makes the score out of sums of counts.
+        sizes: The absolute difference in each cluster.
+        total: The absolute sum of the observed differences.
 
     Returns:
-        The two-sided p-value.
+        P(|sum| >= total), over all choices of signs.
     """
-    middle = (a + b).sum(axis=0) / 2
-    half = (a - b) / 2
-    half = half[np.any(half != 0, axis=1)]
-    observed = abs(value(a.sum(axis=0).tolist()) - value(b.sum(axis=0).tolist()))
-    if not len(half) or observed <= _CLOSE:
-        return 1.0
-    if len(half) > MOST_SWAPPED:
-        return flip_test(half @ slopes(value, middle))
-    differences = []
-    for moved in _all_sums(half):
-        difference = abs(value((middle + moved).tolist()) - value((middle - moved).tolist()))
-        if not math.isnan(difference):
-            differences.append(difference)
-    return float((np.array(differences) >= observed * (1 - _CLOSE)).mean())
+    # probabilities[k] is the chance that the differences with a positive sign add up to k.
+    probabilities = np.ones(1)
+    for size, num_clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
+        logs = np.log(np.arange(1, num_clusters + 1))
+        log_factorials = np.concatenate([[0.0], np.cumsum(logs)])
+        log_binomials = log_factorials[-1] - log_factorials - log_factorials[::-1]
+        probabilities_of_size = np.zeros(size * num_clusters + 1)
+        probabilities_of_size[::size] = np.exp(log_binomials - num_clusters * math.log(2))
+        probabilities = np.convolve(probabilities, probabilities_of_size)
+
+    # If the positive ones add up to k, the sum is 2k less the sum of all sizes.
+    sums = 2 * np.arange(len(probabilities)) - len(probabilities) + 1
+    return min(1.0, float(probabilities[np.abs(sums) >= total].sum()))
 
 
-def slopes(value: Value, sums: Floats) -> Floats:
-    """Return how much a score of sums rises with each of them."""
-    steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
-    rises = []
-    for step in steps:
-        difference = value((sums + step).tolist()) - value((sums - step).tolist())
-        rises.append(difference / (2 * step.sum()))
-    return np.array(rises)
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number (Holm, 1979).
-
-    The chance of any false difference then stays below their level.
-    """
-    order = np.argsort(ps)
-    scaled = np.arange(len(ps), 0, -1) * np.array(ps)[order]
-    adjusted = np.maximum.accumulate(np.minimum(1.0, scaled))
-    return list(adjusted[np.argsort(order)].tolist())
-
-
-def detectable(stderr: float) -> float:
-    """Return the smallest true difference that a two-sided test at 5% finds in 80% of cases.
-
-    Args:
-        stderr: The standard error of the paired difference.
-    """
-    return (Z95 + Z80) * stderr
-
-
-def _p_of_counts(sizes: NDArray[np.int_], total: int) -> float:
-    """Return the exact p-value for whole sizes.
-
-    Clusters of one size have a binomial distribution, and the sum of all has the convolution of
-    these.
-    """
-    chances = np.ones(1)
-    for size, clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
-        log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, clusters + 1)))])
-        log_choices = log_factorials[-1] - log_factorials - log_factorials[::-1]
-        spread = np.zeros(size * clusters + 1)
-        spread[::size] = np.exp(log_choices - clusters * math.log(2))
-        chances = np.convolve(chances, spread)
-    sums = 2 * np.arange(len(chances)) - len(chances) + 1
-    return min(1.0, float(chances[np.abs(sums) >= total].sum()))
-
-
-def _all_sums(rows: Floats) -> Floats:
-    """Return the sums of all rows for each choice of their signs."""
+def _sums_for_all_signs(rows: Floats) -> Floats:
+    """Return the 2**n column sums of n rows, one for each choice of the signs of the rows."""
     sums = np.zeros((1, rows.shape[1]))
     for row in rows:
         sums = np.concatenate([sums + row, sums - row])
     return sums
 
 
-def _p_by_saddlepoint(sizes: Floats, total: float) -> float:
-    """Return the probability that the sum is at least ``total`` from 0.
+def _saddlepoint_p(sizes: Floats, total: float) -> float:
+    """Approximate P(|sum| >= total) for random signs by Lugannani and Rice's formula.
 
-    Its cumulant generating function is the sum of log cosh(t * size).
+    The sum of sizes with random signs has the cumulant generating function
+    K(t) = sum(log cosh(t * size)). The saddlepoint t solves K'(t) = total. With
+    r = sqrt(2 (t * total - K(t))) and u = t * sqrt(K''(t)), the two-sided p-value is
+    2 * (1 - Phi(r) + phi(r) * (1/u - 1/r)).
+
+    Args:
+        sizes: The absolute difference in each cluster.
+        total: The absolute sum of the observed differences, above 0.
+
+    Returns:
+        The two-sided p-value.
     """
     scaled = sizes / sizes.max()
-    wanted = total / sizes.max()
-    if wanted >= scaled.sum() * (1 - _CLOSE):
+    target = total / sizes.max()
+    if target >= scaled.sum() * (1 - _ROUNDING):
+        # Only the choices in which all signs agree reach the total.
         return float(2.0 ** (1 - len(sizes)))
-    # Newton's method comes from below, since tanh is concave.
-    root_of_mean = newton(
-        lambda t: float(scaled @ np.tanh(t * scaled)) - wanted,
-        x0=0.0,
-        fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
-        tol=1e-12,
-        rtol=1e-8,
-        maxiter=100,
+
+    # Newton's method converges from below, since K' is concave above 0.
+    saddlepoint = float(
+        newton(
+            lambda t: float(scaled @ np.tanh(t * scaled)) - target,
+            x0=0.0,
+            fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
+            tol=1e-12,
+            rtol=1e-8,
+            maxiter=100,
+        )
     )
-    t = float(root_of_mean)
-    cumulant = float((np.logaddexp(t * scaled, -t * scaled) - math.log(2)).sum())
-    curvature = float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2))
-    root = math.sqrt(2 * (t * wanted - cumulant))
-    normal = float(2 * norm.sf(root))
-    if root < 1e-3:  # the formula's two poles cancel there, and the sum is normal
-        return normal
+    arguments = saddlepoint * scaled
+    cumulant = float((np.logaddexp(arguments, -arguments) - math.log(2)).sum())
+    curvature = float(scaled**2 @ (1 - np.tanh(arguments) ** 2))
+    root = math.sqrt(2 * (saddlepoint * target - cumulant))
+    normal_p = float(2 * norm.sf(root))
+    if root < _MAX_NORMAL_ROOT:
+        return normal_p
     density = float(norm.pdf(root))
-    return min(1.0, normal + 2 * density * (1 / (t * math.sqrt(curvature)) - 1 / root))
+    correction = 1 / (saddlepoint * math.sqrt(curvature)) - 1 / root
+    return min(1.0, normal_p + 2 * density * correction)
+
+
+def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:
+    """Test whether two models have the same score, by a randomisation test that swaps clusters.
+
+    A coin decides for each cluster which model its two rows of counts belong to. The p-value is
+    the share of these swaps whose scores differ at least as much as the observed ones. Swaps
+    without a score are left out. For more than 10 clusters it is the `flip_test` of the
+    first-order contribution of each cluster to the difference (the delta method). A swap changes
+    the sign of the contribution, so that the remaining error is of the third order.
+
+    Args:
+        counts_a: The counts of one model, a row for each cluster.
+        counts_b: The counts of the other model, of the same shape.
+        score_of_sums: The score as a function of the column sums of the counts.
+
+    Returns:
+        The two-sided p-value.
+    """
+    middle = (counts_a + counts_b).sum(axis=0) / 2
+    half_differences = (counts_a - counts_b) / 2
+    half_differences = half_differences[np.any(half_differences != 0, axis=1)]
+    score_a = score_of_sums(counts_a.sum(axis=0).tolist())
+    score_b = score_of_sums(counts_b.sum(axis=0).tolist())
+    observed = abs(score_a - score_b)
+    if not len(half_differences) or observed <= _ROUNDING:
+        return 1.0
+
+    if len(half_differences) > MAX_CLUSTERS_SWAPPED:
+        return flip_test(half_differences @ score_gradient(score_of_sums, middle))
+
+    score_differences = []
+    for shift in _sums_for_all_signs(half_differences):
+        score_a = score_of_sums((middle + shift).tolist())
+        score_b = score_of_sums((middle - shift).tolist())
+        if not math.isnan(score_a - score_b):
+            score_differences.append(abs(score_a - score_b))
+    is_as_large = np.array(score_differences) >= observed * (1 - _ROUNDING)
+    return float(is_as_large.mean())
+
+
+def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
+    """Compute the gradient of a score with respect to its sums, by central differences.
+
+    Args:
+        score_of_sums: The score as a function of the sums.
+        sums: The point at which the gradient is taken. Each sum is changed by a ten-thousandth.
+
+    Returns:
+        (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
+    """
+    steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
+    gradient = []
+    for step in steps:
+        difference = score_of_sums((sums + step).tolist()) - score_of_sums((sums - step).tolist())
+        gradient.append(difference / (2 * step.sum()))
+    return np.array(gradient)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values for their number by Holm's step-down method (1979).
+
+    The k-th smallest of m p-values is multiplied by m - k + 1, and none may be smaller than the
+    one before it. The chance of any false difference then stays below the level of the test.
+
+    Args:
+        p_values: The p-values of all comparisons, in any order.
+
+    Returns:
+        The adjusted p-values, in the same order.
+
+    Example:
+        ``[0.01, 0.04]`` becomes ``[0.02, 0.04]``.
+    """
+    order = np.argsort(p_values)
+    scaled = np.arange(len(p_values), 0, -1) * np.array(p_values)[order]
+    adjusted = np.maximum.accumulate(np.minimum(1.0, scaled))
+    # The rank of each p-value puts the adjusted ones back into the original order.
+    ranks = np.argsort(order)
+    return list(adjusted[ranks].tolist())
+
+
+def minimum_detectable_difference(stderr: float) -> float:
+    """Compute the minimum detectable effect, (z_0.975 + z_0.8) * stderr = 2.80 * stderr.
+
+    A two-sided test at the level of 5% finds a true difference of this size in 80% of all cases.
+
+    Args:
+        stderr: The standard error of the paired difference.
+    """
+    return (Z95 + Z80) * stderr

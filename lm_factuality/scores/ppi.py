@@ -1,283 +1,474 @@
 """Scores of a judge, corrected by people's labels of some units (prediction-powered inference).
 
-`lm_factuality.people.correct` calls it.
+`lm_factuality.people.correct` calls `correct_by_labels`.
 
-Units are the rows that a score is summed over. A score is a function of the column sums of its
-units' counts: a mean (value times weight, weight), an error rate (errors, segments), or more. With
-the judge's counts f of all units and people's counts y of those that were drawn, the sums are those
-of lambda f over all units, plus the sums of y - lambda f over the labelled ones, weighted up to all
+Units are the rows that a score is summed over. A score is a function of the column sums of their
+counts: a mean (value * weight, weight), an error rate (errors, segments), or more. With the judge's
+counts f of all units and people's counts y of the labelled ones, the corrected sums are those of
+lambda * f over all units, plus those of y - lambda * f over the labelled ones, weighted up to all
 units of their stratum (Angelopoulos et al., 2023, arXiv 2301.09633). Lambda is the one of the
-smallest variance, kept between 0 (the judge is not believed at all, which leaves the labels alone)
-and 1: the power tuning of PPI++ (Angelopoulos, Duchi and Zrnic, 2023, arXiv 2311.01453).
+smallest variance, kept between 0 (the judge is not believed, which leaves the labels alone) and 1:
+the power tuning of PPI++ (Angelopoulos, Duchi and Zrnic, 2023, arXiv 2311.01453).
 
 The package ppi-python does this for means of independent units. The scores here are ratios of sums,
-of units that come in clusters and were drawn by stratum; on the mean of independent units both
-agree (``tests/scores/test_ppi.py``)."""
+of units that come in clusters and were drawn by stratum. For the mean of independent units both
+give the same numbers (``tests/scores/test_ppi.py``).
+"""
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lm_factuality.scores.paired import slopes
-from lm_factuality.scores.statistics import Floats, Value
+from lm_factuality.scores.paired import score_gradient
+from lm_factuality.scores.statistics import Floats, ScoreOfSums
 
 Numbers = NDArray[np.intp]
-_MOST_LEVERAGE = 0.9  # of a label on lambda
-_NONE = 1e-9  # what a labelled unit stands for beside itself, if that is nothing
+_MAX_LEVERAGE = 0.9  # of a label on lambda; at 1 its corrected deviation would be infinite
+_ROUNDING = 1e-9  # a label that stands for less than this beyond its own unit stands for it alone
+_TAIL = 0.025  # the probability of each tail outside of a 95% interval
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
     """The rows that a score is summed over, some of which people have labelled."""
 
-    judged: Floats
-    """The judge's counts, of shape (units, counts): zeros where the judge has no score."""
+    judge_counts: Floats
+    """The judge's counts, of shape (units, counts). Zeros where the judge has no score."""
 
-    people: Floats
-    """People's counts, of the same shape: anything where nobody was asked."""
+    people_counts: Floats
+    """People's counts, of the same shape. Any numbers where nobody was asked."""
 
-    labelled: NDArray[np.bool_]
-    """Which units people have labelled."""
+    is_labelled: NDArray[np.bool_]
+    """Whether people have labelled each unit."""
 
     clusters: Numbers
     """The number of each unit's cluster, from 0."""
 
     strata: Numbers
-    """The number of each unit's stratum, from 0."""
+    """The number of the stratum from which each unit was drawn for labelling, from 0."""
 
     weights: Floats
-    """One over the chance that a unit was drawn. Only ratios within a stratum count."""
+    """One over the probability that a unit was drawn. Only ratios within a stratum matter."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A corrected score with its 95% interval and its standard error."""
+    """A score of a judge, corrected by people's labels."""
 
     value: float
+    """The corrected score."""
+
     low: float
+    """The lower end of its 95% interval."""
+
     high: float
+    """The upper end of its 95% interval."""
+
     stderr: float
-    weight: float
+    """Its standard error."""
+
+    judge_weight: float
     """Lambda: how much the judge is believed, from 0 to 1."""
 
-    labelled: int
-    """The number of labels."""
+    num_labelled: int
+    """The number of labelled units."""
 
 
-def estimate(
+class _StandardError(NamedTuple):
+    """The standard error of a corrected score, and how wide its interval is."""
+
+    stderr: float
+    """The standard error."""
+
+    quantile: float
+    """How many standard errors the 95% interval reaches to each side."""
+
+
+class _CommonLabel(NamedTuple):
+    """The score that all labels have in common, if they do."""
+
+    score: float
+    """The score of every label. NaN if labels differ, or if every unit is labelled."""
+
+    max_share: float
+    """The largest share of all units that may have another score."""
+
+
+def correct_by_labels(
     units: Units,
-    value: Value,
+    score_of_sums: ScoreOfSums,
     low: float = -math.inf,
     high: float = math.inf,
-    weight: float | None = None,
+    judge_weight: float | None = None,
 ) -> Estimate | None:
-    """Correct a score by people's labels.
+    """Correct a judge's score by people's labels of some units.
+
+    The method is PPI++ for a function of sums; the module's docstring has the formula. The 95%
+    interval reaches t * standard error to each side, on the scale of log-odds for a score between
+    two bounds.
 
     Args:
-        value: Makes the score out of sums of counts.
+        units: The judge's counts of all units, and people's counts of the labelled ones.
+        score_of_sums: The score as a function of the column sums of the counts.
         low: The lowest value that the score can have.
-        high: The highest.
-        weight: Lambda, if it is not to be tuned.
+        high: The highest value that the score can have.
+        judge_weight: Lambda, from 0 to 1. None means the lambda of the smallest variance.
 
     Returns:
-        The corrected score, which is the plain one if everything is labelled. None if it is not
-        defined, or for fewer than two labelled clusters.
+        The corrected score, which is people's own score if every unit is labelled. None if it is
+        not defined, or if fewer than two clusters are labelled.
     """
     sample = _LabelledSample(replace(units, strata=_strata_with_labels(units)))
+    # The variance between clusters needs at least two of them.
     if len(np.unique(sample.clusters)) < 2:
         return None
-    is_tuned = weight is None and not units.labelled.all()
+
+    is_tuned = judge_weight is None and not units.is_labelled.all()
     if is_tuned:
-        weight = 1.0
+        # The gradient depends on lambda, so lambda is tuned again with the gradient it leads to.
+        judge_weight = 1.0
         for _ in range(2):
-            weight = sample.tuned_weight(slopes(value, sample.sums(weight)))
-    weight = weight or 0.0
-    sums = sample.sums(weight)
-    score = value(sums.tolist())
+            judge_weight = sample.tuned_judge_weight(
+                score_gradient(score_of_sums, sample.sums(judge_weight))
+            )
+    judge_weight = judge_weight or 0.0
+
+    sums = sample.sums(judge_weight)
+    score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
-    stderr, quantile = sample.error(slopes(value, sums), weight, is_tuned)
-    lower, upper = interval_within(score, quantile * stderr, low, high)
+    error = sample.standard_error(score_gradient(score_of_sums, sums), judge_weight, is_tuned)
+    lower, upper = interval_within(score, error.quantile * error.stderr, low, high)
+
     if math.isfinite(high - low):
-        common, share = sample.common_label(value)
-        reach = share * (high - low)
-        if common > low:
+        # Labels that are all alike have no variance, but other units may still be different.
+        common = sample.common_label(score_of_sums)
+        reach = common.max_share * (high - low)
+        if common.score > low:
             lower = min(lower, max(low, min(score, high) - reach))
-        if common < high:
+        if common.score < high:
             upper = max(upper, min(high, max(score, low) + reach))
-    return Estimate(min(max(score, low), high), lower, upper, stderr, weight, len(sample.people))
-
-
-def interval_within(value: float, half: float, low: float, high: float) -> tuple[float, float]:
-    """Return an interval that reaches ``half`` to both sides, on the scale of log-odds.
-
-    If an end of the plain interval lies beyond a bound, or there is none, it is the plain one, cut
-    off at the bounds.
-    """
-    is_bounded = math.isfinite(low) and math.isfinite(high)
-    if not is_bounded or value - half <= low or value + half >= high:
-        return min(high, max(low, value - half)), max(low, min(high, value + half))
-    odds = (value - low) / (high - value)
-    width = half * (high - low) / ((value - low) * (high - value))
-    return (
-        low + (high - low) / (1 + math.exp(width) / odds),
-        low + (high - low) / (1 + math.exp(-width) / odds),
+    # The correction may carry a score beyond its bounds.
+    score_in_range = min(max(score, low), high)
+    return Estimate(
+        score_in_range, lower, upper, error.stderr, judge_weight, len(sample.people_counts)
     )
 
 
-def _strata_with_labels(units: Units) -> Numbers:
-    """Number the strata without gaps.
+def interval_within(
+    value: float, half_width: float, low: float, high: float
+) -> tuple[float, float]:
+    """Compute an interval around a score that stays between its bounds.
 
-    Those with fewer than two labels have no variance. They join the largest of the others.
+    It is a normal interval on the scale of log-odds (delta method): with the share
+    p = (value - low) / (high - low), it reaches half_width / ((high - low) * p * (1 - p)) to each
+    side of log(p / (1 - p)).
+
+    Args:
+        value: The score.
+        half_width: How far the plain interval reaches to each side, in units of the score.
+        low: The lowest value that the score can have.
+        high: The highest value that the score can have.
+
+    Returns:
+        The lower and the upper end. If the plain interval crosses a bound, or if a bound is
+        infinite, they are those of the plain interval, cut off at the bounds.
+    """
+    is_bounded = math.isfinite(low) and math.isfinite(high)
+    if not is_bounded or value - half_width <= low or value + half_width >= high:
+        return min(high, max(low, value - half_width)), max(low, min(high, value + half_width))
+
+    # p / (1 - p), where high - low cancels out.
+    odds = (value - low) / (high - value)
+    half_log_odds = half_width * (high - low) / ((value - low) * (high - value))
+    lower = low + (high - low) / (1 + math.exp(half_log_odds) / odds)
+    upper = low + (high - low) / (1 + math.exp(-half_log_odds) / odds)
+    return lower, upper
+
+
+def _strata_with_labels(units: Units) -> Numbers:
+    """Merge strata until each has at least two labels, or is labelled completely.
+
+    A stratum with fewer labels has no variance. It joins the largest of the other strata.
+
+    Returns:
+        The number of each unit's stratum, from 0 without gaps.
     """
     sizes = np.bincount(units.strata)
-    labels = np.bincount(units.strata, units.labelled)
-    is_short = (labels < 2) & (labels < sizes)
-    largest = np.argmax(np.where(is_short, 0, sizes))
-    numbers = np.where(is_short, largest, np.arange(len(sizes)))
-    is_used = np.bincount(numbers, sizes, len(sizes)) > 0
-    return np.asarray((np.cumsum(is_used) - 1)[numbers][units.strata])
+    num_labels = np.bincount(units.strata, units.is_labelled)
+    has_too_few = (num_labels < 2) & (num_labels < sizes)
+    largest = np.argmax(np.where(has_too_few, 0, sizes))
+    merged_into = np.where(has_too_few, largest, np.arange(len(sizes)))
+
+    # Numbers of strata that are left empty are skipped.
+    is_used = np.bincount(merged_into, sizes, len(sizes)) > 0
+    new_numbers = np.cumsum(is_used) - 1
+    return np.asarray(new_numbers[merged_into][units.strata])
 
 
 class _LabelledSample:
-    """The labelled units, one row each, as a sample of all units."""
+    """The labelled units as a stratified sample of all units.
+
+    Arrays have one element (or row) for each labelled unit, unless their name says otherwise.
+    """
 
     def __init__(self, units: Units) -> None:
-        labelled = units.labelled
+        """Select the labelled units, and compute how many units each of them stands for.
+
+        Args:
+            units: All units. Each stratum has labels.
+        """
+        labelled = units.is_labelled
         self.units = units
-        self.people = units.people[labelled]
-        self.judged = units.judged[labelled]
+        self.people_counts = units.people_counts[labelled]
+        self.judge_counts = units.judge_counts[labelled]
         self.clusters = units.clusters[labelled]
         self.strata = units.strata[labelled]
-        self.sizes = np.bincount(units.strata)
-        self.labels = np.bincount(self.strata)
-        drawn = units.weights[labelled]
-        with np.errstate(divide="ignore"):
-            scale = self.sizes / np.bincount(self.strata, drawn, len(self.sizes))
-        # The labels of a stratum together stand for all its units, even where some that were
-        # drawn have no answer.
-        self.weights = drawn * scale[self.strata]
-        self.extra = self.weights - 1  # what a label stands for beside itself
+        self.stratum_sizes = np.bincount(units.strata)
+        self.stratum_labels = np.bincount(self.strata)
 
-    def sums(self, weight: float) -> Floats:
-        """Return the corrected sums of counts for a lambda."""
-        total = self.units.judged.sum(axis=0)
+        # The labels of a stratum together stand for all its units, even if some of the units that
+        # were drawn have no answer. (Hájek's estimator)
+        drawn_weights = units.weights[labelled]
+        with np.errstate(divide="ignore"):
+            scale = self.stratum_sizes / np.bincount(
+                self.strata, drawn_weights, len(self.stratum_sizes)
+            )
+        self.weights = drawn_weights * scale[self.strata]
+        # How many unlabelled units a label stands for.
+        self.extra_weights = self.weights - 1
+
+    def sums(self, judge_weight: float) -> Floats:
+        """Compute the corrected column sums, lambda * sum(f) + sum(w * (y - lambda * f)).
+
+        The first sum runs over all units, the second over the labelled ones with their sampling
+        weights w; f are the judge's counts and y people's.
+
+        Args:
+            judge_weight: Lambda, from 0 to 1.
+        """
+        total = self.units.judge_counts.sum(axis=0)
         return np.asarray(
-            self.weights @ self.people + weight * (total - self.weights @ self.judged)
+            self.weights @ self.people_counts
+            + judge_weight * (total - self.weights @ self.judge_counts)
         )
 
-    def tuned_weight(self, slope: Floats) -> float:
-        """Return the lambda of the smallest variance.
+    def tuned_judge_weight(self, gradient: Floats) -> float:
+        """Compute the lambda of the smallest variance (power tuning of PPI++).
 
-        It compares how people's labels vary together with the judge's with how the judge's vary.
+        It is sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over strata s of N_s units and n_s
+        labels, with c_s = N_s * (N_s - n_s) / n_s. y and f are people's and the judge's counts,
+        projected on the gradient of the score.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+
+        Returns:
+            Lambda, kept between 0 and 1.
         """
-        people = self._centred(self.people @ slope)[1]
-        judged = self._centred(self.judged @ slope)[1]
-        together = np.bincount(self.strata, people * judged) / np.maximum(1, self.labels - 1)
-        all_judged = self.units.judged @ slope
-        variances = [
-            np.var(all_judged[self.units.strata == number]) for number in range(len(self.sizes))
-        ]
-        factors = self.sizes * (self.sizes - self.labels) / self.labels
-        squares = float(factors @ np.array(variances))
-        if squares <= 0:
+        people = self._stratum_deviations(self.people_counts @ gradient)
+        judged = self._stratum_deviations(self.judge_counts @ gradient)
+        # A stratum labelled completely may have one label; its factor below is 0.
+        degrees = np.maximum(1, self.stratum_labels - 1)
+        covariances = np.bincount(self.strata, people * judged) / degrees
+
+        all_judged = self.units.judge_counts @ gradient
+        variances = []
+        for stratum in range(len(self.stratum_sizes)):
+            variances.append(np.var(all_judged[self.units.strata == stratum]))
+
+        factors = self.stratum_sizes * (self.stratum_sizes - self.stratum_labels)
+        factors = factors / self.stratum_labels
+        weighted_variance = float(factors @ np.array(variances))
+        # A judge that counts the same for every unit says nothing about any.
+        if weighted_variance <= 0:
             return 0.0
-        return min(1.0, max(0.0, float(factors @ together) / squares))
+        return min(1.0, max(0.0, float(factors @ covariances) / weighted_variance))
 
-    def error(self, slope: Floats, weight: float, is_tuned: bool) -> tuple[float, float]:
-        """Return the standard error to the first order, and how many of it an interval reaches.
+    def standard_error(
+        self, gradient: Floats, judge_weight: float, is_tuned: bool
+    ) -> _StandardError:
+        """Compute the standard error of the corrected score to the first order (delta method).
 
-        Labels vary by their deviations from their stratum's mean, widened by their number less one
-        and by their leverage on lambda (as in the HC3 estimator of regressions).
+        It is cluster-robust: G / (G - 1) times the sum of the squared deviations of the G
+        clusters' contributions from their mean. Each label contributes its deviation from the mean
+        of its stratum, widened by sqrt(n / (n - 1)) for n labels in the stratum, and by
+        1 / (1 - leverage) for its leverage on lambda, as in the HC3 estimator of regressions.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+            judge_weight: Lambda, from 0 to 1.
+            is_tuned: Whether lambda was tuned on the labels, which therefore have leverage on it.
         """
-        means, deviations = self._centred((self.people - weight * self.judged) @ slope)
-        pull = np.zeros(len(self.extra))
+        corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
+        means = self._stratum_means(corrections)
+        deviations = self._stratum_deviations(corrections)
+
+        leverage = np.zeros(len(deviations))
         if is_tuned:
-            pull = (self.extra * self._centred(self.judged @ slope)[1]) ** 2
-        leverage = pull / (float(pull.sum()) or 1.0)
-        few = np.sqrt(np.maximum(1, self.labels) / np.maximum(1, self.labels - 1))[self.strata]
-        widened = self.extra * deviations * few / (1 - np.minimum(leverage, _MOST_LEVERAGE))
+            leverage = self._leverage(gradient)
+        # At least 1, for strata that are labelled completely by one label.
+        degrees = np.maximum(1, self.stratum_labels - 1)
+        small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
+        widened = self.extra_weights * deviations * small_sample
+        widened = widened / (1 - np.minimum(leverage, _MAX_LEVERAGE))
 
-        judged, inside = self._by_cluster
-        labelled = np.bincount(self.clusters, deviations + widened, len(inside))
-        by_cluster = inside @ means + labelled + weight * (judged @ slope)
-        number = len(by_cluster)
-        variance = number / (number - 1) * float(((by_cluster - by_cluster.mean()) ** 2).sum())
-        variance += self._lacking_variance(slope, deviations)
+        # Labels of one cluster may err together, so they are added up by cluster.
+        contributions = self._cluster_contributions(
+            gradient, means, deviations + widened, judge_weight
+        )
+        num_clusters = len(contributions)
+        squares = float(((contributions - contributions.mean()) ** 2).sum())
+        variance = num_clusters / (num_clusters - 1) * squares
+        variance += self._missing_variance(gradient, deviations)
         quantile = self._quantile(widened, variance, bool(leverage.any()))
-        return math.sqrt(variance), quantile
+        return _StandardError(math.sqrt(variance), quantile)
 
-    def _lacking_variance(self, slope: Floats, deviations: Floats) -> float:
-        """Return what the strata's variances lack of their least.
+    def _leverage(self, gradient: Floats) -> Floats:
+        """Compute the leverage of each label on the tuned lambda, as in a regression through 0.
 
-        That labels of a stratum do not differ from the judge does not mean that none would: their
-        variance is at least what it were if one more had differed, as much as labels do from each
-        other.
+        It is the square of the label's weighted deviation in the judge's counts, divided by the
+        sum of these squares.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+
+        Returns:
+            The leverages, which add up to 1. All are 0 if the judge's counts do not vary.
         """
-        people = self.people @ slope
+        deviations = self._stratum_deviations(self.judge_counts @ gradient)
+        influence = (self.extra_weights * deviations) ** 2
+        return np.asarray(influence / (float(influence.sum()) or 1.0))
+
+    def _cluster_contributions(
+        self, gradient: Floats, means: Floats, deviations: Floats, judge_weight: float
+    ) -> Floats:
+        """Compute how much each cluster contributes to the corrected score, to the first order.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+            means: The mean correction of each stratum.
+            deviations: How far the correction of each label lies from that mean, times the number
+                of units that the label stands for.
+            judge_weight: Lambda, from 0 to 1.
+
+        Returns:
+            For each cluster: its units' mean corrections, its labels' deviations, and lambda times
+            the judge's counts of its units.
+        """
+        clusters = self.units.clusters
+        num_clusters = int(clusters.max()) + 1
+        num_strata = len(self.stratum_sizes)
+
+        # The number of units in each cluster and stratum, of shape (clusters, strata).
+        cells = clusters * num_strata + self.units.strata
+        cell_sizes = np.bincount(cells, minlength=num_clusters * num_strata)
+        cell_sizes = cell_sizes.reshape(num_clusters, -1).astype(float)
+
+        columns = self.units.judge_counts.T
+        judged = [np.bincount(clusters, column, num_clusters) for column in columns]
+        judged_of_cluster = np.array(judged, dtype=float).T
+        deviations_of_cluster = np.bincount(self.clusters, deviations, num_clusters)
+        return np.asarray(
+            cell_sizes @ means
+            + deviations_of_cluster
+            + judge_weight * (judged_of_cluster @ gradient)
+        )
+
+    def _missing_variance(self, gradient: Floats, deviations: Floats) -> float:
+        """Compute the variance that strata lack in which labels hardly differ from the judge.
+
+        A stratum whose n labels all agree with the judge shows no variance, but other units may
+        disagree. Its variance is at least V / (n + 1), where V is the variance of all labels: as if
+        one more label had differed from the judge as much as labels differ from each other.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+            deviations: How far the correction of each label lies from the mean of its stratum.
+
+        Returns:
+            The variance to add to that of the score; 0 if no stratum lacks any.
+        """
+        # First-order contributions of the labels to the score.
+        people = self.people_counts @ gradient
         mean = np.average(people, weights=self.weights)
-        among = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
-        variances = np.bincount(self.strata, deviations**2) / self.labels
-        lacking = np.maximum(0.0, among / (self.labels + 1) - variances)
-        return float(np.bincount(self.strata, self.extra**2) @ lacking)
+        overall_variance = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
+        variances = np.bincount(self.strata, deviations**2) / self.stratum_labels
+        missing = np.maximum(0.0, overall_variance / (self.stratum_labels + 1) - variances)
+        return float(np.bincount(self.strata, self.extra_weights**2) @ missing)
 
     def _quantile(self, widened: Floats, variance: float, has_leverage: bool) -> float:
-        """Return the 97.5% quantile of Student's t.
+        """Compute the 97.5% quantile of Student's t for the interval of the corrected score.
 
-        Its degrees of freedom are those of a variance of as many values with as long tails
-        (Satterthwaite's, with the kurtosis), for the part of the variance that comes from labels.
+        The degrees of freedom are the labelled clusters less the strata (and less one for a tuned
+        lambda). They are fewer if the clusters' sums have long tails: at most 2G / (kurtosis - 1)
+        for G clusters. Following Satterthwaite, they are divided by the square of the share of the
+        variance that comes from labels.
+
+        Args:
+            widened: The widened deviation of each label.
+            variance: The variance of the corrected score.
+            has_leverage: Whether lambda was tuned on the labels.
         """
-        counted = self.extra > _NONE
-        if not counted.any():  # where all are labelled, there is nothing to estimate
-            counted = ~counted
-        groups = len(np.unique(self.clusters[counted]))
-        strata = len(np.unique(self.strata[counted]))
-        freedom = float(max(1, groups - strata - has_leverage))
+        # Labels that stand for their own unit alone estimate nothing, unless all of them do.
+        is_counted = self.extra_weights > _ROUNDING
+        if not is_counted.any():
+            is_counted = ~is_counted
+        num_clusters = len(np.unique(self.clusters[is_counted]))
+        num_strata = len(np.unique(self.strata[is_counted]))
+        degrees = float(max(1, num_clusters - num_strata - has_leverage))
+
         sums = np.bincount(self.clusters, widened)
+        # Clusters without labels contribute nothing to the tails.
         sums = sums[sums != 0]
         squares = float((sums**2).sum())
-        fourths = float((sums**4).sum())
-        if fourths:
-            kurtosis = len(sums) * fourths / squares**2
-            of_tails = 2 * len(sums) / max(kurtosis - 1, 1e-9)
-            freedom = min(freedom, of_tails) * (variance / min(squares, variance)) ** 2
-        return float(stdtrit(max(1.0, freedom), 0.975))
+        fourth_powers = float((sums**4).sum())
+        if fourth_powers:
+            kurtosis = len(sums) * fourth_powers / squares**2
+            degrees_of_tails = 2 * len(sums) / max(kurtosis - 1, 1e-9)
+            label_variance = min(squares, variance)
+            degrees = min(degrees, degrees_of_tails) * (variance / label_variance) ** 2
+        return float(stdtrit(max(1.0, degrees), 1 - _TAIL))
 
-    def common_label(self, value: Value) -> tuple[float, float]:
-        """Return what every label scores if all are alike, and how many units may be unlike them.
+    def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel:
+        """Find out whether all labels have the same score, and how many units may differ.
 
-        Such labels have no variance, but are not certain. The share of units that may differ is
-        the end of Clopper and Pearson's interval for as many clusters as these count for by their
-        weights (Kish). The score is NaN if labels differ or everything is labelled.
+        Labels that are all alike have no variance, but are not certain. The share of units that
+        may differ is the upper end 1 - 0.025**(1/n) of Clopper and Pearson's interval, where n is
+        Kish's effective number of clusters, (sum of weights)² / sum of weights².
+
+        Args:
+            score_of_sums: The score as a function of counts.
         """
+        # A unit without counts has no part in the score.
         scores = np.array(
-            [value(counts) if any(counts) else math.nan for counts in self.people.tolist()]
+            [
+                score_of_sums(counts) if any(counts) else math.nan
+                for counts in self.people_counts.tolist()
+            ]
         )
         is_scored = ~np.isnan(scores)
-        is_open = is_scored & (self.extra > _NONE)
-        if not is_open.any() or np.ptp(scores[is_open]) > 0:
-            return math.nan, 0.0
-        extra = np.bincount(self.clusters, self.extra * is_open)
-        total = float(extra.sum())
-        bound = 1 - 0.025 ** (float((extra**2).sum()) / total**2)
-        return float(scores[is_open][0]), bound * total / float(self.weights[is_scored].sum())
+        stands_for_others = is_scored & (self.extra_weights > _ROUNDING)
+        if not stands_for_others.any() or np.ptp(scores[stands_for_others]) > 0:
+            return _CommonLabel(math.nan, 0.0)
 
-    @cached_property
-    def _by_cluster(self) -> tuple[Floats, Floats]:
-        """The judge's counts of each cluster, and its numbers of units by stratum."""
-        clusters = self.units.clusters
-        number = int(clusters.max()) + 1
-        strata = len(self.sizes)
-        columns = [np.bincount(clusters, column, number) for column in self.units.judged.T]
-        places = clusters * strata + self.units.strata
-        inside = np.bincount(places, minlength=number * strata).reshape(number, -1)
-        return np.array(columns, dtype=float).T, inside.astype(float)
+        cluster_weights = np.bincount(self.clusters, self.extra_weights * stands_for_others)
+        total = float(cluster_weights.sum())
+        # The exponent is 1 / n for the effective number of clusters n.
+        bound = 1 - _TAIL ** (float((cluster_weights**2).sum()) / total**2)
+        # The share is of the unlabelled units, and these are not all units.
+        max_share = bound * total / float(self.weights[is_scored].sum())
+        return _CommonLabel(float(scores[stands_for_others][0]), max_share)
 
-    def _centred(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of each stratum, and how far each value lies from it."""
-        means = np.bincount(self.strata, self.weights * values, len(self.sizes)) / self.sizes
-        return means, values - means[self.strata]
+    def _stratum_means(self, values: Floats) -> Floats:
+        """Compute the weighted mean of the labels' values in each stratum."""
+        totals = np.bincount(self.strata, self.weights * values, len(self.stratum_sizes))
+        return np.asarray(totals / self.stratum_sizes)
+
+    def _stratum_deviations(self, values: Floats) -> Floats:
+        """Compute how far each label's value lies from the mean of its stratum."""
+        return np.asarray(values - self._stratum_means(values)[self.strata])

@@ -46,10 +46,10 @@ def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -
 
 def main(config: str, out: str) -> None:
     """Builds; trouble can be had while the corpus is read as well, and at a file that is shown."""
-    real = pipeline.distinct
+    real = pipeline.split_into_sentences
     real_replace = Path.replace
 
-    def distinct(documents: Iterable[object], *given: Any) -> Iterator[Example]:
+    def split_into_sentences(documents: Iterable[object], *given: Any) -> Iterator[Example]:
         for example in real(documents, *given):  # type: ignore[arg-type]
             trouble("read", example.doc_id)
             yield example
@@ -59,6 +59,6 @@ def main(config: str, out: str) -> None:
             trouble("show", path.name)
         return real_replace(path, target)
 
-    pipeline.distinct = distinct  # type: ignore[assignment]
+    pipeline.split_into_sentences = split_into_sentences  # type: ignore[assignment]
     Path.replace = replace_file  # type: ignore[assignment,method-assign]
     pipeline.build(replace(load_build(config), workers=1), Path(out), opener=open_tiny)

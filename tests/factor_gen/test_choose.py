@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from factor_gen.choose import ChosenRow, choose_rows, compounds
+from factor_gen.choose import ChosenRow, choose_rows, combine_edits
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
@@ -246,7 +246,7 @@ def test_edits_that_touch_cannot_be_made_together() -> None:
         candidate("The blue house rose in 1900."),
         candidate("The red barn rose in 1870."),
     ]
-    both = compounds("The red house rose in 1900.", edits)
+    both = combine_edits("The red house rose in 1900.", edits)
     assert {pair: each.text for pair, each in both.items()} == {
         (0, 1): "The blue house fell in 1900.",
         (1, 0): "The blue house fell in 1900.",

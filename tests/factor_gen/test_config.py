@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from factor_gen.config import describe, load_build
+from factor_gen.config import describe_settings, load_build
 from factor_gen.settings import (
     ChooseSettings,
     FilterSettings,
@@ -202,7 +202,7 @@ def test_the_description_is_json_without_this_machines_folders(
     path = write(
         f"corpus: {tmp_path}/texts/news.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {model}}}}}\n"
     )
-    about = describe(load_build(path))
+    about = describe_settings(load_build(path))
     assert str(tmp_path) not in json.dumps(about)
     assert about["corpus"]["path"] == "news.jsonl"
     assert about["filter"] == {
@@ -258,5 +258,5 @@ def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path
 )
 def test_what_a_manifest_says_can_be_built(write: Write, text: str) -> None:
     settings = load_build(write(text))
-    for about in (describe(settings), json.loads(json.dumps(describe(settings)))):
+    for about in (describe_settings(settings), json.loads(json.dumps(describe_settings(settings)))):
         assert load_build(write(yaml.safe_dump(about), "again.yaml")) == settings

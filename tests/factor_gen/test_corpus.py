@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 from factor_gen import corpus as corpus_module
-from factor_gen.corpus import corpus_record, distinct, find_files, read_documents
+from factor_gen.corpus import (
+    describe_corpus,
+    find_corpus_files,
+    read_documents,
+    split_into_sentences,
+)
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.ground.errors import DataError
@@ -70,7 +75,9 @@ def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
     assert [(each.doc_id, each.prefix) for each in read_documents(settings, None, Counter())] == [
         (str(n), t) for n, t in enumerate(TEXTS, start=1)
     ]
-    assert {"dataset_dict.json"} <= {each["name"] for each in corpus_record(settings, {})["files"]}
+    assert {"dataset_dict.json"} <= {
+        each["name"] for each in describe_corpus(settings, {})["files"]
+    }
     wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
         list(read_documents(wrong, None, Counter()))
@@ -92,12 +99,12 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", info)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
-    first = corpus_record(settings, {})
+    first = describe_corpus(settings, {})
     assert first == {"dataset": "some/news", "revision": None, "commit": "a" * 40}
     assert (
-        corpus_record(settings, first) == first
+        describe_corpus(settings, first) == first
     )  # a build goes on with the commit that it began with
-    assert corpus_record(settings, {})["commit"] == "b" * 40
+    assert describe_corpus(settings, {})["commit"] == "b" * 40
     assert [each.prefix for each in read_documents(settings, first["commit"], Counter())] == TEXTS
     assert asked == [
         (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
@@ -112,7 +119,7 @@ def test_a_dataset_that_the_hub_does_not_give_is_named(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        corpus_record(settings, {})
+        describe_corpus(settings, {})
 
 
 @pytest.mark.parametrize("given", ["texts", "texts/*.txt", "**/*.txt"])
@@ -123,9 +130,9 @@ def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, gi
     read = documents(tmp_path, given)
     assert [Path(each.doc_id).name for each in read] == ["a.txt", "b.txt"]
     assert read[0].prefix == "I am a.txt.\r\n"
-    record = corpus_record(settings_of(tmp_path, given), {})
+    record = describe_corpus(settings_of(tmp_path, given), {})
     assert [Path(each["name"]).name for each in record["files"]] == ["a.txt", "b.txt"]
-    absolute = corpus_record(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"), {})
+    absolute = describe_corpus(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"), {})
     assert [each["name"] for each in absolute["files"]] == ["a.txt", "b.txt"]
 
 
@@ -199,7 +206,7 @@ def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> 
         Example("d", ""),
         Example("e", ""),
     ]
-    assert [each.unused for each in distinct(given)] == [
+    assert [each.unused for each in split_into_sentences(given)] == [
         "",
         "",
         "read: the id of another document",
@@ -212,10 +219,10 @@ def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> 
 def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     settings = settings_of(tmp_path, "a.jsonl")
-    first = corpus_record(settings, {})
-    assert corpus_record(settings, first) == first
+    first = describe_corpus(settings, {})
+    assert describe_corpus(settings, first) == first
     (tmp_path / "a.jsonl").write_text('{"text": "yz"}\n')
-    assert corpus_record(settings, first) != first
+    assert describe_corpus(settings, first) != first
 
 
 @pytest.mark.parametrize(
@@ -235,9 +242,9 @@ def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
     (tmp_path / "tea.txt").write_text("tea")
     assert [each.doc_id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
-    record = corpus_record(settings_of(tmp_path, "*.txt"), {})
+    record = describe_corpus(settings_of(tmp_path, "*.txt"), {})
     assert [each["name"] for each in record["files"]] == ["caf\ufffd.txt", "tea.txt"]
-    files = find_files(settings_of(tmp_path, "*.txt"))
+    files = find_corpus_files(settings_of(tmp_path, "*.txt"))
     assert list(files) == ["caf\ufffd.txt", "tea.txt"]
 
 
@@ -250,4 +257,4 @@ def test_a_file_that_cannot_be_read_is_named(
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     monkeypatch.setattr(corpus_module, "sha256_of", refused)
     with pytest.raises(DataError, match=r"a\.jsonl: cannot be read: .*Permission denied"):
-        corpus_record(settings_of(tmp_path, "a.jsonl"), {})
+        describe_corpus(settings_of(tmp_path, "a.jsonl"), {})

@@ -14,7 +14,7 @@ from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
-from factor_gen.stages import STAGES, StageFailed, group_stages
+from factor_gen.stages import STAGES, StageError, group_stages
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
@@ -70,7 +70,7 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     assert built.rows >= 15
     monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
     with pytest.raises(
-        StageFailed,
+        StageError,
         match=r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck",
     ):
         build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
@@ -125,7 +125,7 @@ def test_a_failing_stage_is_named_and_finished_shards_are_kept(
     monkeypatch.setenv(TROUBLE, f"types {kind} d9 {tmp_path}")
     out = tmp_path / "out"
     place = r"stage types, shard 2 \(documents 'd8' to 'd11'\): "
-    with pytest.raises(StageFailed, match=place + problem):
+    with pytest.raises(StageError, match=place + problem):
         build(replace(settings, workers=workers), out, opener=open_tiny)
     assert (out / "stages/shards/part-00001.jsonl").is_file()
     assert not (out / "stages/shards/part-00002.jsonl").exists()
@@ -140,7 +140,7 @@ def test_a_process_that_dies_is_named(
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
     with pytest.raises(
-        StageFailed, match=r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
+        StageError, match=r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
     ):
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 

@@ -12,7 +12,7 @@ import pytest
 
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
-from factor_gen.records import whole
+from factor_gen.records import replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
@@ -100,8 +100,8 @@ def test_a_corpus_of_hostile_texts_becomes_a_sound_benchmark(tmp_path: Path) -> 
         replace(row, location="") for row in rows
     ]
     assert len(rows) == built.rows
-    ids = {whole(name): whole(text) for name, text in texts.items()} | {
-        whole('bad \ud800 \x00 "id",\n'): f"U {START} {END}"
+    ids = {replace_surrogates(name): replace_surrogates(text) for name, text in texts.items()} | {
+        replace_surrogates('bad \ud800 \x00 "id",\n'): f"U {START} {END}"
     }
     for row in rows:
         sound(row.prefix, row.choices, ids[row.doc_id])
@@ -127,5 +127,5 @@ def sound(prefix: str, choices: tuple[str, ...], text: str) -> None:
     assert prefix[-1].isspace()
     assert len({" ".join(choice.split()) for choice in choices}) == len(choices) == 4
     for choice in choices:
-        assert choice == choice.strip() == whole(choice)
+        assert choice == choice.strip() == replace_surrogates(choice)
         assert len(choice.splitlines()) == 1

@@ -12,14 +12,14 @@ import yaml
 
 from factor_gen.cli import main
 from factor_gen.config import load_build
-from factor_gen.corpus import distinct
+from factor_gen.corpus import split_into_sentences
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
-from factor_gen.generate.llm.parse import Contradictions, parse
+from factor_gen.generate.llm.parse import Contradictions, candidates_of_reply
 from factor_gen.generate.rules.edits import apply_replacements
 from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists, language_rules
-from factor_gen.language import RULES, identified, in_language
+from factor_gen.language import LANGUAGES_WITH_RULES, check_language, identify_language
 from factor_gen.records import ERROR_TYPES, LINK, Example
-from factor_gen.select import Select
+from factor_gen.select import SelectStage
 from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
@@ -39,9 +39,9 @@ TEXTS = {
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_the_language_of_a_text_is_told(language):
-    assert identified(TEXTS[language]) == language
+    assert identify_language(TEXTS[language]) == language
     assert (
-        identified("... " * 500 + TEXTS[language] * 5 + "... " * 500) == language
+        identify_language("... " * 500 + TEXTS[language] * 5 + "... " * 500) == language
     )  # by its middle
 
 
@@ -51,27 +51,27 @@ def test_a_corpus_in_another_language_is_refused_with_what_to_write():
         DataError,
         match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de",
     ):
-        list(in_language([*german, Example("en", TEXTS["en"])], "en"))
+        list(check_language([*german, Example("en", TEXTS["en"])], "en"))
     with pytest.raises(
         DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"
     ):
-        list(in_language([Example("fr", TEXTS["fr"])], "en"))
-    list(in_language(german, "de"))
-    list(in_language([Example("", "3 + 4")], "de"))  # nothing speaks against it
+        list(check_language([Example("fr", TEXTS["fr"])], "en"))
+    list(check_language(german, "de"))
+    list(check_language([Example("", "3 + 4")], "de"))  # nothing speaks against it
     list(
-        in_language([*german, *[Example(str(each), TEXTS["en"]) for each in range(5)]], "en")
+        check_language([*german, *[Example(str(each), TEXTS["en"]) for each in range(5)]], "en")
     )  # a mixture: a third is enough
 
 
 def test_a_sentence_in_another_language_is_passed_over():
     text = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
     for seed in range(5):
-        example = Select(SelectSettings(), seed, "de").run(
-            list(distinct([Example("one", text)], language="de"))
+        example = SelectStage(SelectSettings(), seed, "de").run(
+            list(split_into_sentences([Example("one", text)], language="de"))
         )[0]
         assert example.completion == TEXTS["de"]
-    left = Select(SelectSettings(), 0, "es").run(
-        list(distinct([Example("one", text)], language="es"))
+    left = SelectStage(SelectSettings(), 0, "es").run(
+        list(split_into_sentences([Example("one", text)], language="es"))
     )[0]
     assert left.unused == "select: no sentence in the language es"
 
@@ -105,8 +105,8 @@ def test_sentences_end_as_the_language_has_it(language, text, expected):
     ],
 )
 def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
-    (document,) = distinct([Example("one", f"x\n{sentence}")], language=language)
-    (example,) = Select(SelectSettings(position="last"), 0, language).run([document])
+    (document,) = split_into_sentences([Example("one", f"x\n{sentence}")], language=language)
+    (example,) = SelectStage(SelectSettings(position="last"), 0, language).run([document])
     assert example.completion == sentence if reason is None else reason in example.unused
 
 
@@ -185,11 +185,11 @@ def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sent
     assert found == ({text} if text else set())
 
 
-@pytest.mark.parametrize("language", [each for each in RULES if each != "en"])
+@pytest.mark.parametrize("language", [each for each in LANGUAGES_WITH_RULES if each != "en"])
 def test_every_line_of_a_list_finds_its_own_members(language):
     for line in language_rules(language):
         assert line.error_type in ERROR_TYPES
-        if line.way == "swap":
+        if line.action == "swap":
             assert len(set(line.members)) == len(line.members) > 1
             for member in line.members:
                 shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member
@@ -258,16 +258,18 @@ def test_the_examples_in_the_prompts_parse_by_their_own_rules(path):
     for each in shown:
         before, _, rest = each.partition("Sentence: " if path.stem == LINK else "Completion: ")
         completion, _, answer = rest.partition("\n")
-        found = parse(read_reply(Answer(answer, "stop"), Contradictions, {}), completion, path.stem)
+        found = candidates_of_reply(
+            read_reply(Answer(answer, "stop"), Contradictions, {}), completion, path.stem
+        )
         assert len(found.candidates) == answer.count('"contradiction":'), found.lost
-        assert identified(completion) in ("", path.parent.name)
+        assert identify_language(completion) in ("", path.parent.name)
         assert path.stem == LINK or len(before.split("Context: ")) == 2
 
 
 def test_every_language_of_the_prompts_has_all_types():
     for folder in PROMPTS_FOLDER.iterdir():
         assert {path.stem for path in folder.glob("*.jinja")} == set(ERROR_TYPES), folder
-    assert {path.stem for path in LANGUAGES.glob("*.tsv")} == {*RULES} - {"en"}
+    assert {path.stem for path in LANGUAGES.glob("*.tsv")} == {*LANGUAGES_WITH_RULES} - {"en"}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,9 @@ def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, lang
     )
     example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
     for error_type in ERROR_TYPES:
-        asked = generator._prompts.render(error_type, generator._subject(example, error_type))
+        asked = generator._prompts.render(
+            error_type, generator._template_variables(example, error_type)
+        )
         assert asked.endswith(TEXTS["de"])
         assert (f"the ISO 639-1 code {language}" in asked) == code
         assert error_type == LINK or asked.startswith(begin)

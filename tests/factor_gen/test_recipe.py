@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from factor_gen.config import describe, load_build
+from factor_gen.config import describe_settings, load_build
 from factor_gen.corpus import read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
@@ -63,7 +63,7 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
     ],
 )
 def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
-    assert Condition(**said).failure(value) == failure
+    assert Condition(**said).describe_failure(value) == failure
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any) -> Path:
@@ -98,7 +98,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         ("5", ": Fifth."),
     ]  # a null is an empty text
     assert filtered == {"lang is not en or fr": 1, "meta.source is not news": 2}
-    described = describe(settings)
+    described = describe_settings(settings)
     assert described["corpus"]["where"] == {
         "lang": {"one_of": ["en", "fr"]},
         "meta.source": {"one_of": ["news"]},
@@ -272,7 +272,7 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
         encoding="utf-8",
     )
     assert [each.prefix for each in read_documents(load_build(config), None, Counter())] == ["A."]
-    assert describe(load_build(config))["corpus"]["where"]
+    assert describe_settings(load_build(config))["corpus"]["where"]
 
 
 def test_a_corpus_without_documents_says_what_was_left_out(tmp_path: Path) -> None:

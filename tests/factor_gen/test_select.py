@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from factor_gen.corpus import distinct
+from factor_gen.corpus import split_into_sentences
 from factor_gen.records import Draw, Example
-from factor_gen.select import Select
+from factor_gen.select import SelectStage
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
 
@@ -23,8 +23,8 @@ GOOD = "Its two long piers were finished by the sailors of the island in 1871."
 
 
 def select(text: str, seed: int = 0, doc_id: str = "d", **keys: object) -> Example:
-    (document,) = distinct([Example(doc_id, text)])
-    return Select(SelectSettings(**keys), seed).run([document])[0]  # type: ignore[arg-type]
+    (document,) = split_into_sentences([Example(doc_id, text)])
+    return SelectStage(SelectSettings(**keys), seed).run([document])[0]  # type: ignore[arg-type]
 
 
 def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> None:
@@ -171,9 +171,9 @@ def test_each_draw_is_another_sentence_of_a_document() -> None:
         f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
         for n in range(6)
     )
-    (document,) = distinct([Example("d", text)])
+    (document,) = split_into_sentences([Example("d", text)])
     for position in ("random", "first", "last"):
-        stage = Select(SelectSettings(position=position), 3)  # type: ignore[arg-type]
+        stage = SelectStage(SelectSettings(position=position), 3)  # type: ignore[arg-type]
         drawn = []
         for number in range(1, 7):
             tried = drawn[-1].draw.tried if drawn else 0
@@ -194,7 +194,7 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
     ]
     texts = [f"{FIRST}\n{GOOD}\n{each}" for each in own]
     read = list(
-        distinct(
+        split_into_sentences(
             Example(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])
         )
     )
@@ -203,13 +203,13 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
         [True, True, False],
         [True, True, True],
     ]
-    chosen = Select(SelectSettings(position="first", min_words=9), 0).run(read)
+    chosen = SelectStage(SelectSettings(position="first", min_words=9), 0).run(read)
     assert [each.completion or each.unused for each in chosen] == [
         GOOD,
         own[1],
         "select: no sentence that is not in a document before it",
     ]
-    again = Select(SelectSettings(position="first", once=False), 0).run(read[:2])
+    again = SelectStage(SelectSettings(position="first", once=False), 0).run(read[:2])
     assert [each.completion for each in again] == [GOOD, GOOD]
 
 
@@ -234,7 +234,7 @@ def test_half_sentences_and_code_will_not_do(text: str, reason: str) -> None:
 
 def test_unused_documents_pass_as_they_are() -> None:
     gone = Example("d", unused="read: the text of another document")
-    assert Select(SelectSettings(), 0).run([gone]) == [gone]
+    assert SelectStage(SelectSettings(), 0).run([gone]) == [gone]
 
 
 def test_most_sentences_that_were_published_will_do(shared: Path) -> None:

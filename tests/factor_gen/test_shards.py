@@ -21,7 +21,13 @@ from factor_gen.settings import (
     SelectSettings,
     TypesSettings,
 )
-from factor_gen.shards import ShardFolder, draw_sentences, prepare, shortfall, types_of_goal
+from factor_gen.shards import (
+    ShardFolder,
+    draw_sentences,
+    prepare_shard_folder,
+    shortfall,
+    sufficient_num_types,
+)
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import DataError
 from tests.conftest import half_written
@@ -44,18 +50,18 @@ SETTINGS = BuildSettings("x", Path(), CorpusSettings("x.txt"), select=SelectSett
 
 def test_what_is_written_is_read_and_half_written_files_go(tmp_path: Path) -> None:
     folder = ShardFolder(tmp_path)
-    half_written(folder.part(3)).write_text("half")
+    half_written(folder.shard_path(3)).write_text("half")
 
-    folder.write(3, EXAMPLES)
+    folder.write_shard(3, EXAMPLES)
 
     assert [path.name for path in tmp_path.iterdir()] == ["part-00003.jsonl"]
-    assert list(folder.read(3)) == EXAMPLES
+    assert list(folder.read_shard(3)) == EXAMPLES
 
 
 def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     folder = ShardFolder(tmp_path / "shards")
-    folder.write(0, EXAMPLES)
-    text = folder.part(0).read_text(encoding="utf-8")
+    folder.write_shard(0, EXAMPLES)
+    text = folder.shard_path(0).read_text(encoding="utf-8")
     for damaged, problem in (
         (text[:-5], r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"),
         (text.removesuffix("2 examples\n"), r":2: damaged \(the end is missing\)"),
@@ -63,11 +69,11 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
         ("[]\n" + text, ":1: damaged"),
         ('{"doc": 1}\n' + text, ":1: damaged"),
     ):
-        folder.part(0).write_text(damaged)
+        folder.shard_path(0).write_text(damaged)
         with pytest.raises(DataError, match=problem):
-            list(folder.read(0))
+            list(folder.read_shard(0))
     with pytest.raises(DataError, match=r"part-00001\.jsonl.*No such file"):
-        list(folder.read(1))
+        list(folder.read_shard(1))
 
 
 def test_a_folder_is_emptied_if_its_settings_changed_or_are_lost(
@@ -75,17 +81,17 @@ def test_a_folder_is_emptied_if_its_settings_changed_or_are_lost(
 ) -> None:
     path = tmp_path / "shards"
     plan = {"select.min_words": 10, "seed": 0}
-    prepare(path, plan).write(0, EXAMPLES)
-    assert prepare(path, plan).part(0).is_file()
+    prepare_shard_folder(path, plan).write_shard(0, EXAMPLES)
+    assert prepare_shard_folder(path, plan).shard_path(0).is_file()
 
     with caplog.at_level(logging.WARNING):
-        folder = prepare(path, {**plan, "select.min_words": 12})
-    assert not folder.part(0).exists()
+        folder = prepare_shard_folder(path, {**plan, "select.min_words": 12})
+    assert not folder.shard_path(0).exists()
     assert "shards are made again: select.min_words changed" in caplog.text
 
-    folder.write(0, EXAMPLES)
+    folder.write_shard(0, EXAMPLES)
     (path / "settings.json").write_text("{")
-    assert not prepare(path, {**plan, "select.min_words": 12}).part(0).exists()
+    assert not prepare_shard_folder(path, {**plan, "select.min_words": 12}).shard_path(0).exists()
 
 
 def draw(kinds: str, doubts: Mapping[int, int] | None = None, **keys: Any) -> Example:
@@ -143,7 +149,11 @@ def test_three_sure_contradictions_of_two_types_are_enough(
 def test_two_types_are_wanted_where_rows_of_them_can_be_had() -> None:
     one_type = replace(SETTINGS, types=TypesSettings(types=("entity",)))
     one_contradiction = replace(SETTINGS, choose=ChooseSettings(contradictions=1))
-    assert [types_of_goal(each) for each in (SETTINGS, one_type, one_contradiction)] == [2, 1, 1]
+    assert [sufficient_num_types(each) for each in (SETTINGS, one_type, one_contradiction)] == [
+        2,
+        1,
+        1,
+    ]
 
 
 def test_draws_are_ranked_by_how_far_they_got() -> None:
@@ -165,7 +175,7 @@ def test_documents_without_a_row_are_drawn_from_where_the_last_draw_ended() -> N
     documents = [
         Example(name, f"The text of {name}.", sentences=(Sentence(0, 14),)) for name in "abcde"
     ]
-    draws = draw_sentences([*documents, repeated], SETTINGS, groups=2)
+    draws = draw_sentences([*documents, repeated], SETTINGS, num_groups=2)
 
     _, first = next(draws)
     assert draws.send(first) == (1, first)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from factor_gen.records import Example
 from factor_gen.settings import TypesSettings
-from factor_gen.types import Types
+from factor_gen.types import TypesStage
 
-STAGE = Types(TypesSettings())
+STAGE = TypesStage(TypesSettings())
 
 
 def types_of(text: str) -> set[str]:
@@ -35,7 +35,7 @@ def test_types(text: str, expected: set[str]) -> None:
 
 
 def test_the_order_and_choice_are_the_settings() -> None:
-    stage = Types(TypesSettings(types=("link", "entity")))
+    stage = TypesStage(TypesSettings(types=("link", "entity")))
     found = stage.run([Example("1", "", "The mill burned because of the storm on Monday.")])
     assert found[0].types == ("link", "entity")
 

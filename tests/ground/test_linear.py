@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
-from judges.backends.server import read_reply as read_server_reply
+from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
 from judges.lexical.facts import group_by_individual, is_adverbial, split_facts
 from judges.lexical.words import parse_passage
@@ -28,8 +28,8 @@ from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
-from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, no_answer, pieces_of
-from lm_factuality.benchmarks.longform.benchmark import prose
+from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
+from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain, read_output
 
@@ -40,11 +40,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "thinking": read_output,
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
-    "server's reply": lambda text: read_server_reply(json_of(f"a{text}"), "chat"),
+    "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
     "verdict": lambda text: read_verdict(text, 5),
     "verdict as the script": lambda text: read_verdict(text, 5, "code"),
     "abstention": is_abstention,
-    "no answer": no_answer,
+    "no answer": why_no_answer,
     "without citations": remove_citations,
     "sentences of a biography": response_sentences,
     "cited sentences": lambda text: read_cited_sentences(generation(text), "fixed"),
@@ -60,8 +60,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "completion": lambda text: complete_sentence("The bridge ", text),
     "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
-    "pieces": pieces_of,
-    "prose": prose,
+    "pieces": split_into_pieces,
+    "prose": strip_markdown,
     "spans": sentences,
 }
 PIECES = (

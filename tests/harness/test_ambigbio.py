@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.task import _renderer
+from lm_factuality.benchmarks.biographies.task import make_prompt
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.samples import verdict_of
@@ -175,7 +175,11 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
         assert len({titles[number - 1] for number in cited} & bearers) == 1
         assert all("[" in part for part in each["answer"].split(". ")[:-1])
         assert len(response_sentences(each["answer"])) >= 4
-    assert _renderer({"demonstrations": kind})[1]({"name": "X", "passages": []}).endswith("Answer:")
+    assert (
+        make_prompt({"demonstrations": kind})
+        .render({"name": "X", "passages": []})
+        .endswith("Answer:")
+    )
 
 
 def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.felm.metrics import to_report
-from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
-from lm_factuality.benchmarks.felm.verdicts import judge_outputs
+from lm_factuality.benchmarks.felm.metrics import report_detection_scores
+from lm_factuality.benchmarks.felm.rows import claims_to_line, read_felm_rows, split_claims
+from lm_factuality.benchmarks.felm.verdicts import read_saved_outputs
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.run import run
@@ -48,7 +48,7 @@ def judge(evaluate, tasks, data_dir, answer="Answer: 1", **metadata):
 
 def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
     found = judge(evaluate, [*SETTINGS, "felm_segment_cot_consistency"], data_dir)
-    rows = read_rows(data_dir / "all.jsonl")
+    rows = read_felm_rows(data_dir / "all.jsonl")
     assert set(found["results"]) == {*SETTINGS, "felm_segment_cot_consistency"}
     wrong = sum(not row.labels[0] for row in rows)
     for task, results in found["results"].items():
@@ -111,8 +111,8 @@ def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
     path.write_text(
         "".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"])
     )
-    rows = read_rows(data_dir / "all.jsonl")
-    report = to_report(judge_outputs(path, rows, "paper"), "paper")
+    rows = read_felm_rows(data_dir / "all.jsonl")
+    report = report_detection_scores(read_saved_outputs(path, rows, "paper"), "paper")
     results = found["results"]["felm_claim_vanilla"]
     for level in ("segment", "response"):
         for score in ("precision", "recall", "f1", "balanced_accuracy"):
@@ -137,12 +137,16 @@ def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscor
     evaluate, data_dir, tmp_path
 ):
     rows = [
-        row for row in read_rows(data_dir / "all.jsonl") if row.domain not in ("math", "reasoning")
+        row
+        for row in read_felm_rows(data_dir / "all.jsonl")
+        if row.domain not in ("math", "reasoning")
     ]
     path = tmp_path / "claims.jsonl"
     broken = {"index": rows[0].index, "source": "judge", "claims": [], "problem": "refused"}
     path.write_text(
-        "".join(to_line(split_claims(row)) + "\n" for row in rows[2:]) + json.dumps(broken) + "\n"
+        "".join(claims_to_line(split_claims(row)) + "\n" for row in rows[2:])
+        + json.dumps(broken)
+        + "\n"
     )
     found = judge(evaluate, ["felm_claim_cot"], data_dir, claims=str(path))
     assert found["results"]["felm_claim_cot"]["unscored,none"] == 2
@@ -157,7 +161,7 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
     from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
-    row = read_rows(data_dir / "all.jsonl")[1]
+    row = read_felm_rows(data_dir / "all.jsonl")[1]
     (url,) = collect_links(row.references).urls
     ReferenceCache(tmp_path).put(
         CachedReference(url=url, text="A page about the weather.", status=200)
@@ -182,7 +186,7 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
             "chunk_tokenizer '/nowhere' cannot be loaded",
         ),
         ({"references": "/nowhere"}, "references: /nowhere: no such folder"),
-        ({"references": str(TASKS)}, "holds the text of no page"),
+        ({"references": str(TASKS)}, "holds no page that"),
     ],
 )
 def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate, data_dir):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lm_factuality.benchmarks.longform.benchmark import LongForm, generation
+from lm_factuality.benchmarks.longform.benchmark import LongForm, long_form_method
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.results.read import read_results_files
@@ -248,4 +248,4 @@ def test_the_command_that_resumes_has_the_settings_of_the_run(
 def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):
     (tmp_path / "documents").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert generation({"k": 2}).recorded_settings["knowledge"] == "documents"
+    assert long_form_method({"k": 2}).recorded_settings["knowledge"] == "documents"

@@ -140,7 +140,7 @@ def test_what_came_before_an_error_is_kept(store, error):
 def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
     server, config, tmp_path: Path, monkeypatch
 ):
-    monkeypatch.setattr("judges.backends.openai_http._WHEN_INTERRUPTED", 0.5)  # seconds
+    monkeypatch.setattr("judges.backends.openai_http._GRACE_AFTER_INTERRUPT", 0.5)  # seconds
     server.script = lambda prompt, attempt: (
         Act(kind="hang") if prompt == "p19" else Act(text="fine")
     )

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from judges.backends.openai_http import FIRST, LONGEST, LONGEST_ASKED, delay
-from judges.backends.server import seconds_of
+from judges.backends.openai_http import FIRST_DELAY, MAX_DELAY, MAX_RETRY_AFTER, retry_delay
+from judges.backends.server import parse_retry_after
 from judges.budget import RateLimiter, SpendingLimit
 from lm_factuality.ground.errors import BackendDownError
 
@@ -28,17 +28,17 @@ from lm_factuality.ground.errors import BackendDownError
     ],
 )
 def test_retry_after_is_a_number_of_seconds(header, seconds):
-    assert seconds_of(header) == seconds
+    assert parse_retry_after(header) == seconds
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_delays_are_jittered_and_bounded(attempt):
-    bound = min(LONGEST, FIRST * 2**attempt)
-    delays = [delay(attempt) for _ in range(200)]
+    bound = min(MAX_DELAY, FIRST_DELAY * 2**attempt)
+    delays = [retry_delay(attempt) for _ in range(200)]
     assert all(0 <= seconds <= bound for seconds in delays)
     assert max(delays) - min(delays) > bound / 2
-    assert all(7 <= delay(attempt, 7) <= 7 + FIRST for _ in range(50))
-    assert delay(attempt, 1e6) <= LONGEST_ASKED + FIRST
+    assert all(7 <= retry_delay(attempt, 7) <= 7 + FIRST_DELAY for _ in range(50))
+    assert retry_delay(attempt, 1e6) <= MAX_RETRY_AFTER + FIRST_DELAY
 
 
 def test_pace_gives_the_time_of_what_was_not_used_back():

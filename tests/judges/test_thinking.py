@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from judges.answers import Answer
-from judges.backends.server import read_reply
+from judges.backends.server import parse_reply
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, is_cut_off_in_thought
 from judges.templates import prompt_names
@@ -52,7 +52,7 @@ HIDDEN = {"completion_tokens_details": {"reasoning_tokens": 7}}
 def test_replies_with_thoughts_in_fields_of_their_own(given, usage, text):
     assert content_of(given, usage) == text
     if text and given["finish_reason"] == "length":
-        answer = read_reply(json.dumps({"choices": [given], "usage": usage}), "chat")
+        answer = parse_reply(json.dumps({"choices": [given], "usage": usage}), "chat")
         assert (answer.text, is_cut_off_in_thought(answer)) == (text, text.startswith("<think>"))
 
 

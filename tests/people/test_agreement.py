@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
 from lm_factuality.people.labels import Key, SheetItem, SheetSource, read_labels
-from lm_factuality.scores.agreement import fleiss, krippendorff
+from lm_factuality.scores.agreement import fleiss_kappa, krippendorff_alpha
 
 SEGMENT = ("factual", "wrong")
 
@@ -72,9 +72,9 @@ def test_figures_are_those_of_sklearn_and_of_the_coefficients(tmp_path):
     found = cells(key, answered(tmp_path, key, people))
     items = [list(each) for each in zip(*people.values(), strict=True)]
     about = ("segment", "all")
-    assert found["people", about, "Fleiss' kappa"].value == pytest.approx(fleiss(items))
+    assert found["people", about, "Fleiss' kappa"].value == pytest.approx(fleiss_kappa(items))
     assert found["people", about, "Krippendorff's alpha"].value == pytest.approx(
-        krippendorff(items)
+        krippendorff_alpha(items)
     )
     pairs = [each[a] == each[b] for each in items for a, b in ((0, 1), (0, 2), (1, 2))]
     assert found["people", about, "agreement, %"].value == pytest.approx(np.mean(pairs))

@@ -15,7 +15,7 @@ from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.report.build import choose
 from lm_factuality.results.read import read_results_file, read_results_files
-from lm_factuality.scores.ppi import Units, estimate
+from lm_factuality.scores.ppi import Units, correct_by_labels
 from tests.people.conftest import felm_gen_sample, felm_gen_task
 from tests.report.results import write_results
 
@@ -123,7 +123,7 @@ def test_part_of_the_labels_give_what_the_estimate_gives(tmp_path):
         np.array(strata),
         weights,
     )
-    expected = estimate(units, lambda sums: sums[0] / sums[1], 0, 1)
+    expected = correct_by_labels(units, lambda sums: sums[0] / sums[1], 0, 1)
     assert (found.value, found.low, found.high) == pytest.approx(
         (expected.value, expected.low, expected.high)
     )

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.types import (
     Judgement,
     RetrievedPassage,
 )
-from lm_factuality.benchmarks.longform.benchmark import generation as longform
+from lm_factuality.benchmarks.longform.benchmark import long_form_method
 from lm_factuality.benchmarks.pairs import sample_row_of
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
@@ -244,7 +244,7 @@ def test_facts_groups_and_links_of_biographies(protocol, linking, data):
 def test_facts_of_long_answers(data):
     task = task_of("longform", k=[2])
     answer = data.draw(judged("paper", "greedy", has_entities=False))
-    sample = sample_of("longform", task, answer, longform(task.metadata))
+    sample = sample_of("longform", task, answer, long_form_method(task.metadata))
     assert_stays(task, sample)
     people = find_benchmark("longform").people
     items = people.items(task, sample)

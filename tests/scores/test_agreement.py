@@ -11,12 +11,12 @@ import pytest
 
 from lm_factuality.scores.agreement import (
     Measure,
-    agreeing,
-    coefficient,
-    cohen,
-    fleiss,
-    krippendorff,
-    share,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    measure_coefficient,
+    measure_share,
+    pairwise_agreement,
 )
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, ratio
 
@@ -86,15 +86,15 @@ def table(*cells):
 @pytest.mark.parametrize(
     ("coefficient", "items", "expected", "digits"),
     [
-        (fleiss, unfolded(DIAGNOSES), 0.430, 3),  # Fleiss (1971)
-        (krippendorff, several(units(OBSERVERS)), 0.743, 3),  # Krippendorff (2011), nominal
-        (krippendorff, units(BINARY), 0.095, 3),
-        (cohen, table(20, 5, 10, 15), 0.400, 3),
-        (cohen, table(45, 15, 25, 15), 0.1304, 4),
-        (cohen, table(1, 0, 0, 0), math.nan, 1),
-        (cohen, [], math.nan, 1),
-        (fleiss, [["a", "a"], ["a", "a"]], math.nan, 1),
-        (krippendorff, [["a", "a", "a"], ["a", "a"]], math.nan, 1),
+        (fleiss_kappa, unfolded(DIAGNOSES), 0.430, 3),  # Fleiss (1971)
+        (krippendorff_alpha, several(units(OBSERVERS)), 0.743, 3),  # Krippendorff (2011), nominal
+        (krippendorff_alpha, units(BINARY), 0.095, 3),
+        (cohen_kappa, table(20, 5, 10, 15), 0.400, 3),
+        (cohen_kappa, table(45, 15, 25, 15), 0.1304, 4),
+        (cohen_kappa, table(1, 0, 0, 0), math.nan, 1),
+        (cohen_kappa, [], math.nan, 1),
+        (fleiss_kappa, [["a", "a"], ["a", "a"]], math.nan, 1),
+        (krippendorff_alpha, [["a", "a", "a"], ["a", "a"]], math.nan, 1),
     ],
 )
 def test_published_examples(coefficient, items, expected, digits):
@@ -104,7 +104,7 @@ def test_published_examples(coefficient, items, expected, digits):
 def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
     random = np.random.default_rng(1)
     values, clusters = random.random(60).tolist(), [str(each % 20) for each in range(60)]
-    found = coefficient(values, clusters, lambda items: float(np.mean(items)))
+    found = measure_coefficient(values, clusters, lambda items: float(np.mean(items)))
     stderr = clustered_stderr(
         [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
     )
@@ -123,7 +123,7 @@ def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
     ],
 )
 def test_no_interval_where_there_is_nothing_to_leave_out(items, clusters):
-    found = coefficient(items, clusters, cohen)
+    found = measure_coefficient(items, clusters, cohen_kappa)
     assert found.value is not None
     assert (found.low, found.high) == (None, None)
 
@@ -134,15 +134,17 @@ def of_two(sums: Sequence[float]) -> float:
 
 def test_shares_have_intervals_even_where_all_agree():
     rows, clusters = [(1, 1)] * 30, [str(each // 3) for each in range(30)]
-    found = share(rows, clusters, of_two)
+    found = measure_share(rows, clusters, of_two)
     assert (found.value, found.high, found.count) == (1, 1, 30)
     assert found.low == pytest.approx(0.6915, abs=1e-4)  # 10 of 10, Clopper and Pearson
-    assert share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(
+    assert measure_share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(
         0.5, None, None, 2
     )  # no draw says anything of the spread
-    assert share([(0, 1)] * 3, list("xyz"), of_two).high == pytest.approx(1 - 0.025 ** (1 / 3))
-    assert share([], [], of_two) == Measure(None, None, None, 0)
-    assert share([(0, 0)], ["x"], of_two) == Measure(None, None, None, 1)
+    assert measure_share([(0, 1)] * 3, list("xyz"), of_two).high == pytest.approx(
+        1 - 0.025 ** (1 / 3)
+    )
+    assert measure_share([], [], of_two) == Measure(None, None, None, 0)
+    assert measure_share([(0, 0)], ["x"], of_two) == Measure(None, None, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +152,4 @@ def test_shares_have_intervals_even_where_all_agree():
     [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)],
 )
 def test_agreement_on_an_item(answers, expected):
-    assert agreeing(list(answers)) == pytest.approx(expected)
+    assert pairwise_agreement(list(answers)) == pytest.approx(expected)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from lm_factuality.scores.paired import detectable, flip_test, holm, swap_test
+from lm_factuality.scores.paired import flip_test, holm, minimum_detectable_difference, swap_test
 
 
 def by_all_flips(differences):
@@ -116,4 +116,6 @@ def test_holm_as_worked_out_by_hand(ps, expected):
 
 
 def test_the_detectable_difference_is_that_of_the_formula():
-    assert detectable(0.1) == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) * 0.1)
+    assert minimum_detectable_difference(0.1) == pytest.approx(
+        (norm.isf(0.025) + norm.isf(0.2)) * 0.1
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_factuality.scores.ppi import Estimate, Units, estimate, interval_within
+from lm_factuality.scores.ppi import Estimate, Units, correct_by_labels, interval_within
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
 REFERENCE = json.loads(Path(__file__).with_name("ppi_reference.json").read_text(encoding="utf-8"))
@@ -44,23 +44,23 @@ def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
     theirs."""
     labelled, unlabelled = len(case["people"]), len(case["judged_unlabelled"])
     for given in case["given"]:
-        found = estimate(
-            drawn(case), ratio, weight=given["lambda"] * (labelled + unlabelled) / unlabelled
+        found = correct_by_labels(
+            drawn(case), ratio, judge_weight=given["lambda"] * (labelled + unlabelled) / unlabelled
         )
         assert found.value == pytest.approx(given["value"], abs=1e-9)
         assert found.stderr == pytest.approx(
             given["stderr"], rel=0.06
         )  # wider by leverage: 1 / n and more
-    tuned = estimate(drawn(case), ratio)
+    tuned = correct_by_labels(drawn(case), ratio)
     theirs = min(1.0, max(0.0, case["tuned"]["lambda"] * (labelled + unlabelled) / unlabelled))
-    assert tuned.weight == pytest.approx(theirs, abs=0.02)
+    assert tuned.judge_weight == pytest.approx(theirs, abs=0.02)
     assert tuned.value == pytest.approx(case["tuned"]["value"], abs=2e-3)
 
 
 def test_labels_on_everything_give_the_plain_score_of_people():
     random = np.random.default_rng(1)
     people, clusters = random.binomial(1, 0.3, 200).astype(float), random.integers(60, size=200)
-    found = estimate(
+    found = correct_by_labels(
         units(
             random.random(200), people, np.ones(200), np.unique(clusters, return_inverse=True)[1]
         ),
@@ -73,19 +73,19 @@ def test_labels_on_everything_give_the_plain_score_of_people():
     ]
     assert found.value == pytest.approx(mean(outcomes), abs=1e-12)
     assert found.stderr == pytest.approx(clustered_stderr(outcomes), rel=1e-4)
-    assert (found.weight, found.labelled) == (0.0, 200)
+    assert (found.judge_weight, found.num_labelled) == (0.0, 200)
 
 
 def test_a_judge_who_is_always_right_is_believed_and_one_who_guesses_is_not():
     random = np.random.default_rng(2)
     truth, labelled = random.binomial(1, 0.4, 4000).astype(float), np.arange(4000) < 300
-    right = estimate(units(truth, truth, labelled), ratio, 0, 1)
-    guessed = estimate(units(random.binomial(1, 0.4, 4000), truth, labelled), ratio, 0, 1)
-    alone = estimate(units(truth, truth, labelled), ratio, 0, 1, weight=0.0)
+    right = correct_by_labels(units(truth, truth, labelled), ratio, 0, 1)
+    guessed = correct_by_labels(units(random.binomial(1, 0.4, 4000), truth, labelled), ratio, 0, 1)
+    alone = correct_by_labels(units(truth, truth, labelled), ratio, 0, 1, judge_weight=0.0)
     assert right.value == pytest.approx(truth.mean(), abs=2e-3)
-    assert right.weight > 0.95
+    assert right.judge_weight > 0.95
     assert right.high - right.low < 0.4 * (alone.high - alone.low)
-    assert guessed.weight < 0.15
+    assert guessed.judge_weight < 0.15
 
 
 def test_no_disagreement_among_labels_does_not_mean_that_there_is_none():
@@ -93,7 +93,7 @@ def test_no_disagreement_among_labels_does_not_mean_that_there_is_none():
     believed."""
     random = np.random.default_rng(3)
     truth = random.binomial(1, 0.5, 4000).astype(float)
-    found = estimate(units(truth, truth, np.arange(4000) < 30), ratio, 0, 1)
+    found = correct_by_labels(units(truth, truth, np.arange(4000) < 30), ratio, 0, 1)
     assert found.stderr > 1.5 * math.sqrt(0.25 / 4000)
 
 
@@ -104,7 +104,7 @@ def test_strata_are_weighted_by_their_units_and_not_by_their_labels():
     people = np.where(strata == 1, np.arange(1000) % 2, 0).astype(float)
     labelled = np.zeros(1000, bool)
     labelled[:20] = labelled[900:920] = True
-    found = estimate(units(np.zeros(1000), people, labelled, strata=strata), ratio, 0, 1)
+    found = correct_by_labels(units(np.zeros(1000), people, labelled, strata=strata), ratio, 0, 1)
     assert found.value == pytest.approx(0.05, abs=1e-9)
 
 
@@ -112,8 +112,8 @@ def test_units_of_a_cluster_vary_together():
     random = np.random.default_rng(4)
     people = np.repeat(random.binomial(1, 0.5, 100), 10).astype(float)
     labelled, clusters = np.arange(1000) % 10 < 5, np.repeat(np.arange(100), 10)
-    alone = estimate(units(np.zeros(1000), people, labelled), ratio, 0, 1)
-    together = estimate(units(np.zeros(1000), people, labelled, clusters), ratio, 0, 1)
+    alone = correct_by_labels(units(np.zeros(1000), people, labelled), ratio, 0, 1)
+    together = correct_by_labels(units(np.zeros(1000), people, labelled, clusters), ratio, 0, 1)
     assert together.value == alone.value
     assert together.stderr > 2 * alone.stderr
 
@@ -126,12 +126,12 @@ def test_units_of_a_cluster_vary_together():
     ],
 )
 def test_fewer_than_two_labelled_clusters_correct_nothing(labelled, clusters):
-    assert estimate(units(np.zeros(6), np.ones(6), labelled, clusters), ratio) is None
+    assert correct_by_labels(units(np.zeros(6), np.ones(6), labelled, clusters), ratio) is None
 
 
 def test_a_score_that_is_not_defined_has_no_correction():
     assert (
-        estimate(
+        correct_by_labels(
             Units(
                 *np.zeros((2, 6, 2)), np.ones(6, bool), np.arange(6), np.zeros(6, int), np.ones(6)
             ),
@@ -167,7 +167,7 @@ def test_an_interval_holds_its_value_whatever_the_labels_say():
             random.integers(3, size=number),
             random.random(number) + 0.5,
         )
-        found = estimate(given, ratio, 0, 1)
+        found = correct_by_labels(given, ratio, 0, 1)
         assert found is None or (
             isinstance(found, Estimate) and 0 <= found.low <= found.value <= found.high <= 1
         )
@@ -177,15 +177,17 @@ def test_labels_that_are_all_alike_do_not_make_a_score_certain():
     """Of 20 labels none has an error, whatever the judge says: no narrower than the exact interval
     of 0 of 20 (Clopper, Pearson)."""
     for judged in (np.zeros(4000), np.arange(4000) % 20 == 19):
-        found = estimate(
+        found = correct_by_labels(
             units(judged.astype(float), np.zeros(4000), np.arange(4000) < 20), ratio, 0, 1
         )
         assert (found.value, found.low) == (0, 0)
         assert found.high == pytest.approx(1 - 0.025 ** (1 / 20), abs=1e-3)
-    right = estimate(units(np.ones(4000), np.ones(4000), np.arange(4000) < 20), ratio, 0, 1)
+    right = correct_by_labels(
+        units(np.ones(4000), np.ones(4000), np.arange(4000) < 20), ratio, 0, 1
+    )
     assert (right.low, right.high) == (pytest.approx(0.025 ** (1 / 20), abs=1e-3), 1)
     strata = np.append(np.zeros(100, int), 1)  # one unit has an error, and it is all of its stratum
-    most = estimate(
+    most = correct_by_labels(
         units(np.arange(101) > 99, strata, (np.arange(101) < 20) | (strata == 1), strata=strata),
         ratio,
         0,

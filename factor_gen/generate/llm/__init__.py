@@ -1,2 +1,4 @@
-"""Contradictions by a language model that plans an edit and then writes the sentence out (section
-3.2.2, appendix D)."""
+"""Contradictions by a language model, which plans edits and then writes the edited sentence.
+
+The method is that of the paper (section 3.2.2 and appendix D).
+"""

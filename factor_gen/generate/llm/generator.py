@@ -1,6 +1,6 @@
-"""The ``llm`` generator: one prompt per error type, all sentences of a shard at once.
+"""The llm generator, a stage that asks a model for contradictions, with one prompt per error type.
 
-Every answer is on disk before it is used.
+It asks about all sentences of a shard at once, and each answer is on disk before it is used.
 """
 
 import re
@@ -9,20 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from factor_gen.generate.llm.parse import (
     REFUSED,
     REPEATED,
     Contradictions,
-    parse,
-    read_numbered,
+    candidates_of_reply,
+    parse_numbered_answer,
 )
 from factor_gen.language import ENGLISH
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
-from judges.config import load_judge_config
+from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
@@ -30,20 +29,23 @@ from judges.typed import ParsedReply
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.suite import read_config
 
-_RULES = 4  # raised when what is read in the same answers can change
-_ITS_OWN_FAULT = ("refused: ", "the prompt has ")
-"""How errors of judges.backends begin that lie in the request itself."""
-_NOTHING_READ = "no contradiction could be read"
-_MOST_REFUSED = 0.5  # of a shard's requests
+Replies = Mapping[str, Mapping[str, Sequence[ParsedReply[Contradictions]]]]
+"""The replies of a model by error type, and then by the document's id. A prompt may be asked for
+several samples."""
+
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
+_PARSER_VERSION = 4  # raised when other contradictions are read in the same answers
+_REFUSAL_STARTS = ("refused: ", "the prompt has ")
+"""How the errors begin that a backend reports about a request that it will always refuse."""
+_MOST_REFUSED = 0.5  # of a shard's requests
+_PLACEHOLDER = re.compile(r"\{(context|completion)\}")
 
 
 class LLMGenerator:
-    """The stage ``generate`` with a judge's model. Close it when done.
+    """The stage that sets the candidates of each example with the model of a judge.
 
-    A model that is killed in the middle repeats no finished answer: they are in the answer store of
-    all judges, or in ``store``. The seed of the build changes nothing that is asked: what the
-    judge's YAML says of decoding does.
+    Answers are kept in the answer store, so that a killed build does not ask for them again. The
+    judge's YAML alone decides how the model draws its answers; the seed of the build does not.
     """
 
     name = "generate"
@@ -55,46 +57,44 @@ class LLMGenerator:
         store: Path | None = None,
         language: str = ENGLISH,
     ) -> None:
-        """Read the judge's YAML and the prompts.
+        """Read the judge's YAML and the prompts. The model is opened when it is first needed.
 
         Args:
-            folder: Where relative paths of the settings start.
+            settings: The settings of the stage.
+            folder: The folder from which relative paths of the settings start.
+            store: The folder of the answers; None for the store that all judges share.
+            language: The ISO 639-1 code of the texts' language.
 
         Raises:
             ConfigError: No judge is named, or its YAML or a prompt cannot be used.
         """
-        if settings.judge is None:
-            raise ConfigError(
-                "generate: the llm generator needs a judge; name one, or set generator to rules"
-            )
         self._settings = settings
         self._store = store
-        path = folder / settings.judge
-        self._config = load_judge_config(path if path.is_file() else settings.judge)
-        if not self._config.capabilities.reads_prompts:
-            raise ConfigError(
-                f"generate: judge {settings.judge}: the {self._config.backend} judge writes no"
-                " text; name a judge with a model, or set generator to rules"
-            )
-        prompts = _user_prompts(folder / settings.prompts) if settings.prompts else {}
-        self._numbered = {name for name, prompt in prompts.items() if isinstance(prompt, str)}
-        of_language = PROMPTS_FOLDER / language
-        is_translated = of_language.is_dir()
-        self._prompts = Prompts(prompts, of_language if is_translated else PROMPTS_FOLDER / ENGLISH)
-        self._language = "" if is_translated else language
+        self._config = _load_config_of_model(settings.judge, folder)
+        user_prompts = _read_user_prompts(folder / settings.prompts) if settings.prompts else {}
+        # Prompts from a YAML file are in the paper's form, which asks for numbered answers.
+        self._numbered_types = {
+            error_type for error_type, prompt in user_prompts.items() if isinstance(prompt, str)
+        }
+        translated_prompts = PROMPTS_FOLDER / language
+        is_translated = translated_prompts.is_dir()
+        default_prompts = translated_prompts if is_translated else PROMPTS_FOLDER / ENGLISH
+        self._prompts = Prompts(user_prompts, default_prompts)
+        # The English prompts name the language that they ask for.
+        self._named_language = "" if is_translated else language
 
     @cached_property
     def _judge(self) -> Judge:
-        return Judge(
-            self._config, open_backend(self._config), AnswerStore(self._store), self._prompts
-        )
+        """The judge whose model is asked."""
+        backend = open_backend(self._config)
+        return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
 
     @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        """The model's identity, how it is asked, and the prompts by hash."""
+    def fingerprint(self) -> Mapping[str, object]:
+        """Everything that the candidates depend on, apart from the documents."""
         return {
             "generator": "llm",
-            "rules": _RULES,
+            "rules": _PARSER_VERSION,
             "judge": self._judge.identity,
             "decoding": self._config.decoding.to_dict(),
             "schema": self._config.schema,
@@ -106,126 +106,223 @@ class LLMGenerator:
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Set the contradictions that could be read, and count those that could not.
+        """Return the examples with the candidates that could be read, and a count of the others.
+
+        Args:
+            examples: The examples of a shard. Unused ones are returned as they are.
 
         Raises:
             BackendDownError: The model cannot be reached, or gave no answer to some requests.
-                What it answered is kept.
-            ConfigError: A prompt of the user's own cannot be rendered.
+                Answers received so far stay in the store.
+            ConfigError: A prompt of the user cannot be rendered.
         """
-        replies: dict[tuple[str, str], list[ParsedReply[Contradictions]]] = {}
-        for error_type in ERROR_TYPES:
-            asked = [
-                example
-                for example in examples
-                if not example.unused and error_type in example.types
-            ]
-            if asked:
-                subjects = [self._subject(example, error_type) for example in asked]
-                for example, samples in zip(asked, self._ask(error_type, subjects), strict=True):
-                    replies[example.doc_id, error_type] = samples
-        _require_answers([reply.answer for samples in replies.values() for reply in samples])
-        return [example if example.unused else self._read(example, replies) for example in examples]
+        replies: Replies = {
+            error_type: self._ask(error_type, examples) for error_type in ERROR_TYPES
+        }
+        # A shard with failed requests must not count as finished.
+        answers: list[Answer] = []
+        for replies_of_type in replies.values():
+            for samples in replies_of_type.values():
+                answers += [reply.answer for reply in samples]
+        _check_answers(answers)
+        return [
+            example if example.unused else self._with_candidates(example, replies)
+            for example in examples
+        ]
 
     def _ask(
-        self, error_type: str, subjects: Sequence[Mapping[str, Any]]
-    ) -> list[list[ParsedReply[Contradictions]]]:
-        label = f"contradictions: {error_type}"
-        if error_type not in self._numbered:
-            return self._judge.ask_typed(error_type, Contradictions, subjects, label)
-        answers = self._judge.ask(error_type, subjects, label)
-        return [[read_numbered(answer) for answer in samples] for samples in answers]
+        self, error_type: str, examples: Sequence[Example]
+    ) -> dict[str, list[ParsedReply[Contradictions]]]:
+        """Ask the model for contradictions of one error type.
 
-    def _subject(self, example: Example, error_type: str) -> dict[str, Any]:
-        subject = {
+        Args:
+            error_type: The error type.
+            examples: The examples of a shard, some of which allow no error of this type.
+
+        Returns:
+            The replies by the document's id, one for each sample.
+        """
+        suitable = [
+            example for example in examples if not example.unused and error_type in example.types
+        ]
+        # The judge is not opened for nothing.
+        if not suitable:
+            return {}
+        subjects = [self._template_variables(example, error_type) for example in suitable]
+        label = f"contradictions: {error_type}"
+        if error_type in self._numbered_types:
+            answers = self._judge.ask(error_type, subjects, label)
+            replies = [list(map(parse_numbered_answer, samples)) for samples in answers]
+        else:
+            replies = self._judge.ask_typed(error_type, Contradictions, subjects, label)
+        doc_ids = [example.doc_id for example in suitable]
+        return dict(zip(doc_ids, replies, strict=True))
+
+    def _template_variables(self, example: Example, error_type: str) -> dict[str, object]:
+        """Return the variables that the template of an error type is rendered with.
+
+        Args:
+            example: The example with the completion.
+            error_type: The error type. The prompt for links has no context, because models repeat
+                it (appendix D of the paper).
+        """
+        variables: dict[str, object] = {
             "completion": example.completion,
             "count": self._settings.per_type,
-            "language": self._language,
+            "language": self._named_language,
         }
-        if error_type != LINK:  # with a context, models repeat it (appendix D)
+        # The context becomes one line of the prompt.
+        if error_type != LINK:
             context = last_words(example.prefix, self._settings.context)
-            subject["context"] = " ".join(context.split())
-        return subject
+            variables["context"] = " ".join(context.split())
+        return variables
 
-    def _read(
-        self,
-        example: Example,
-        replies: Mapping[tuple[str, str], Sequence[ParsedReply[Contradictions]]],
-    ) -> Example:
-        """Set the candidates of all types; a text that two types came to counts for the first."""
+    def _with_candidates(self, example: Example, replies: Replies) -> Example:
+        """Return an example with the candidates of all error types.
+
+        Args:
+            example: An example that is in use.
+            replies: The replies about all examples. If two types have the same text, it counts for
+                the first of them.
+
+        Returns:
+            The example, unused if no candidate could be read.
+        """
         lost: Counter[str] = Counter(example.lost)
         candidates: dict[str, Candidate] = {}
         for error_type in example.types:
-            for reply in replies.get((example.doc_id, error_type), ()):
-                parsed = parse(reply, example.completion, error_type, self._settings.per_type)
+            for reply in replies[error_type].get(example.doc_id, ()):
+                parsed = candidates_of_reply(
+                    reply, example.completion, error_type, self._settings.per_type
+                )
                 lost.update(parsed.lost)
                 for candidate in parsed.candidates:
-                    if candidates.setdefault(candidate.text, candidate) is not candidate:
+                    if candidate.text in candidates:
                         lost[REPEATED] += 1
+                    else:
+                        candidates[candidate.text] = candidate
+
+        # An example without candidates gives no row.
         if not candidates:
             is_refused = set(lost) == {REFUSED}
-            reason = "the server refused all requests" if is_refused else _NOTHING_READ
+            reason = (
+                "the server refused all requests"
+                if is_refused
+                else "no contradiction could be read"
+            )
             example = example.drop(self.name, reason)
         return replace(
             example, lost=dict(sorted(lost.items())), candidates=tuple(candidates.values())
         )
 
     def close(self) -> None:
-        """Close the model and the store of its answers."""
+        """Close the model and the store of its answers, if they were opened."""
+        # The property keeps its value there once it was used.
         if "_judge" in self.__dict__:
             self._judge.close()
             del self._judge
 
 
-def _require_answers(answers: Sequence[Answer]) -> None:
-    """Check that no request failed: in a finished shard, it would never be asked again.
+def _load_config_of_model(name: str | None, folder: Path) -> JudgeConfig:
+    """Load the configuration of a judge, and check that the judge has a model that writes text.
 
-    One that is refused for what it holds would be refused again. It is counted as lost, unless that
-    befalls most of them.
+    Args:
+        name: The name or the YAML file of the judge; None if the settings name none.
+        folder: The folder from which the path of the file starts.
 
     Raises:
-        BackendDownError: Some failed. The text says how many, and why the first did.
+        ConfigError: No judge is named, its YAML cannot be used, or it has no model.
     """
-    failed = [
-        answer.error or "an answer without a text"
-        for answer in answers
-        if answer.error or answer.text is None
-    ]
-    passing = [error for error in failed if not error.startswith(_ITS_OWN_FAULT)]
-    if not passing and len(failed) <= _MOST_REFUSED * len(answers):
+    if name is None:
+        raise ConfigError(
+            "generate: the llm generator needs a judge; name one, or set generator to rules"
+        )
+    # A name that is no file is that of a judge that comes with the package.
+    path = folder / name
+    config = load_judge_config(path if path.is_file() else name)
+    # The lexical judge compares words, for example.
+    if not config.capabilities.reads_prompts:
+        raise ConfigError(
+            f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
+            " with a model, or set generator to rules"
+        )
+    return config
+
+
+def _check_answers(answers: Sequence[Answer]) -> None:
+    """Check that no request failed for a reason that may pass, such as an overloaded server.
+
+    A finished shard would never ask such a request again. A request that the server refuses for its
+    content would be refused again, so it only counts as lost, unless most requests are refused.
+
+    Args:
+        answers: The answers to all requests of a shard.
+
+    Raises:
+        BackendDownError: Requests failed. The message has their number and the first error.
+    """
+    errors = []
+    for answer in answers:
+        if answer.error or answer.text is None:
+            errors.append(answer.error or "an answer without a text")
+    # An error that may pass, as of a server that is overloaded.
+    passing_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
+    are_few = len(errors) <= _MOST_REFUSED * len(answers)
+    if not passing_errors and are_few:
         return
-    advice = "" if passing else "; change the judge's YAML, or leave these documents out"
-    first = (passing or failed)[0]
+    # An overloaded server is more urgent than a refusal.
+    first_error = (passing_errors or errors)[0]
+    advice = "" if passing_errors else "; change the judge's YAML, or leave these documents out"
     raise BackendDownError(
-        f"{len(failed)} of {len(answers)} requests failed, the first because: {first}{advice}; what"
-        " was answered is kept"
+        f"{len(errors)} of {len(answers)} requests failed, the first because:"
+        f" {first_error}{advice}; what was answered is kept"
     )
 
 
-def _user_prompts(path: Path) -> Mapping[str, Path | str]:
-    """The user's own templates by error type.
+def _read_user_prompts(path: Path) -> Mapping[str, Path | str]:
+    """Read the prompts of the user by error type.
 
-    They are ``entity.jinja`` and so on in a folder, or the texts of a YAML file in the form of the
-    paper's prompts, with ``{context}`` and ``{completion}`` where these go.
+    Args:
+        path: A folder with templates such as ``entity.jinja``, or a YAML file with prompts in the
+            form of the paper.
+
+    Returns:
+        The paths of templates, or the texts of the YAML file as templates.
 
     Raises:
-        ConfigError: The folder or the file is not there, or holds none.
+        ConfigError: The folder or the file is not there, or has no prompt that can be used.
     """
-    if path.suffix not in (".yaml", ".yml"):
-        templates = {template.stem: template for template in sorted(path.glob("*.jinja"))}
-        if not templates:
-            names = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
+    if path.suffix in (".yaml", ".yml"):
+        return _read_prompts_of_papers_form(path)
+    templates = {template.stem: template for template in sorted(path.glob("*.jinja"))}
+    if not templates:
+        names = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
+        raise ConfigError(f"generate: prompts: {path}: no template there; expected some of {names}")
+    return templates
+
+
+def _read_prompts_of_papers_form(path: Path) -> Mapping[str, str]:
+    """Read prompts in the form of the paper (tables 7 to 12), and make them templates.
+
+    Example:
+        ``Completion: {completion}`` becomes ``Completion: {{ completion }}``.
+
+    Args:
+        path: A YAML file with a prompt for each error type.
+
+    Raises:
+        ConfigError: A key is no error type, or a prompt does not have ``{completion}``.
+    """
+    prompts: object = read_config(path)
+    # A file of another form is reported like one with a wrong key.
+    if not isinstance(prompts, dict):
+        prompts = {path.name: ""}
+    templates = {}
+    for error_type, prompt in prompts.items():
+        if error_type not in ERROR_TYPES or "{completion}" not in str(prompt):
             raise ConfigError(
-                f"generate: prompts: {path}: no template there; expected some of {names}"
-            )
-        return templates
-    texts = read_config(path)
-    prompts = {}
-    for name, text in texts.items() if isinstance(texts, dict) else [(path.name, "")]:
-        if name not in ERROR_TYPES or "{completion}" not in str(text):
-            raise ConfigError(
-                f"generate: prompts: {path}: found {name!r}: {text!r:.80}; expected one of"
+                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; expected one of"
                 f" {', '.join(ERROR_TYPES)} with a prompt that holds {{completion}}"
             )
-        prompts[name] = re.sub(r"\{(context|completion)\}", r"{{ \1 }}", text)
-    return prompts
+        templates[error_type] = _PLACEHOLDER.sub(r"{{ \1 }}", prompt)
+    return templates

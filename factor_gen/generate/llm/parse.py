@@ -1,9 +1,7 @@
-"""What a model wrote, as candidates; what cannot be used is counted by reason.
+"""Reading what a model wrote as contradictions, and counting what cannot be used by reason.
 
-A contradiction counts only with its plan: every planned word stands in the completion and its
-replacement in the contradiction, and the rest stayed close to the completion. As in tables 7 to 12,
-an entry is a plan of edits, then the contradiction that follows from it; the paper's entries are
-numbered lines, ours JSON.
+As in tables 7 to 12 of the paper, an entry of a reply is a plan of edits and then the contradiction
+that follows from it. Entries are numbered lines with the paper's prompts, and JSON with ours.
 """
 
 import re
@@ -13,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from factor_gen.generate.compatible import compatible_reason
-from factor_gen.generate.llm.spacing import distance, plain, respaced
+from factor_gen.generate.llm.spacing import copy_spacing, plain_tokens, token_distance
 from factor_gen.records import Candidate
 from judges.answers import Answer
 from judges.typed import ParsedReply, Reply
@@ -22,20 +20,24 @@ from lm_factuality.ground.thinking import without_thinking
 
 REFUSED = "llm: refused by the server"
 REPEATED = "llm: repeated"
-# A contradiction may differ in so many words and marks, or that share of the completion's words.
-_FEW = 8
-_SHARE = 0.4
-_LONGEST = 4  # times as long as its completion, and 200 characters: not worth comparing
+
+# A contradiction may differ from its completion in eight words and marks, or in 40% of the words.
+_MOST_EDITED_TOKENS = 8
+_MOST_EDITED_SHARE = 0.4
+# A longer sentence is not worth an alignment, whose time is quadratic.
+_MOST_TIMES_LONGER = 4
+_MOST_CHARACTERS_LONGER = 200
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
-_PAIRED = '"()[]'
-_NUMBERED = re.compile(r"\s\d+\.\s+(?=(?:Pronoun|Change)\b)")
-_CHANGE = re.compile(
+_QUOTES_AND_BRACKETS = '"()[]'
+_CLOSING_MARKS = "\"'\u201d\u2019)]"
+_ENTRY_NUMBER = re.compile(r"\s\d+\.\s+(?=(?:Pronoun|Change)\b)")
+_QUOTED_CHANGE = re.compile(
     r"[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d] to [\"\u201c]([^\"\u201c\u201d]*)[\"\u201d]"
 )
-_CLOSERS = "\"'\u201d\u2019)]"
 
 
+# The docstrings of the three types below are part of the JSON schema that a judge is asked with.
 class Edit(Reply):
     """Words of the completion, and what is to stand in their place."""
 
@@ -57,48 +59,72 @@ class Contradictions(Reply):
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """The candidates of an answer, and how many of its entries were lost, by reason."""
+class ReplyCandidates:
+    """The candidates that a reply of a model gave."""
 
     candidates: tuple[Candidate, ...]
     lost: Mapping[str, int]
+    """How many of its entries could not be used, by reason."""
 
 
-def read_numbered(answer: Answer) -> ParsedReply[Contradictions]:
-    """The entries of an answer in the form of tables 7 to 12 of the paper.
+def parse_numbered_answer(answer: Answer) -> ParsedReply[Contradictions]:
+    """Read an answer to one of the paper's prompts (tables 7 to 12).
 
-    They are numbered, each with its quoted changes and then, after ``Contradiction:``, the
-    sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own.
+    Example:
+        ``1. Change: "May" to "June". Contradiction: She left in June.`` is one contradiction with
+        one planned edit.
+
+    Args:
+        answer: The answer of a model: numbered entries, or ``NA`` if nothing can be edited.
+
+    Returns:
+        The contradictions, or the problem if the answer is of another form.
     """
     if answer.error is not None or answer.text is None:
         return ParsedReply(None, f"judge error: {answer.error or 'no text'}", answer)
-    text = (without_thinking(answer.text) or "").partition("##")[0].strip()
-    entries = []
-    for entry in _NUMBERED.split(f"\n{text}")[1:]:
+    text = without_thinking(answer.text) or ""
+    # After "##", models go on with an example of their own.
+    text = text.partition("##")[0].strip()
+
+    contradictions = []
+    # The text before the first number is no entry.
+    for entry in _ENTRY_NUMBER.split(f"\n{text}")[1:]:
         plan, _, sentence = entry.partition("Contradiction:")
-        edits = [Edit(old=old, new=new) for old, new in _CHANGE.findall(plan)]
-        entries.append(Contradiction(edits=edits, contradiction=sentence.strip()))
-    if not entries and not text.startswith("NA"):
+        edits = [Edit(old=old, new=new) for old, new in _QUOTED_CHANGE.findall(plan)]
+        contradictions.append(Contradiction(edits=edits, contradiction=sentence.strip()))
+    if not contradictions and not text.startswith("NA"):
         return ParsedReply(None, "no numbered contradiction", answer)
-    return ParsedReply(Contradictions(contradictions=entries), "", answer)
+    return ParsedReply(Contradictions(contradictions=contradictions), "", answer)
 
 
-def parse(
+def candidates_of_reply(
     reply: ParsedReply[Contradictions], completion: str, error_type: str, most: int | None = None
-) -> Parsed:
-    """Read the contradictions of a completion in a reply, the first ``most`` of them."""
+) -> ReplyCandidates:
+    """Check the contradictions of a reply, and turn the usable ones into candidates.
+
+    Args:
+        reply: The reply of a model, in JSON or numbered lines.
+        completion: The sentence that the model was asked to edit.
+        error_type: The error type that it was asked for.
+        most: How many candidates are taken; None takes all.
+    """
+    # The reply itself cannot be read, or the server refused the request.
     if reply.value is None:
-        return Parsed((), {REFUSED if reply.answer.error else f"llm: {reply.problem}": 1})
+        reason = REFUSED if reply.answer.error else f"llm: {reply.problem}"
+        return ReplyCandidates((), {reason: 1})
     lost: Counter[str] = Counter()
     candidates: dict[str, Candidate] = {}
     if not reply.value.contradictions:
         lost["llm: none to be made"] += 1
+
     for entry in reply.value.contradictions:
+        # Models sometimes plan an edit of nothing.
         edits = [edit for edit in entry.edits if edit.old.strip()]
-        written = entry.contradiction.strip()
-        problem = _problem_of_plan(edits, written, completion)
-        text = written if problem else respaced(written, completion)
-        problem = problem or _problem(edits, text, completion)
+        text = entry.contradiction.strip()
+        problem = _plan_problem(edits, text, completion)
+        if not problem:
+            text = copy_spacing(text, completion)
+            problem = _contradiction_problem(edits, text, completion)
         if problem:
             lost[f"llm: {problem}"] += 1
         elif text in candidates:
@@ -106,81 +132,136 @@ def parse(
         elif len(candidates) == most:
             lost["llm: more than were asked for"] += 1
         else:
-            described = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
-            candidates[text] = Candidate(text, error_type, described, "llm")
-    return Parsed(tuple(candidates.values()), dict(lost))
+            changes = [f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits]
+            candidates[text] = Candidate(text, error_type, "; ".join(changes), "llm")
+    return ReplyCandidates(tuple(candidates.values()), dict(lost))
 
 
-def _problem_of_plan(edits: Sequence[Edit], written: str, completion: str) -> str:
-    """Why a sentence is not worth comparing with the completion; empty if it is."""
+def _plan_problem(edits: Sequence[Edit], contradiction: str, completion: str) -> str:
+    """Tell what is wrong with a plan, or with a sentence that is not worth an alignment.
+
+    Args:
+        edits: The planned edits.
+        contradiction: The sentence as the model wrote it.
+        completion: The sentence that was to be edited.
+
+    Returns:
+        The problem; empty if there is none.
+    """
     if not edits:
         return "no plan"
-    if not written:
+    if not contradiction:
         return "no contradiction after the plan"
-    if not all(_holds(completion, edit.old) for edit in edits):
+    if not all(_contains_tokens(completion, edit.old) for edit in edits):
         return "planned words not in the completion"
-    if len(written.splitlines()) > 1:
+    if len(contradiction.splitlines()) > 1:
         return "more than one line"
-    is_far = len(written) > _LONGEST * len(completion) + 200
-    return "too far from the completion" if is_far else ""
-
-
-def _problem(edits: Sequence[Edit], text: str, completion: str) -> str:
-    """Why a sentence is no contradiction of the completion; empty if it is one."""
-    if _STRAY.search(text) and not _STRAY.search(completion):
-        return "stray characters"
-    if _bare(text) == _bare(completion):
-        return "same as the completion"
-    if _end(text) != _end(completion):
-        return "another end than the completion"
-    if not all(_holds(text, edit.new) for edit in edits):
-        return "planned words not in the contradiction"
-    if not _keeps_pairs(text, completion, edits):
-        return "quotes or brackets changed without a plan"
-    if distance(completion, text) > max(_FEW, _SHARE * len(spaced(completion).split())):
+    most_characters = _MOST_TIMES_LONGER * len(completion) + _MOST_CHARACTERS_LONGER
+    if len(contradiction) > most_characters:
         return "too far from the completion"
+    return ""
+
+
+def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion: str) -> str:
+    """Tell why a sentence cannot be used as a contradiction of the completion.
+
+    Args:
+        edits: The planned edits.
+        contradiction: The sentence with the spacing of the completion.
+        completion: The sentence that was edited.
+
+    Returns:
+        The problem; empty if there is none.
+    """
+    if _STRAY.search(contradiction) and not _STRAY.search(completion):
+        return "stray characters"
+    if _comparable_words(contradiction) == _comparable_words(completion):
+        return "same as the completion"
+    if _final_marks(contradiction) != _final_marks(completion):
+        return "another end than the completion"
+    if not all(_contains_tokens(contradiction, edit.new) for edit in edits):
+        return "planned words not in the contradiction"
+    if not _has_planned_pairs(contradiction, completion, edits):
+        return "quotes or brackets changed without a plan"
+    # Long completions may be edited more, but not rewritten.
+    most_by_share = _MOST_EDITED_SHARE * len(spaced(completion).split())
+    if token_distance(completion, contradiction) > max(_MOST_EDITED_TOKENS, most_by_share):
+        return "too far from the completion"
+    return _compatible_problem(edits, completion)
+
+
+def _compatible_problem(edits: Sequence[Edit], completion: str) -> str:
+    """Tell why the sentence may be true both before and after all edits; empty if it may not.
+
+    Args:
+        edits: The planned edits.
+        completion: The sentence that was edited.
+    """
     reasons = []
     for edit in edits:
-        start, old = completion.find(edit.old.strip()), edit.old.strip()
+        old = edit.old.strip()
+        start = completion.find(old)
+        # The plan has other spaces or capital letters, so that the edit has no clear position.
         if start < 0:
             return ""
-        reasons.append(compatible_reason(completion, start, start + len(old), edit.new.strip()))
-    return (reasons[0] or "") if all(reasons) else ""
+        reason = compatible_reason(completion, start, start + len(old), edit.new.strip())
+        # One edit that contradicts the completion is enough.
+        if reason is None:
+            return ""
+        reasons.append(reason)
+    return reasons[0]
 
 
-def _holds(text: str, words: str) -> bool:
-    """Whether a text has some words, the first in any case, with any spacing.
+def _contains_tokens(text: str, words: str) -> bool:
+    """Whether a text has some words in a row, whatever the spaces between them.
 
-    It always has no words.
+    Args:
+        text: The text to search.
+        words: The words, of which the first may have another case. A text always has no words.
     """
-    wanted, there = plain(words), plain(text)
-    if not wanted:
+    sought = plain_tokens(words)
+    if not sought:
         return True
-    first = wanted[0].casefold()
-    return any(
-        there[start].casefold() == first and there[start + 1 : start + len(wanted)] == wanted[1:]
-        for start in range(len(there) - len(wanted) + 1)
-    )
+    tokens = plain_tokens(text)
+    first_word = sought[0].casefold()
+    for start in range(len(tokens) - len(sought) + 1):
+        has_first = tokens[start].casefold() == first_word
+        if has_first and tokens[start + 1 : start + len(sought)] == sought[1:]:
+            return True
+    return False
 
 
-def _keeps_pairs(text: str, completion: str, edits: Sequence[Edit]) -> bool:
-    """Whether quotes and brackets are as many as they were, planned ones aside."""
-    new, old = plain(text), plain(completion)
-    planned = plain("".join(edit.new for edit in edits)), plain("".join(edit.old for edit in edits))
-    return all(
-        new.count(mark) - old.count(mark) == planned[0].count(mark) - planned[1].count(mark)
-        for mark in _PAIRED
-    )
+def _has_planned_pairs(contradiction: str, completion: str, edits: Sequence[Edit]) -> bool:
+    """Whether only planned edits added or removed quotes and brackets.
+
+    Args:
+        contradiction: The edited sentence.
+        completion: The sentence before the edits.
+        edits: The planned edits.
+    """
+    new_tokens = plain_tokens(contradiction)
+    old_tokens = plain_tokens(completion)
+    planned_new = plain_tokens("".join(edit.new for edit in edits))
+    planned_old = plain_tokens("".join(edit.old for edit in edits))
+    # Every mark is counted by itself, so that a lost bracket is noticed.
+    for mark in _QUOTES_AND_BRACKETS:
+        added = new_tokens.count(mark) - old_tokens.count(mark)
+        planned = planned_new.count(mark) - planned_old.count(mark)
+        if added != planned:
+            return False
+    return True
 
 
-def _bare(text: str) -> list[str]:
-    """The words alone: two texts with the same ones say the same."""
+def _comparable_words(text: str) -> list[str]:
+    """Return the words of a text without case and marks, to compare what two texts say."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def _end(text: str) -> str:
-    """The mark that ends the sentence, and the quotes and brackets after it."""
-    kept = text.rstrip()
-    stem = kept.rstrip(_CLOSERS)
-    mark = stem.rstrip()[-1:]
-    return ("" if mark.isalnum() else mark) + kept[len(stem) :]
+def _final_marks(text: str) -> str:
+    """Return the mark that ends a sentence and the quotes after it, such as ``."``."""
+    sentence = text.rstrip()
+    without_closing = sentence.rstrip(_CLOSING_MARKS)
+    closing_marks = sentence[len(without_closing) :]
+    last_character = without_closing.rstrip()[-1:]
+    # A sentence such as a headline may end without a mark.
+    return closing_marks if last_character.isalnum() else last_character + closing_marks

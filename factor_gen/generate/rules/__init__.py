@@ -2,5 +2,3 @@
 
 `factor_gen.generate.rules.generator` has the stage that tries all rules on a sentence.
 """
-
-__all__: list[str] = []

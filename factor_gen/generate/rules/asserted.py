@@ -40,8 +40,10 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
         The first of `UNASSERTED_REASONS` whose table of ``conditions.yaml`` matches; None if the
         sentence asserts the words.
     """
+    # The first replacement stands for all of an edit, such as the pronouns of a sentence.
     replacement = edit.replacements[0]
     clause = _clause_before(sentence.text, replacement.start)
+    # The tables ask for these features of the edit, and for the words of the sentence.
     context = sentence.context_of_characters(
         replacement.start,
         replacement.end,
@@ -53,6 +55,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
         clause_text=[clause],
         breaks_phrase=[_breaks_fixed_phrase(sentence, edit)],
     )
+    # Each reason is the name of a table of conditions.yaml.
     for reason in UNASSERTED_REASONS:
         if context.matches(reason):
             return reason
@@ -80,6 +83,7 @@ def _breaks_fixed_phrase(sentence: TaggedSentence, edit: SentenceEdit) -> bool:
     """Whether an edit changes only a part of a fixed phrase, such as *on the other hand*."""
     for phrase in sentence.fixed_phrases:
         for replacement in edit.replacements:
+            # A phrase that is replaced as a whole may have an opposite.
             is_in_phrase = overlaps_any([phrase], Span(replacement.start, replacement.end))
             is_whole = replacement.start <= phrase.start and phrase.end <= replacement.end
             if is_in_phrase and not is_whole:

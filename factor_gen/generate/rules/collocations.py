@@ -16,7 +16,9 @@ from zlib import crc32
 from factor_gen.generate.rules.words import INFLECTION_TAGS, WORDS, entries_by_first_word
 from lm_factuality.ground.files import parse_json, write_json
 
+# A word, a number or a mark.
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
+# The endings of rejecting, rejected, rejects, boxes, and of "e" and "y", which other forms lack.
 _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _LONGEST_DISTANCE = 4  # words between two content words that are companions
 _BREAKS = frozenset(".;:!?()[]")
@@ -37,7 +39,7 @@ class Collocation(NamedTuple):
 
 @dataclass(frozen=True)
 class Collocations:
-    """The companions of each listed word in a corpus.
+    """The companions that each word of the lists has in a corpus.
 
     A companion is a content word near it, or its slot: the two words between which it stands.
     """
@@ -45,7 +47,7 @@ class Collocations:
     companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The hashes of the companions by the word's stem. If there are none, every word is allowed."""
 
-    def allow(
+    def allows(
         self, text: str, start: int, end: int, substitute: str, *, must_be_in_slot: bool = False
     ) -> bool:
         """Whether the corpus has a substitute in a context like that of the words it replaces.
@@ -69,6 +71,7 @@ class Collocations:
             slot = " ".join([*before[-1:], *new_words, *after[:1]])
             return crc32(slot.encode()) in self._companions_of(stem(substitute))
 
+        # One companion that the corpus has is enough.
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
             is_known = collocation.companion in self._companions_of(collocation.stem)
@@ -111,8 +114,10 @@ def gather_collocations(texts: Iterable[str]) -> Collocations:
                     companions[listed_stem] = set()
 
     for text in texts:
+        # A line break ends a sentence, as in a heading.
         for line in text.splitlines():
             for collocation in _collocations(_split_words(line)):
+                # Words that are not in the lists are skipped.
                 word_companions = companions.get(collocation.stem)
                 if word_companions is not None and len(word_companions) < _MOST_COMPANIONS:
                     word_companions.add(collocation.companion)
@@ -132,11 +137,12 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
         words: The words and marks of the text, in lower case.
 
     Yields:
-        Each word with one companion. Words on two sides of a full stop are no companions.
+        Each word with one companion.
     """
     previous_position: int | None = None
     previous_stem = ""
     for position, word in enumerate(words):
+        # Words on two sides of a full stop are no companions.
         if word in _BREAKS:
             previous_position = None
         word_stem = stem(word)
@@ -149,6 +155,7 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
             yield Collocation(position, word_stem, hash_of_previous)
         previous_position = position
         previous_stem = word_stem
+        # The first and the last word have no slot.
         if 0 < position < len(words) - 1:
             slot = " ".join(words[position - 1 : position + 2])
             yield Collocation(position, word_stem, crc32(slot.encode()))
@@ -174,6 +181,7 @@ def stem(word: str) -> str:
     Returns:
         The stem; empty for marks, numbers and function words such as *the*.
     """
+    # A single letter is a variable or the rest of a word.
     if not word[0].isalpha() or word in WORDS["function words"] or len(word) < 2:
         return ""
     return _ENDING.sub("", word)

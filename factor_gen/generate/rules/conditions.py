@@ -26,8 +26,10 @@ def _head_noun(context: TokenContext) -> Iterable[object]:
     tags_after = context.values_around("tag", "after")
     head_noun = ""
     for word, tag in zip(words_after, tags_after, strict=True):
+        # The noun phrase ends here.
         if not tag.startswith(_NOUN_PHRASE_TAGS):
             break
+        # Of several nouns, as in "the mill owner", the last one is the head.
         if tag.startswith("NN"):
             head_noun = word
     return (head_noun,)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.numbers import ordinal_suffix
 from factor_gen.generate.rules.sentence import Span, TaggedSentence, overlaps_any
 from factor_gen.records import CIRCUMSTANCE
@@ -63,11 +63,12 @@ def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         if entity.kind not in (DATE, TIME) or is_title:
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
-        # The table lists dates such as "since 1985", after which another one holds as well.
+        # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
         if context.matches("no date"):
             continue
         for replacement in _replace_number(sentence, entity, rng):
             yield make_edit("date", CIRCUMSTANCE, replacement)
+        # Table "one of two dates": "Monday and Tuesday" are not changed one by one.
         if not context.matches("one of two dates"):
             for replacement in _replace_name(sentence, entity, rng):
                 yield make_edit("date", CIRCUMSTANCE, replacement)
@@ -94,14 +95,16 @@ def _replace_number(
             continue
         span = _span_in_sentence(date, match.span())
         context = sentence.context_of_characters(*span, part=[part.name])
-        # The table lists years such as those of a citation.
+        # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
         if context.matches("no year"):
             return
         old = match.group()
         for number in _draw_numbers(sentence, part, _digits_of(old), rng):
+            # "10,500 BC" has a comma, and "19th century" an ending.
             digits = f"{number:,}" if "," in old else str(number)
             suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
             yield Replacement(*span, digits + suffix)
+        # A decade such as "the 1980s" is not changed as a year again.
         return
 
 
@@ -120,8 +123,8 @@ def _draw_numbers(
         The numbers. Each is on the same side as the old number of all others of the sentence, so
         that *from 1931 to 1934* stays in order.
     """
-    others = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
-    others.discard(value)
+    used_numbers = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
+    used_numbers.discard(value)
     # An era such as "500 BC" is moved by centuries, and "480 BC" by decades.
     unit = 1
     if part.name == "era" and value % 10 == 0:
@@ -130,16 +133,16 @@ def _draw_numbers(
     possible = []
     for step in part.steps:
         number = value + step * unit
-        is_in_order = all((number < other) == (value < other) for other in others)
-        if part.least <= number <= part.most and number not in others and is_in_order:
+        is_in_order = all((number < used) == (value < used) for used in used_numbers)
+        if part.least <= number <= part.most and number not in used_numbers and is_in_order:
             possible.append(number)
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
 
+    # One number from each side, in a random order.
     drawn = [rng.choice(numbers) for numbers in rng.sample((earlier, later), 2) if numbers]
     remaining = [number for number in possible if number not in drawn]
-    extra_count = min(sentence.extra_values, len(remaining))
-    return drawn + rng.sample(remaining, extra_count)
+    return drawn + sample_up_to(rng, remaining, sentence.extra_values)
 
 
 def _digits_of(text: str) -> int:
@@ -166,8 +169,9 @@ def _replace_name(
         if match is None:
             continue
         span = _span_in_sentence(date, match.span(1))
+        # A name that the sentence has elsewhere would say the same thing twice.
         other_names = [name for name in names if name not in sentence.text]
-        for name in rng.sample(other_names, min(_USUAL_VALUES, len(other_names))):
+        for name in sample_up_to(rng, other_names, _USUAL_VALUES):
             # "third-quarter profit"
             new = name.replace(" ", "-") if "-" in date.text else name
             yield Replacement(*span, new)
@@ -194,15 +198,17 @@ def _replace_month_and_day(
         return
     month_span = _span_in_sentence(date, month.span())
     day_number = int(day[1]) if day else 1
+    # The month alone is changed first.
     new_months = _other_months(sentence, month.group(), day_number)
-    for new_month in sentence.sample_values(rng, new_months):
+    for new_month in sample_up_to(rng, new_months, 1 + sentence.extra_values):
         yield [Replacement(*month_span, new_month)]
     if day is None:
         return
 
+    # Then the day is changed.
     day_span = _span_in_sentence(date, day.span())
     new_days = _other_days(sentence, month.group(), day[1])
-    for new_day in rng.sample(new_days, min(_USUAL_VALUES, len(new_days))):
+    for new_day in sample_up_to(rng, new_days, _USUAL_VALUES):
         suffix = ordinal_suffix(new_day) if day[2] else ""
         replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
@@ -223,6 +229,7 @@ def _other_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
     """
     if month in _AMBIGUOUS_MONTHS:
         return []
+    # The short names of September are never chosen, because there are two.
     used = {*_MONTH.findall(sentence.text), "Sept", "Sep"}
     names = MONTHS if month in MONTHS else SHORT_MONTHS
     return [name for name in names if name not in used and _last_day(name) >= day]
@@ -241,6 +248,7 @@ def _other_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
     last = min(_last_day(month), number + _MOST_DAYS_AWAY)
     days = []
     for new_day in range(first, last + 1):
+        # A day that the sentence has elsewhere would say the same thing twice.
         is_used = new_day == number or re.search(rf"\b{new_day}\b", sentence.text)
         if not is_used and len(str(new_day)) == len(day):
             days.append(new_day)

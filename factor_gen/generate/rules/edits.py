@@ -3,14 +3,19 @@
 `factor_gen.generate.rules.generator` mends articles and capital letters, and applies them.
 """
 
+import random
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
 
+Value = TypeVar("Value")
+
+# An article at the end of a text, and the space after it.
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
+# Each article with the expression for the beginning of its words. The first that matches counts.
 _ARTICLES = [(article, re.compile(beginning)) for article, beginning in rows(DATA / "articles.tsv")]
 _LONGEST_ARTICLE = 4  # characters, with the white space around it
 
@@ -39,6 +44,11 @@ def make_edit(operator: str, error_type: str, *replacements: Replacement) -> Sen
     return SentenceEdit(operator, error_type, tuple(sorted(replacements)))
 
 
+def sample_up_to(rng: random.Random, values: Sequence[Value], most: int) -> list[Value]:
+    """Draw different values in a random order: all of them if there are no more than ``most``."""
+    return rng.sample(values, min(most, len(values)))
+
+
 def adjust_articles_and_capitals(
     text: str, replacements: Iterable[Replacement]
 ) -> tuple[Replacement, ...]:
@@ -55,32 +65,62 @@ def adjust_articles_and_capitals(
         In *They saw an increase*, ``increase -> fall`` becomes ``an increase -> a fall``.
     """
     adjusted = []
-    for start, end, new in replacements:
-        was_capital = text[start:end][:1].isupper()
-        if was_capital and new[:1].islower() and _starts_sentence(text, start):
-            new = new[0].upper() + new[1:]
-
-        article = _ARTICLE_BEFORE.search(text, max(0, start - _LONGEST_ARTICLE), start)
-        if article and new:
-            old_article, space = article.groups()
-            new_article = indefinite_article(new)
-            if old_article.lower() != new_article:
-                if old_article[0].isupper():
-                    new_article = new_article.capitalize()
-                new = new_article + space + new
-                start = article.start()
-        adjusted.append(Replacement(start, end, new))
+    for replacement in replacements:
+        with_capital = _adjust_capital(text, replacement)
+        adjusted.append(_adjust_article(text, with_capital))
     return tuple(adjusted)
+
+
+def _adjust_capital(text: str, replacement: Replacement) -> Replacement:
+    """Begin new words with a capital letter if the old ones had it as the start of a sentence.
+
+    Args:
+        text: The sentence before the edit.
+        replacement: A replacement in it.
+    """
+    start, end, new = replacement
+    was_capital = text[start:end][:1].isupper()
+    # A name within a sentence has a capital letter that other words do not need.
+    if not (was_capital and new[:1].islower() and _starts_sentence(text, start)):
+        return replacement
+    return Replacement(start, end, new[0].upper() + new[1:])
+
+
+def _adjust_article(text: str, replacement: Replacement) -> Replacement:
+    """Include the article before new words in the replacement if they need another one.
+
+    Args:
+        text: The sentence before the edit.
+        replacement: A replacement in it.
+
+    Returns:
+        ``an increase -> a fall`` for the replacement of *increase* in *an increase*; the same
+        replacement if the article fits, or if there is none.
+    """
+    start, end, new = replacement
+    article = _ARTICLE_BEFORE.search(text, max(0, start - _LONGEST_ARTICLE), start)
+    # A deletion needs no article.
+    if article is None or not new:
+        return replacement
+    old_article, space = article.groups()
+    new_article = indefinite_article(new)
+    if old_article.lower() == new_article:
+        return replacement
+    if old_article[0].isupper():
+        new_article = new_article.capitalize()
+    return Replacement(article.start(), end, new_article + space + new)
 
 
 def _starts_sentence(text: str, start: int) -> bool:
     """Whether a sentence starts at a position, perhaps with a quotation mark before it."""
     before = text[:start].rstrip(" \t\n\"“”'‘’([")
+    # After a colon or a dash, a capital letter is kept as well.
     return not before or before[-1] in ".!?:-–—"
 
 
 def indefinite_article(word: str) -> str:
     """Return the article that a word needs: ``an`` for *hour*, but ``a`` for *house*."""
+    # The last line of the list matches every word.
     return next(article for article, beginning in _ARTICLES if beginning.match(word))
 
 

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from factor_gen.generate import compatible
 from factor_gen.generate.compatible import compatible_reason
@@ -78,6 +79,15 @@ _TYPES_OF_ROW = 2
 _VERSION = 14  # raised when the operators make other edits
 
 
+class SentenceEdits(NamedTuple):
+    """The edits that operators made of a sentence."""
+
+    edits: list[SentenceEdit]
+    """The edits that contradict the sentence."""
+    lost: Counter[str]
+    """How many other edits were left out, by reason."""
+
+
 class RulesGenerator:
     """The stage that sets the candidates of each example, by rules."""
 
@@ -88,7 +98,7 @@ class RulesGenerator:
         settings: GenerateSettings,
         types: TypesSettings,
         seed: int,
-        contexts: Path | None = None,
+        collocations: Path | None = None,
         language: str = ENGLISH,
         *,
         filtered: bool = False,
@@ -99,8 +109,8 @@ class RulesGenerator:
             settings: The settings of the stage.
             types: The settings that name the tagger.
             seed: The seed of the build. The candidates depend on it and the document alone.
-            contexts: A file with the collocations of the corpus. Without one, every substitute of
-                the word lists is allowed.
+            collocations: A file with the collocations of the corpus. Without one, every substitute
+                of the word lists is allowed.
             language: The ISO 639-1 code of the texts' language.
             filtered: Whether a model filters the candidates afterwards. It rejects most of them,
                 so all that can be made are offered.
@@ -110,7 +120,7 @@ class RulesGenerator:
         self.seed = seed
         self._is_filtered = filtered
         self._language = language
-        self._collocations = load_collocations(contexts) if contexts else Collocations()
+        self._collocations = load_collocations(collocations) if collocations else Collocations()
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -142,68 +152,71 @@ class RulesGenerator:
         ]
 
     def _with_candidates(self, example: Example) -> Example:
-        """Make the candidates of one example, and count the edits that contradict nothing."""
-        lost: Counter[str] = Counter()
+        """Return an example with its candidates and the number of lost edits by reason.
+
+        Args:
+            example: An example that is in use. It becomes unused if it gets no candidate.
+        """
         seed = f"{self.seed}/rules/{example.doc_id}"
         if self._language == ENGLISH:
-            sentence = tag_sentence(
-                self._tagger, example.prefix, example.completion, self._collocations
-            )
-            if self._is_filtered:
-                sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
-            edits = _edits_of_english(sentence, example.types, seed, lost)
+            edits, lost = self._edit_english(example, seed)
         else:
+            # Other languages have word lists, but no tagger that could tell what contradicts.
             rng = random.Random(seed)
             edits = list(edit_by_word_lists(example.completion, self._language, rng))
             rng.shuffle(edits)
+            lost = Counter()
 
+        # An example without candidates gives no row.
         candidates = _choose_candidates(example, edits, self.settings.per_type, seed)
         if not candidates:
             example = example.drop(self.name, "no contradiction")
         return replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
 
+    def _edit_english(self, example: Example, seed: str) -> SentenceEdits:
+        """Make the edits of an English completion that contradict it.
 
-def _edits_of_english(
-    sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
-) -> list[SentenceEdit]:
-    """Make the edits of an English sentence that contradict it.
+        Args:
+            example: The example with the completion.
+            seed: The seed of the document.
+        """
+        sentence = tag_sentence(
+            self._tagger, example.prefix, example.completion, self._collocations
+        )
+        # A question asserts nothing.
+        if sentence.text.rstrip("\"'”’)] ").endswith("?"):
+            return SentenceEdits([], Counter())
 
-    Args:
-        sentence: The sentence.
-        types: The error types that are wanted.
-        seed: The seed of the document.
-        lost: Is filled with the number of edits that contradict nothing, by reason.
-    """
-    # A question asserts nothing.
-    if sentence.text.rstrip("\"'”’)] ").endswith("?"):
-        return []
-    edits = _contradicting_edits(sentence, types, seed, lost)
-    # If there are too few edits, all denials are added, and then more numbers and dates.
-    for extra_values in (0, EXTRA_VALUES):
-        if sentence.extra_values or _are_enough_for_row(edits):
-            break
-        extended = replace(sentence, offers_all_edits=True, extra_values=extra_values)
-        edits = _contradicting_edits(extended, types, seed, lost)
-    return edits
+        # A filter rejects most candidates, so all that can be made are offered.
+        if self._is_filtered:
+            sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
+        result = _contradicting_edits(sentence, example.types, seed)
+        # If there are too few edits, all denials are added, and then more numbers and dates.
+        for extra_values in (0, EXTRA_VALUES):
+            if self._is_filtered or _are_enough_for_row(result.edits):
+                break
+            sentence = replace(sentence, offers_all_edits=True, extra_values=extra_values)
+            result = _contradicting_edits(sentence, example.types, seed)
+        return result
 
 
 def _contradicting_edits(
-    sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
-) -> list[SentenceEdit]:
+    sentence: TaggedSentence, types: Sequence[str], seed: str
+) -> SentenceEdits:
     """Try all operators on a sentence, and keep the edits that contradict it.
 
     Args:
         sentence: The sentence.
         types: The error types that are wanted.
         seed: The seed of the document.
-        lost: Is emptied, and filled with the number of edits that were left out, by reason.
 
     Returns:
         The edits by operator, those of one operator in a random order.
     """
-    lost.clear()
     edits = []
+    lost: Counter[str] = Counter()
     for name, operator in OPERATORS.items():
+        # Each operator has random numbers of its own, so that a new one does not change the others.
         rng = random.Random(f"{seed}/{name}")
         operator_edits = list(operator(sentence, rng))
         rng.shuffle(operator_edits)
@@ -211,14 +224,23 @@ def _contradicting_edits(
             reason = _reason_without_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
+            # Some operators also make edits of a type that was not asked for.
             elif edit.error_type in types:
                 replacements = adjust_articles_and_capitals(sentence.text, edit.replacements)
                 edits.append(edit._replace(replacements=replacements))
-    return edits
+    return SentenceEdits(edits, lost)
 
 
 def _reason_without_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
-    """Tell why an edit does not contradict a sentence; None if it does."""
+    """Tell why an edit does not contradict a sentence, such as *over 200* and *over 300*.
+
+    Args:
+        sentence: The sentence before the edit.
+        edit: The edit.
+
+    Returns:
+        The reason; None if the edit contradicts the sentence.
+    """
     reasons = [compatible_reason(sentence.text, *new) for new in edit.replacements]
     # One replacement that contradicts the sentence is enough.
     if all(reasons):
@@ -228,6 +250,7 @@ def _reason_without_contradiction(sentence: TaggedSentence, edit: SentenceEdit) 
 
 def _are_enough_for_row(edits: Sequence[SentenceEdit]) -> bool:
     """Whether a row can be made of edits that are not doubtful: three of two error types."""
+    # Doubtful edits are only chosen for a row that lacks others.
     types = [edit.error_type for edit in edits if edit.operator not in DOUBTFUL]
     return len(types) >= _CONTRADICTIONS_OF_ROW and len(set(types)) >= _TYPES_OF_ROW
 
@@ -255,6 +278,7 @@ def _choose_candidates(
             if count == most_per_type:
                 break
             text = apply_replacements(completion, edit.replacements)
+            # Two operators may make the same text.
             if text in candidates or text.casefold() == completion.casefold():
                 continue
             count += 1
@@ -283,14 +307,15 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         edits_by_operator.setdefault(edit.operator, []).append(edit)
 
     ordered_edits: list[SentenceEdit] = []
+    # The degrees of doubt, from edits that are not doubtful on.
     for degree in (0, 1, 2):
-        queues = []
-        for operator, operator_edits in edits_by_operator.items():
-            if DOUBTFUL.get(operator, 0) == degree:
-                queues.append(operator_edits)
+        queues = [
+            operator_edits
+            for operator, operator_edits in edits_by_operator.items()
+            if DOUBTFUL.get(operator, 0) == degree
+        ]
         random.Random(seed).shuffle(queues)
-        # The longest queue decides how many turns there are; shorter ones are filled with None.
-        for edit_or_none in chain(*zip_longest(*queues)):
-            if edit_or_none:
-                ordered_edits.append(edit_or_none)
+        # Shorter queues are filled with None, which is left out again.
+        turns = zip_longest(*queues)
+        ordered_edits += filter(None, chain(*turns))
     return ordered_edits

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, overlaps_any
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
@@ -33,8 +33,8 @@ class LanguageRule(NamedTuple):
     """The name of the operator, such as ``weekday``."""
     error_type: str
     """The error type of its edits."""
-    way: str
-    """The kind of edit: ``swap``, ``step`` or ``edit``."""
+    action: str
+    """The third column of the list: ``swap``, ``step`` or ``edit``."""
     pattern: re.Pattern[str]
     """Finds the words to edit, as its group ``edit``."""
     members: tuple[str, ...]
@@ -66,7 +66,7 @@ def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator
                 continue
             for new in _new_texts(rule, match, rng):
                 # A sentence that has the new word already would say the same thing twice.
-                if rule.way == "swap" and new in text:
+                if rule.action == "swap" and new in text:
                     continue
                 operator = f"{language}/{rule.operator}"
                 yield make_edit(operator, rule.error_type, Replacement(*span, new))
@@ -80,14 +80,15 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
         language: The language's ISO 639-1 code, such as ``de``.
     """
     rules = []
-    for operator, error_type, way, *columns in rows(LANGUAGES / f"{language}.tsv"):
-        if way == "swap":
+    for operator, error_type, action, *columns in rows(LANGUAGES / f"{language}.tsv"):
+        if action == "swap":
             before, after, *members = columns
             pattern = _pattern_of_members(before, after, members)
         else:
             pattern, *members = columns
+        # "~" marks an adjective, whose ending is kept.
         words = tuple(member.removesuffix("~") for member in members)
-        rules.append(LanguageRule(operator, error_type, way, re.compile(pattern), words))
+        rules.append(LanguageRule(operator, error_type, action, re.compile(pattern), words))
     return tuple(rules)
 
 
@@ -122,20 +123,22 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> 
     Returns:
         Up to two words of a ``swap``, one number of a ``step``, or the text of an ``edit``.
     """
-    if rule.way == "edit":
+    if rule.action == "edit":
         return [match.expand(rule.members[0])]
     old = match["edit"]
-    if rule.way == "step":
+    if rule.action == "step":
         return _draw_number(old, int(rule.members[0]), int(rule.members[1]), rng)
 
+    # The ending of a German adjective is kept: "kleine" becomes "große".
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
     is_capitalised = old[0].isupper() and stem not in rule.members
     # A capital letter within a sentence is that of a name, or of the polite "Ihr".
     if is_capitalised and match.start() > 0:
         return []
+    # At the start of a sentence, the old word has a capital letter.
     other_members = [member for member in rule.members if member.lower() != stem.lower()]
-    drawn = rng.sample(other_members, min(_MOST_SUBSTITUTES, len(other_members)))
+    drawn = sample_up_to(rng, other_members, _MOST_SUBSTITUTES)
     if is_capitalised:
         drawn = [member[0].upper() + member[1:] for member in drawn]
     return [member + ending for member in drawn]
@@ -160,6 +163,7 @@ def _draw_number(number: str, least: int, most: int, rng: random.Random) -> list
     last = min(most, value + reach)
     fitting = []
     for new_value in range(first, last + 1):
+        # 30 does not become 8 or 110.
         if new_value != value and len(str(new_value)) == len(number):
             fitting.append(str(new_value))
-    return rng.sample(fitting, min(1, len(fitting)))
+    return sample_up_to(rng, fitting, 1)

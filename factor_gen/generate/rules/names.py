@@ -31,18 +31,21 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     names = [entity for entity in sentence.entities if _stands_alone(sentence, entity)]
     spans_of_names = {Span(name.start, name.end) for name in names}
     for name in names:
-        # The table lists sentences that may hold of other names as well.
+        # Table "kept names" of conditions.yaml: what may be true of another name as well.
         if _context_of_name(sentence, name).matches("kept names"):
             continue
-        if _is_located_elsewhere(sentence, name):
+        if _is_located_twice(sentence, name):
             continue
+        # A name that the prefix has several times counts once.
         new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
         rng.shuffle(new_names)
 
         mentions = re.finditer(rf"(?<!\w){re.escape(name.text)}(?!\w)", sentence.text)
         spans = [Span(*mention.span()) for mention in mentions]
+        # A mention within a longer name, as "Lund" in "Lund Bank", is of another thing.
         if not spans or not spans_of_names.issuperset(spans):
             continue
+        # A place says where an event was (section 3.1 of the paper).
         error_type = CIRCUMSTANCE if name.kind == PLACE else ENTITY
         for new_name in new_names[:_MOST_NEW_NAMES]:
             replacements = [Replacement(*span, new_name) for span in spans]
@@ -74,17 +77,18 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
     is_title = overlaps_any(sentence.titles, Span(name.start, name.end))
     if name.text in NEWS_AGENCIES or is_title:
         return False
+    # Table "no whole name" of conditions.yaml: parts of longer names.
     return not _context_of_name(sentence, name).matches("no whole name")
 
 
-def _is_located_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
+def _is_located_twice(sentence: TaggedSentence, name: Entity) -> bool:
     """Whether the dateline or another name also says where a place is.
 
     *NAIROBI - Kenya's bank* and *In Japan the Japanese* would be at odds with another country.
 
     Args:
         sentence: The sentence.
-        name: A name in it. Only places can be located elsewhere.
+        name: A name in it. Only a place can be located twice.
     """
     if name.kind != PLACE:
         return False
@@ -92,6 +96,7 @@ def _is_located_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
     if name.text.upper() in dateline.upper():
         return True
     for entity in sentence.entities:
+        # "JAPAN" is looked up as "Japan".
         other_name = entity.text.title() if entity.text.isupper() else entity.text
         if entity.text != name.text and is_within(other_name, name.text):
             return True
@@ -112,10 +117,13 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
     size = len(name.text.split())
     is_surname = name.kind == PERSON and size == 1
     has_article = sentence.text[: name.start].lower().endswith("the ")
-    prefix_names = [other for other in sentence.prefix_names if other.kind == name.kind]
+    prefix_names = [
+        prefix_name for prefix_name in sentence.prefix_names if prefix_name.kind == name.kind
+    ]
     # A single word that is no surname in the prefix may be the name of a program.
     full_name_end = f" {name.text}"
-    if is_surname and not any(other.text.endswith(full_name_end) for other in prefix_names):
+    has_full_name = any(prefix_name.text.endswith(full_name_end) for prefix_name in prefix_names)
+    if is_surname and not has_full_name:
         return
 
     for prefix_name in prefix_names:
@@ -129,10 +137,12 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
         )
         if not is_alike or _is_mentioned(sentence, prefix_name.text):
             continue
+        # A woman's name does not replace the name that a "he" refers to.
         sex = FIRST_NAMES.get(words[0], "")
         context = _context_of_name(
             sentence, name, new=[new_name], new_words=new_name.split(), sex=[sex]
         )
+        # Table "unfit names" of conditions.yaml: "Mr Anne" is none.
         if not context.matches("unfit names"):
             yield new_name
 
@@ -143,6 +153,7 @@ def _sort_of_place(name: str) -> str:
     Returns:
         The sort; empty if the name is of no known place.
     """
+    # A capital may replace any other city.
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
 

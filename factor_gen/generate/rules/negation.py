@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
-from factor_gen.generate.rules.sentence import TaggedSentence
+from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.substitutes import verb_tag
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
@@ -32,8 +32,8 @@ _DENIED_IMPERATIVE = "do not {word} | never {word}"
 class Denial(NamedTuple):
     """A way to deny a sentence by replacing its verb."""
 
-    verb_index: int
-    """The index of the verb's token."""
+    span: Span
+    """The characters of the verb."""
     with_not: str
     """The verb with *not*, such as *did not rise*."""
     without_not: str
@@ -45,13 +45,14 @@ def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[S
 
     Args:
         sentence: The sentence to edit.
-        rng: Not used, since nothing is drawn.
+        rng: Not used. All operators have this parameter.
 
     Yields:
         Edits of one denial.
     """
     for index, word in enumerate(sentence.lowercase_words):
         is_negation = word == "cannot" or word in WORDS["not"]
+        # Table "kept denials" of conditions.yaml: what cannot be taken back, as in "may not".
         if not is_negation or sentence.context_of_tokens(index).matches("kept denials"):
             continue
         replacement = _without_negation(sentence, index)
@@ -71,7 +72,7 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
     """
     context = sentence.context_of_tokens(index)
     if context.value_at("word", index) == "cannot":
-        return Replacement(*sentence.span_of_tokens(index, index + 1), "can")
+        return Replacement(*sentence.span_of_tokens(index), "can")
 
     auxiliary = context.value_at("word", index - 1)
     if auxiliary in _TAGS_WITHOUT_DO:
@@ -79,11 +80,13 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
         # "Did not" may stand at the end, or before an adverb.
         if not verb or verb not in lemmas(verb):
             return None
+        # "Did not rise" as a whole becomes "rose".
         span = sentence.span_of_tokens(index - 1, index + 2)
         return Replacement(*span, inflect(verb, _TAGS_WITHOUT_DO[auxiliary]))
 
     if auxiliary not in WORDS["auxiliaries"]:
         return None
+    # "Will not" becomes "will".
     span = sentence.span_of_tokens(index - 1, index + 1)
     return Replacement(*span, _SHORT_AUXILIARIES.get(auxiliary, auxiliary))
 
@@ -104,8 +107,8 @@ def add_negation(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         is_drawn = rng.random() < ADDED_DENIAL_SHARE
         denials = [rng.choice(denials)] if is_drawn and denials else []
     for denial in denials:
-        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
-        yield make_edit("negation added", PREDICATE, Replacement(*span, denial.with_not))
+        replacement = Replacement(*denial.span, denial.with_not)
+        yield make_edit("negation added", PREDICATE, replacement)
 
 
 def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
@@ -113,19 +116,19 @@ def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterato
 
     Args:
         sentence: The sentence to edit.
-        rng: Not used, since nothing is drawn.
+        rng: Not used. All operators have this parameter.
 
     Yields:
         Every denial if little else can be edited, otherwise none.
     """
     if not sentence.extra_values:
         return
-    # "It never opened in 1921" does not deny that it opened.
+    # Table "no second denial": "it never opened in 1921" does not deny that it opened.
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
-        yield make_edit("negation in time", PREDICATE, Replacement(*span, denial.without_not))
+        replacement = Replacement(*denial.span, denial.without_not)
+        yield make_edit("negation in time", PREDICATE, replacement)
 
 
 @lru_cache(maxsize=1)  # Two operators ask for the denials of the same sentence in turn.
@@ -135,7 +138,7 @@ def find_denials(sentence: TaggedSentence) -> list[Denial]:
         _filled_denial(sentence, index, _DENIED_IMPERATIVE)
         for index in _imperative_indices(sentence)
     ]
-    # "To see the list, the button is not used" would deny the purpose alone.
+    # Table "purpose": "to see the list, the button is not used" would deny the purpose alone.
     if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
         return denials
     for index in range(len(sentence.tokens)):
@@ -151,6 +154,8 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     Yields:
         The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
     """
+    # An imperative begins the sentence, or follows the purpose at its beginning (table "begins
+    # with to"): "to see the yard, open the gate".
     indices = [0]
     opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
     if "," in opening and sentence.context_of_tokens(0).matches("begins with to"):
@@ -158,6 +163,7 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     for index in indices:
         context = sentence.context_of_tokens(index)
         word = context.value_at("word", index)
+        # An imperative is in its base form. Table "orders" looks at the words after it.
         if word in lemmas(word) and context.matches("orders"):
             yield index
 
@@ -174,10 +180,11 @@ def _denial_template(sentence: TaggedSentence, index: int) -> str:
         the token is no verb, or if denying it would not deny the sentence.
     """
     context = sentence.context_of_tokens(index)
-    # In "is fully automatic", the table has to look at the word after the adverb.
+    # Table "before manner": in "is fully automatic", the adverb belongs to what is denied.
     is_before_adverb = context.matches("before manner")
     end = index + 2 if is_before_adverb else index + 1
     template = sentence.context_of_tokens(index, end).first_result("denials")
+    # Table "kept statements": denying the verb of a relative clause does not deny the sentence.
     if not template or context.matches("kept statements"):
         return ""
     if "{base}" in template and not _can_take_do(sentence, index):
@@ -195,11 +202,12 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
     verb = sentence.lowercase_words[index]
     tag = sentence.tokens[index].tag
     base = _base_form(verb)
+    # The tag is wrong if the verb has no form that is spelled like this.
     if not base or inflect(base, tag) != verb:
         return False
     if tag != "VBD":
         return base not in WORDS["verbs without do"]
-    # In "the houses sold in May were old", "sold" may be a participle.
+    # Table "participle": in "the houses sold in May were old", "sold" is no past tense.
     is_also_participle = inflect(base, "VBN") == verb
     if is_also_participle and sentence.context_of_tokens(index).matches("participle"):
         return False
@@ -216,7 +224,7 @@ def _filled_denial(sentence: TaggedSentence, index: int, template: str) -> Denia
     """
     word = sentence.lowercase_words[index]
     with_not, without_not = template.format(word=word, base=_base_form(word)).split(" | ")
-    return Denial(index, with_not, without_not)
+    return Denial(sentence.span_of_tokens(index), with_not, without_not)
 
 
 def _base_form(word: str) -> str:

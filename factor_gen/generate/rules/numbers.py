@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
@@ -46,7 +46,7 @@ def change_quantities(sentence: TaggedSentence, rng: random.Random) -> Iterator[
             kind=[entity.kind],
             few=[value is None or value <= _MOST_LISTED],
         )
-        # The table lists quantities such as years and numbered items, which count nothing.
+        # Table "no quantity" of conditions.yaml: numbers that count nothing, as in "page 12".
         if context.matches("no quantity"):
             continue
 
@@ -70,6 +70,7 @@ def _value_of(quantity: str) -> float | None:
         The value; None if the number is in words and above twelve.
     """
     digits = _DIGITS.search(quantity)
+    # A comma groups the digits.
     if digits:
         return float(digits.group().replace(",", ""))
     first_word = re.split(r"[ -]", quantity)[0].lower()
@@ -106,8 +107,10 @@ def _other_digits(
     if entity.kind == PERCENT:
         amounts.append(_LARGEST_PERCENT)
 
+    # The new numbers are larger and smaller in turn, the first by chance.
     directions = rng.sample((True, False), 2) * (1 + sentence.extra_values)
     drawn = [nearby_number(number, is_larger, rng, amounts) for is_larger in directions]
+    # Some draws find no number, and some find one twice.
     new_numbers = [new_number for new_number in drawn if new_number]
     return list(dict.fromkeys(new_numbers))[: 2 + sentence.extra_values]
 
@@ -131,23 +134,22 @@ def _other_words(
     numerals = TENS if is_tens else CARDINALS[:12]
     reach = 2 if is_tens else 3
     usual_count = 1 if is_tens else 2
-    one, two = CARDINALS[:2]
-    if number not in numerals or number == one:
+    if number not in numerals or number == "one":
         return []
 
-    excluded = {one, number}
+    excluded = {"one", number}
     for quantity in sentence.entities:
         if quantity.kind == entity.kind:
             excluded.add(quantity.text.lower().split()[0])
     # Nobody says "all two".
     if _ALL_OF.search(sentence.text[: entity.start]):
-        excluded.add(two)
+        excluded.add("two")
 
+    # Numbers that are up to three away, or up to two tens.
     index = numerals.index(number)
     near = numerals[max(0, index - reach) : index + reach + 1]
-    return sentence.sample_values(
-        rng, [numeral for numeral in near if numeral not in excluded], usual_count
-    )
+    allowed = [numeral for numeral in near if numeral not in excluded]
+    return sample_up_to(rng, allowed, usual_count + sentence.extra_values)
 
 
 def nearby_number(
@@ -169,6 +171,7 @@ def nearby_number(
     value = float(number.replace(",", ""))
     whole, _, fraction = number.partition(".")
     digits = whole.replace(",", "")
+    # 0 and 1 are too close to nothing, and identifiers have many digits.
     least = 0 if fraction else 2
     if value < least or len(digits) > _MOST_DIGITS:
         return None
@@ -177,6 +180,7 @@ def nearby_number(
     for _ in range(_TRIES):
         new_value = _draw_value(digits, fraction, is_larger, rng)
         new_number = f"{new_value:{grouping}.{len(fraction)}f}"
+        # 950 does not become 1,200, and 0.4 does not become 1.1.
         has_same_length = len(new_number) == len(number)
         has_same_zero = new_number.startswith("0") == number.startswith("0")
         is_in_order = all(
@@ -212,12 +216,14 @@ def _draw_value(digits: str, fraction: str, is_larger: bool, rng: random.Random)
     sign = 1 if is_larger else -1
     if value <= 9:
         return value + rng.choice((1, 2, 3)) * sign
+    # A round number stays as round: 300 has the step 100.
     leading_digits = digits.rstrip("0")
     step = 10 ** (len(digits) - len(leading_digits))
     # 350 is rounded to fifties, and 300 to hundreds.
     if leading_digits.endswith("5") and len(leading_digits) > 1:
         step *= 5
     new_value = round(new_value / step) * step
+    # 36 does not become 50, which would be rounder.
     if digits == leading_digits and new_value % 10 == 0:
         new_value += sign
     return float(new_value)
@@ -225,6 +231,7 @@ def _draw_value(digits: str, fraction: str, is_larger: bool, rng: random.Random)
 
 def ordinal_suffix(value: int) -> str:
     """Return the ending of an ordinal in digits: ``st`` for 21, ``th`` for 11."""
+    # 11th, 12th and 13th are exceptions.
     if value % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")

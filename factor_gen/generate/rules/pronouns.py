@@ -5,7 +5,7 @@ quotations.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import TaggedSentence, overlaps_any
@@ -40,6 +40,7 @@ def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
     if has_first_name or not has_antecedent:
         return
+    # Table "sex is told" of conditions.yaml: "he loved his wife" would be at odds with "she".
     if sentence.context_of_tokens(0).matches("sex is told"):
         return
 
@@ -48,19 +49,37 @@ def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     if not indices:
         return
     subject = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
+    # The rarer of the two pronouns is drawn less often, so that it gives nothing away.
     if not sentence.draw_substitutes(rng, subject, [_OTHER_PRONOUN[subject]]):
         return
 
+    replacements = _swapped_pronouns(sentence, indices)
+    if replacements:
+        yield make_edit("pronoun", COREFERENCE, *replacements)
+
+
+def _swapped_pronouns(sentence: TaggedSentence, indices: Sequence[int]) -> list[Replacement]:
+    """Replace each pronoun of a sentence by that of the other sex.
+
+    Args:
+        sentence: The sentence to edit.
+        indices: The indices of the pronouns.
+
+    Returns:
+        One replacement for each pronoun; none at all if one of them may not be edited, because
+        the others would be at odds with it.
+    """
     replacements = []
     for index in indices:
-        span = sentence.span_of_tokens(index, index + 1)
+        span = sentence.span_of_tokens(index)
+        # The speaker of a quotation may be of either sex.
         if not sentence.is_editable(span) or overlaps_any(sentence.quotations, span):
-            return
-        pronoun = words[index]
+            return []
+        pronoun = sentence.lowercase_words[index]
         new_pronoun = _OTHER_PRONOUN[pronoun]
-        # "Her" is the counterpart of "him" or of "his", which depends on the next word.
+        # Table "possessive": "her" before a noun becomes "his", and otherwise "him".
         is_possessive = sentence.context_of_tokens(index).matches("possessive")
         if is_possessive and pronoun in _OTHER_POSSESSIVE:
             new_pronoun = _OTHER_POSSESSIVE[pronoun]
         replacements.append(Replacement(*span, new_pronoun))
-    yield make_edit("pronoun", COREFERENCE, *replacements)
+    return replacements

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from factor_gen.generate.rules.collocations import Collocations
 from factor_gen.generate.rules.conditions import TABLES
@@ -18,8 +18,6 @@ from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.conditions import TokenContext, shape
 from factor_gen.text.lists import entries
-
-Value = TypeVar("Value", int, str)
 
 NAME_SEARCH_LENGTH = 20_000
 """The characters before the completion that are searched for names. The time is linear in it."""
@@ -99,6 +97,7 @@ class TaggedSentence:
     @cached_property
     def columns(self) -> Mapping[str, Sequence[str]]:
         """The properties of each token that the tables of ``conditions.yaml`` ask for."""
+        # A token has the kind of the entity that begins with it.
         kinds = {entity.start: entity.kind for entity in self.entities}
         return {
             "word": self.lowercase_words,
@@ -116,6 +115,7 @@ class TaggedSentence:
     @cached_property
     def dateline_end(self) -> int:
         """The end of the line of place and date with which a report starts; 0 without one."""
+        # The expression also matches the empty text.
         dateline = _DATELINE.match(self.text)
         return dateline.end() if dateline else 0
 
@@ -124,6 +124,7 @@ class TaggedSentence:
         """The dateline, and short quotations, which are often the title of a work or a term."""
         spans = [Span(0, self.dateline_end)]
         for quotation in self.quotations:
+            # Longer quotations are what somebody said.
             words = self.text[quotation.start : quotation.end].split()
             if len(words) <= _LONGEST_TITLE:
                 spans.append(quotation)
@@ -137,14 +138,11 @@ class TaggedSentence:
     @cached_property
     def _protected_spans(self) -> Sequence[Span]:
         """The names, identifiers and titles of the sentence, whose words are not edited."""
-        spans = list(self.titles)
-        for entity in self.entities:
-            if entity.kind in (*NAMES, NATIONALITY):
-                spans.append(Span(entity.start, entity.end))
-        for match in _WORD_WITH_MARKS.finditer(self.text):
-            if _IDENTIFIER.search(match.group()):
-                spans.append(Span(*match.span()))
-        return spans
+        kinds = (*NAMES, NATIONALITY)
+        names = [Span(name.start, name.end) for name in self.entities if name.kind in kinds]
+        words = _WORD_WITH_MARKS.finditer(self.text)
+        identifiers = [Span(*word.span()) for word in words if _IDENTIFIER.search(word.group())]
+        return [*self.titles, *names, *identifiers]
 
     def is_editable(self, span: Span) -> bool:
         """Whether no character of a span is part of a name, a title or an identifier."""
@@ -161,20 +159,22 @@ class TaggedSentence:
         """
         span = self.span_of_tokens(start, end)
         text = self.text[span.start : span.end].lower()
+        # A comma is a token, but has no space before it in the text.
         has_single_spaces = text == " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
         before = self.text[max(0, span.start - 1) : span.start]
         after = self.text[span.end : span.end + 1]
         is_compound = "-" in before + after or "/" in before + after
         return has_single_spaces and not is_compound and self.is_editable(span)
 
-    def span_of_tokens(self, start: int, end: int) -> Span:
+    def span_of_tokens(self, start: int, end: int | None = None) -> Span:
         """Return the characters of tokens.
 
         Args:
             start: The index of the first token.
-            end: The index after the last token.
+            end: The index after the last token; None for one token.
         """
-        return Span(self.tokens[start].start, self.tokens[end - 1].end)
+        last_token = self.tokens[start if end is None else end - 1]
+        return Span(self.tokens[start].start, last_token.end)
 
     def context_of_tokens(
         self, start: int, end: int | None = None, **facts: Iterable[object]
@@ -199,8 +199,10 @@ class TaggedSentence:
             **facts: The values of features that the operator itself knows. ``clause_text`` is the
                 feature ``clause text`` of the tables.
         """
+        # The characters may begin or end within a token, as those of "30" in "30%".
         token_starts = [token.start for token in self.tokens]
         token_ends = [token.end for token in self.tokens]
+        # The tables have spaces in the names of features, which Python does not allow here.
         features = {name.replace("_", " "): values for name, values in facts.items()}
         features["text before"] = (self.text[:start],)
         features["text after"] = (self.text[end:],)
@@ -214,8 +216,9 @@ class TaggedSentence:
     ) -> list[str]:
         """Draw the substitutes that replace a word this time.
 
-        A substitute that is rarer than the word is drawn as rarely as it would be replaced by it.
-        If *house* always became *mill*, the common word would show the true sentence.
+        If a common word such as *house* always became a rare one such as *mill*, the common word
+        would show the true sentence. A substitute is therefore drawn with the probability
+        frequency of the substitute / frequency of the old word, if that is less than 1.
 
         Args:
             rng: The random numbers to draw with.
@@ -228,22 +231,11 @@ class TaggedSentence:
         drawn = []
         for substitute in substitutes:
             probability = word_frequency(substitute) / word_frequency(old)
+            # A number is drawn in any case, so that later draws do not depend on the setting.
             if rng.random() < probability or self.offers_all_edits:
                 drawn.append(substitute)
         rng.shuffle(drawn)
         return drawn
-
-    def sample_values(
-        self, rng: random.Random, values: Sequence[Value], usual_count: int = 1
-    ) -> list[Value]:
-        """Draw the new values of a number or date, in a random order.
-
-        Args:
-            rng: The random numbers to draw with.
-            values: The values to draw from.
-            usual_count: How many to draw; `extra_values` more are drawn if there are enough.
-        """
-        return rng.sample(values, min(usual_count + self.extra_values, len(values)))
 
 
 def overlaps_any(spans: Iterable[Span], span: Span) -> bool:
@@ -264,15 +256,19 @@ def tag_sentence(
     """
     analysis = tagger.analyse(completion)
     prefix_end = prefix[-NAME_SEARCH_LENGTH:]
+    # The search is limited, because its time grows with the prefix.
     names = []
     for name in tagger.names(prefix_end):
+        # A name with a line break runs from a heading into the text, and an agency is no actor.
         is_in_one_line = "\n" not in name.text
         if name.kind in NAMES and is_in_one_line and name.text not in NEWS_AGENCIES:
             names.append(name)
 
+    # "Hollis" alone has no clear kind, but "Mary Hollis" is a person.
     known_kinds = _kinds_of_names([*names, *analysis.entities])
     prefix_names = []
     for name in names:
+        # "The Hague" may only replace a name that has an article too.
         text_before = prefix_end[max(0, name.start - len(_ARTICLE)) : name.start]
         has_article = text_before.lower() == _ARTICLE
         prefix_names.append(PrefixName(name.text, _kind_of(name, known_kinds), has_article))
@@ -296,6 +292,7 @@ def _kinds_of_names(entities: Iterable[Entity]) -> Mapping[str, str]:
     for entity in entities:
         if entity.kind == PERSON and " " in entity.text:
             surname = entity.text.split()[-1]
+            # The first kind counts.
             kinds.setdefault(surname, PERSON)
         if entity.kind in (PERSON, PLACE, ORGANISATION):
             kinds.setdefault(entity.text, entity.kind)

@@ -6,9 +6,10 @@ its operators, such as ``antonym`` and ``cause``.
 
 import random
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
-from factor_gen.generate.rules.sentence import TaggedSentence
+from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.words import (
     ANTONYM,
     INFLECTION_TAGS,
@@ -19,6 +20,17 @@ from factor_gen.generate.rules.words import (
 )
 
 _MOST_SUBSTITUTES = 2  # of one word
+
+
+class ReplaceableWord(NamedTuple):
+    """A word or phrase of a sentence that other words may replace."""
+
+    span: Span
+    """The characters of the sentence."""
+    entry: ListEntry
+    """The word in the list."""
+    substitutes: Sequence[WordForm]
+    """The words of its line that are grammatical in its place."""
 
 
 def replace_listed_words(
@@ -39,38 +51,51 @@ def replace_listed_words(
     Yields:
         Edits of one word or phrase, at most two for each list entry.
     """
+    for word in _replaceable_words(operator, sentence):
+        new_texts = [substitute.text for substitute in word.substitutes]
+        drawn_texts = sentence.draw_substitutes(rng, word.entry.word.text, new_texts)
+        count = 0
+        for text in drawn_texts:
+            if count == _MOST_SUBSTITUTES:
+                break
+            # Only verbs and nouns have senses that the corpus may lack.
+            is_in_corpus = operator not in INFLECTION_TAGS or sentence.collocations.allows(
+                sentence.text, *word.span, text, must_be_in_slot=operator == NOUN
+            )
+            if is_in_corpus:
+                count += 1
+                # In the list, a comma has a space before it.
+                replacement = Replacement(*word.span, text.replace(" ,", ","))
+                yield make_edit(operator, word.entry.error_type, replacement)
+
+
+def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[ReplaceableWord]:
+    """Find the words of a sentence that an operator may replace, in order.
+
+    Args:
+        operator: The lines of the list to use, such as ``antonym``.
+        sentence: The sentence to edit.
+
+    Yields:
+        The words with their substitutes. If one phrase begins with another, as *set up* with
+        *set*, only the longer one is found.
+    """
     entries = entries_by_first_word(operator)
-    edited_end = 0
-    for start, word in enumerate(sentence.lowercase_words):
-        # The word is part of a phrase that was edited.
-        if start < edited_end:
+    # The index after the last word that was found.
+    last_end = 0
+    for start, first_word in enumerate(sentence.lowercase_words):
+        if start < last_end:
             continue
-        for entry in entries.get(word, ()):
+        # The longest entries come first.
+        for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
             is_there = sentence.lowercase_words[start:end] == entry.words
-            # The longest entries come first: "set" is not edited where "set up" was.
-            if not is_there or end < edited_end or not sentence.are_tokens_editable(start, end):
+            if not is_there or end < last_end or not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
-            if not substitutes:
-                continue
-
-            edited_end = end
-            span = sentence.span_of_tokens(start, end)
-            new_texts = [substitute.text for substitute in substitutes]
-            drawn_texts = sentence.draw_substitutes(rng, entry.word.text, new_texts)
-            if operator in INFLECTION_TAGS:
-                drawn_texts = [
-                    text
-                    for text in drawn_texts
-                    if sentence.collocations.allow(
-                        sentence.text, *span, text, must_be_in_slot=operator == NOUN
-                    )
-                ]
-            for text in drawn_texts[:_MOST_SUBSTITUTES]:
-                # The list has commas as words of their own.
-                replacement = Replacement(*span, text.replace(" ,", ","))
-                yield make_edit(operator, entry.error_type, replacement)
+            if substitutes:
+                last_end = end
+                yield ReplaceableWord(sentence.span_of_tokens(start, end), entry, substitutes)
 
 
 def _fitting_substitutes(
@@ -89,7 +114,7 @@ def _fitting_substitutes(
     end = start + len(entry.words)
     words = sentence.lowercase_words
     remaining_words = {*words[:start], *words[end:]}
-    # If the verb is used twice, an edit of one would be at odds with the other.
+    # If the word is there in another form too, an edit of one would be at odds with the other.
     if not entry.word.head_forms.isdisjoint(remaining_words):
         return []
 
@@ -108,9 +133,12 @@ def _fitting_substitutes(
         form=[entry.tag],
         others=[substitute.base for substitute in substitutes],
     )
+    # Operators of phrases share the tables "refused phrase" and "fitting phrase".
     table = operator if operator in INFLECTION_TAGS else "phrase"
+    # A word is replaced where no rule of the first table matches and one of the second does.
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
+    # "Rise" may be a noun, for which "fall" as a verb is no substitute.
     if operator == ANTONYM and entry.tag != verb_tag(sentence, start, _tags_of_verb(words[start])):
         return []
     return substitutes

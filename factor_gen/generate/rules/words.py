@@ -3,7 +3,7 @@
 The operators of this package look up here what a word may be replaced by.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,7 @@ Operators that are not listed here replace words in the one form in which the li
 _IRREGULAR_FORMS: Mapping[tuple[str, str], str] = {
     (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
 }
-_LOWEST_FREQUENCY = 1e-7
+_LOWEST_FREQUENCY = 1e-7  # of a word that wordfreq does not know
 
 
 class WordForm(NamedTuple):
@@ -85,6 +85,27 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
         The entries by first word. Longer entries come first, such as *set up* before *set*.
     """
     substitutes: dict[ListEntry, dict[WordForm, None]] = {}
+    for entry in _entries_of_lines(operator):
+        # A word that stands on several lines has the substitutes of all of them.
+        key = entry._replace(substitutes=())
+        substitutes.setdefault(key, {}).update(dict.fromkeys(entry.substitutes))
+
+    index: dict[str, list[ListEntry]] = {}
+    for key in sorted(substitutes, key=lambda key: len(key.words), reverse=True):
+        entry = key._replace(substitutes=tuple(substitutes[key]))
+        index.setdefault(entry.words[0], []).append(entry)
+    return index
+
+
+def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
+    """Read the lines of an operator in ``substitutes.tsv``.
+
+    Args:
+        operator: The first column of the lines to read, such as ``antonym``.
+
+    Yields:
+        Each word of a line in each of its forms, with the other words of the line.
+    """
     for line_operator, error_type, frame, *members in rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
             continue
@@ -96,16 +117,8 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
                 # A word that begins with "=" replaces others, but nothing replaces it.
                 if member.startswith("=") or is_plural_already:
                     continue
-                line_substitutes = [substitute for substitute in words if substitute != word]
-                entry = ListEntry(word, error_type, frame, tag)
-                # The same entry may stand on several lines: a dictionary keeps the order.
-                substitutes.setdefault(entry, {}).update(dict.fromkeys(line_substitutes))
-
-    index: dict[str, list[ListEntry]] = {}
-    for entry in sorted(substitutes, key=lambda entry: len(entry.words), reverse=True):
-        complete_entry = entry._replace(substitutes=tuple(substitutes[entry]))
-        index.setdefault(entry.words[0], []).append(complete_entry)
-    return index
+                substitutes = tuple(substitute for substitute in words if substitute != word)
+                yield ListEntry(word, error_type, frame, tag, substitutes)
 
 
 def _inflected_form(operator: str, base: str, tag: str) -> WordForm:

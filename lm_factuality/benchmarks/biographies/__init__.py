@@ -1,12 +1,18 @@
-"""D-FActScore: does a biography merge people who share a name?
+"""D-FActScore: does a generated biography merge people who share a name?
 
-In the order of the paper: ``types`` has what the steps hand on; ``generations`` reads what a model
-wrote, its passages, and pages of entities; ``decompose`` finds atomic facts and individuals;
-``matrix`` says what the page of each entity says of each fact; ``link`` which entity an individual
-is; ``scores`` scores a response and a set. ``method`` runs these steps and writes the record of a
-response, ``people`` says what people are asked in the judge's place. ``task`` and ``benchmark`` put
-both into the suite, ``viewer`` shows judged biographies.
+The suite uses the modules of this package directly. In the order of the paper:
 
-Besides: ``decisions`` and ``released`` have the authors' files and figures, ``certify`` holds
-judges against them, ``citations`` measures citation recall and precision.
+- ``types`` has the data that the steps pass on.
+- ``generations`` reads biographies and the passages that the model was given.
+- ``decompose`` has steps 1 and 2: atomic facts, and the individuals that they describe.
+- ``matrix`` has step 3: what the page of each entity says about each fact.
+- ``link`` has step 4: the entity of each individual.
+- ``scores`` computes FActScore and D-FActScore.
+- ``method`` runs the steps and makes the record of a response.
+- ``people`` lets people take the judge's place.
+- ``task`` and ``benchmark`` make the method a task and a benchmark of the suite.
+- ``viewer`` shows judged biographies as a page.
+
+``decisions`` and ``released`` reproduce the authors' figures from their files, ``certify`` measures
+judges on these files, and ``citations`` measures citation recall and precision.
 """

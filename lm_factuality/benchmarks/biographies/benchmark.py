@@ -1,4 +1,7 @@
-"""AmbigBio and D-FActScore as the rest of the suite knows them."""
+"""The declaration of AmbigBio: its scores, data, certificates, and rows in reports.
+
+The suite finds the benchmark by `BENCHMARK`.
+"""
 
 from pathlib import Path
 
@@ -12,9 +15,11 @@ from lm_factuality.benchmarks.biographies.viewer import align_sentences, build_p
 from lm_factuality.benchmarks.declaration import (
     Checks,
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
+    SamplePages,
     count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
@@ -30,15 +35,21 @@ LEAD = (
 )
 
 
+_SMALLEST_GAP = 1e-9  # A smaller difference of the two scores comes from rounding.
+
+
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a response as the report shows it."""
+    """Return a judged response as a row of the report.
+
+    Args:
+        result: The results of the run. They are not needed here.
+        sample: The sample of the response, with its document and metrics.
+    """
     doc = sample["doc"]
     record = verdict_of(sample)
     judged = biography_from_record(record)
+    # A sample lacks metrics that the response has no value for.
     gap = sample.get("difference")
-    outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
-    if judged.abstained or sample.get("factscore") == 0:
-        outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
     return SampleRow(
         key=row_key(sample, doc["name"], doc["question"]),
         cluster=str(doc["name"]),
@@ -49,7 +60,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "name": doc["name"],
             "passages": doc["passages"],
         },
-        outcome=outcome,
+        outcome=_row_outcome(judged, sample.get("factscore"), gap),
+        # Reports sort by margin, where higher is better.
         margin=None if gap is None else -gap,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
@@ -57,8 +69,34 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
+def _row_outcome(judged: JudgedBiography, factscore: float | None, gap: float | None) -> str:
+    """Decide how the report counts a response.
+
+    Args:
+        judged: The response.
+        factscore: Its FActScore, or None if it has none.
+        gap: FActScore minus D-FActScore, or None if it is not known.
+
+    Returns:
+        ``wrong`` if the response merges people, so that there is a gap, otherwise ``right``.
+        ``unscored`` if the gap is not known. ``none`` if the response states nothing that is
+        supported, so that it cannot merge people.
+    """
+    # Nothing that is supported means that nobody can be merged.
+    if judged.abstained or factscore == 0:
+        return "none"
+    if gap is None:
+        return "unscored"
+    return "wrong" if gap > _SMALLEST_GAP else "right"
+
+
 def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
-    """Return what the report shows of a judged response."""
+    """Return what the report shows of a judged response, as JSON values.
+
+    Args:
+        judged: The response.
+        unscored: Why scores are missing, or None.
+    """
     return {
         "pieces": align_sentences(judged.generation.output, judged.sentences),
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
@@ -69,18 +107,24 @@ def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
 
 
 def _judged_texts(result: TaskResult, title: str) -> str:
-    """Return the page with the judged texts of a run."""
+    """Return the HTML page that shows all judged responses of a run with samples.
+
+    Args:
+        result: The results of a run whose samples were kept.
+        title: The title of the page.
+    """
+    # The report offers the page only for runs with samples.
     assert result.samples is not None
-    return build_page([verdict_of(sample) for sample in read_samples(result.samples)], title)
+    records = [verdict_of(sample) for sample in read_samples(result.samples)]
+    return build_page(records, title)
 
 
 BENCHMARK = judged_benchmark(
-    method_from_metadata,
-    steps=JUDGED_STEPS,
+    JudgeRole(method_from_metadata, JUDGED_STEPS),
     questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
     scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL_QUESTION,
+    optional_question=OPTIONAL_QUESTION,
     unaffected_scores=("respond_ratio",),
     title="AmbigBio",
     data=Data(
@@ -98,7 +142,7 @@ BENCHMARK = judged_benchmark(
             margin_label="gap",
             right_count_label="Responses without a gap",
             script=Path(__file__).with_name("page.js"),
-            custom_page=("biographies", _judged_texts),
+            custom_page=SamplePages("biographies", _judged_texts),
         ),
     ),
     checks=Checks(certifiable=tuple(SETTINGS.values())),

@@ -1,11 +1,10 @@
-"""Certifying a judge on the released decisions of D-FActScore.
+"""Certification of judges on the decisions that the authors of D-FActScore released.
 
-Each step is measured by itself on what was released before it. Labels are those of the published
-pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not of people; here the judge sees the
-passages that the responses were written from.
+``lm-factuality certify`` measures each step of the method by itself here, given what was released
+for the steps before it.
 
-Facts are matched one to one with released ones by the content words they share, leaving out
-pronouns and the name asked about, which may stand for each other.
+The labels come from the published pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not
+from people. The judge sees the passages that the responses were written from.
 """
 
 import random
@@ -14,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,355 +36,571 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
-from lm_factuality.scores.statistics import defined, interval_of, pooled_interval, ratio
+from lm_factuality.scores.statistics import interval_or_none, none_if_nan, pooled_interval, ratio
 
-SAME_FACT = 0.7
-"""Twice the common content words over those of both, from which two facts are the same."""
+MIN_SIMILARITY = 0.7
+"""Facts are the same from this F1 of their content words.
 
-_PUBLISHED = SOURCES[:4]  # each generations file before its decisions
+F1 is twice the number of common words over the sum of both numbers of words.
+"""
+
+_PUBLISHED = SOURCES[:4]  # Each file of generations comes before the file of decisions on it.
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
-_ABOUT = load_yaml(__package__, "steps.yaml")
+_STEP_TEXTS = load_yaml(__package__, "steps.yaml")
 _SEED = 0
 _RESAMPLES = 2000
 
 
-Outcome: TypeAlias = tuple[bool, bool] | str
-"""The judge's answer and the released one, or the reason why the judge has none."""
+class Comparison(NamedTuple):
+    """A decision of the judge beside the released one."""
 
-_OUTCOMES = {"tp": (True, True), "fp": (True, False), "fn": (False, True), "tn": (False, False)}
+    judged: bool
+    """Whether the judge says yes, for example that a fact is supported."""
+
+    released: bool
+    """Whether the released decision says yes."""
+
+
+Outcome: TypeAlias = Comparison | str
+"""A comparison, or the reason why the judge has no decision."""
+
+_COMPARISONS = {
+    "tp": Comparison(True, True),
+    "fp": Comparison(True, False),
+    "fn": Comparison(False, True),
+    "tn": Comparison(False, False),
+}
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a step is asked about a response, or about a part of it."""
+    """One task of a step, for a response or a part of it."""
 
-    given: JudgedBiography
-    """What the judge is given."""
+    biography: JudgedBiography
+    """The input of the step: the response with the released results of the steps before."""
 
     released: Sequence[Any]
-    """What was released in the place of the judge's answer."""
+    """The released results of the step."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the method. ``steps.yaml`` describes it."""
+    """A step of the method that can be certified. ``steps.yaml`` describes it in words."""
 
-    cases: Callable[[ReleasedResponse], list[Case]]
-    """Returns nothing of a response of which the files do not say enough."""
+    make_cases: Callable[[ReleasedResponse], list[Case]]
+    """Makes the cases of a response. There are none if the files do not tell enough about it."""
 
-    judge: Callable[[Judge, Sequence[JudgedBiography]], list[JudgedBiography]]
+    ask_judge: Callable[[Judge, Sequence[JudgedBiography]], list[JudgedBiography]]
+    """Lets a judge do the step for many biographies."""
+
     guess: Callable[[JudgedBiography], JudgedBiography]
-    """Answers in the judge's place without reading."""
+    """Does the step without reading the biography, as a baseline."""
 
     compare: Callable[[JudgedBiography, Sequence[Any]], list[Outcome]]
-    """Holds what was judged against what was released."""
+    """Compares the results of the judge with the released ones."""
 
 
-def _decomposition_cases(known: ReleasedResponse) -> list[Case]:
-    begun = AMBIGBIO.prepare(known.generation)
-    released = [fact.atom for fact in known.decided.facts]
-    return [Case(begun, released)] if begun.sentences else []
+def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
+    """Make the case that measures a judge in decomposing a response into facts.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released facts, or none if the response has no sentences.
+    """
+    # A judge decomposes sentences, so there is nothing to ask without any.
+    prepared = AMBIGBIO.prepare(response.generation)
+    if not prepared.sentences:
+        return []
+    return [Case(prepared, [fact.atom for fact in response.decided.facts])]
 
 
-def _each_sentence(judged: JudgedBiography) -> JudgedBiography:
+def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
+    """Take every sentence as a fact."""
     facts = [Fact(text, number) for number, text in enumerate(judged.sentences)]
     return replace(judged, facts=tuple(facts))
 
 
 def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
-    """Say which facts are in both lists, and which in one of them."""
+    """Compare the facts that a judge found with the released ones.
+
+    Args:
+        judged: The biography with the judge's facts.
+        released: The texts of the released facts.
+
+    Returns:
+        One outcome for each fact that is in both lists or in one of them. If the judge found no
+        facts, only the reason.
+    """
     if not judged.facts:
         return [judged.problem or "taken for an abstention"]
     facts = [fact.text for fact in judged.facts]
     matched = count_matches(facts, released, judged.generation.name)
-    return [
-        *[(True, True)] * matched,
-        *[(True, False)] * (len(facts) - matched),
-        *[(False, True)] * (len(released) - matched),
-    ]
+    # There are no true negatives: nobody lists the facts that a text does not state.
+    outcomes: list[Outcome] = []
+    outcomes += [Comparison(True, True)] * matched
+    outcomes += [Comparison(True, False)] * (len(facts) - matched)
+    outcomes += [Comparison(False, True)] * (len(released) - matched)
+    return outcomes
 
 
 def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
-    """Count the facts of both lists that are the same.
+    """Count the facts that are the same in two lists.
 
-    Each is the same as one other at most, so that as many as can be are.
+    A fact is matched with at most one fact of the other list, and as many as possible are matched.
+
+    Args:
+        facts: The facts that a judge found.
+        released: The released facts.
+        name: The name that the response is about. It is no content word, since a pronoun may stand
+            for it.
     """
-    # It takes long to import, and only certificates need it.
+    # The import is slow, and only certificates need it.
     from scipy.optimize import linear_sum_assignment
 
     released_words = [_content_words(fact, name) for fact in released]
     is_same = np.zeros((len(facts), len(released)), dtype=bool)
     for row, fact in enumerate(facts):
-        content = _content_words(fact, name)
-        for column, other in enumerate(released_words):
-            shared = ratio(2 * len(content & other), len(content) + len(other))
-            is_same[row, column] = shared >= SAME_FACT
-    return int(is_same[linear_sum_assignment(is_same, maximize=True)].sum())
+        fact_words = _content_words(fact, name)
+        for column, words in enumerate(released_words):
+            similarity = ratio(2 * len(fact_words & words), len(fact_words) + len(words))
+            is_same[row, column] = similarity >= MIN_SIMILARITY
+    matching = linear_sum_assignment(is_same, maximize=True)
+    return int(is_same[matching].sum())
 
 
 def _content_words(fact: str, name: str) -> set[str]:
-    of_fact = distinct_words(fact)
-    return (of_fact - STOPWORDS - distinct_words(name)) or of_fact
+    """Return the words of a fact without stop words and the name, or all words if none remain."""
+    words = distinct_words(fact)
+    return (words - STOPWORDS - distinct_words(name)) or words
 
 
-def _grouping_cases(known: ReleasedResponse) -> list[Case]:
-    groups = [facts for _, facts in known.groups]
-    has_pairs = sum(map(len, groups)) > 1
-    return [Case(known.judged, groups)] if known.judged.sentences and has_pairs else []
+def _grouping_cases(response: ReleasedResponse) -> list[Case]:
+    """Make the case that measures a judge in grouping the facts of a response by individual.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released groups, or none if fewer than two facts are in a group.
+    """
+    groups = [group.facts for group in response.groups]
+    # A single fact makes no pair.
+    num_grouped = sum(len(facts) for facts in groups)
+    if not response.judged.sentences or num_grouped < 2:
+        return []
+    return [Case(response.judged, groups)]
 
 
-def _one_group(judged: JudgedBiography) -> JudgedBiography:
+def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
+    """Take all facts as one group."""
     return replace(judged, groups=(tuple(range(len(judged.facts))),))
 
 
 def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[Outcome]:
-    """Say of each pair of facts whether they are in one group."""
+    """Compare the fact groups of a judge with the released ones, pair by pair.
+
+    Args:
+        judged: The biography with the groups of the judge.
+        released: The numbers of the facts of each released group.
+
+    Returns:
+        For each pair of facts in released groups, whether both are in the same group. If the judge
+        has no groups, only the reason.
+    """
     if judged.ungrouped is not None:
         return [judged.ungrouped]
-    answer = _group_by_fact(judged.groups)
-    truth = _group_by_fact(released)
+    # A pair has no outcome of its own if there is no grouping at all.
+    judged_groups = _group_by_fact(judged.groups)
+    released_groups = _group_by_fact(released)
     return [
-        (answer[first] == answer[second], truth[first] == truth[second])
-        for first, second in combinations(truth, 2)
+        Comparison(
+            judged_groups[first] == judged_groups[second],
+            released_groups[first] == released_groups[second],
+        )
+        for first, second in combinations(released_groups, 2)
     ]
 
 
 def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    return {fact: number for number, facts in enumerate(groups) for fact in facts}
+    """Return the number of the group that each fact is in."""
+    return {fact: number for number, group in enumerate(groups) for fact in group}
 
 
-def _linking_cases(known: ReleasedResponse) -> list[Case]:
-    """Give the facts in groups. With one candidate there is nothing to choose."""
-    candidates = known.generation.entities
+def _linking_cases(response: ReleasedResponse) -> list[Case]:
+    """Make the case that measures a judge in linking the released fact groups to entities.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the title of the released entity of each group. No case if the response has
+        only one candidate entity, or no group of a candidate.
+    """
+    candidates = response.generation.entities
     facts: list[Fact] = []
     groups = []
-    released = []
-    for entity, numbers in known.groups:
-        if numbers and entity in candidates:
-            groups.append(tuple(range(len(facts), len(facts) + len(numbers))))
-            facts += [known.judged.facts[number] for number in numbers]
-            released.append(entity)
-    if len(candidates) < 2 or not released:
+    entities = []
+    for group in response.groups:
+        if not group.facts or group.entity not in candidates:
+            continue
+        # Facts of other groups are left out, so facts get new numbers.
+        first_number = len(facts)
+        facts += [response.judged.facts[number] for number in group.facts]
+        groups.append(tuple(range(first_number, len(facts))))
+        entities.append(group.entity)
+
+    # With one candidate there is nothing to choose.
+    if len(candidates) < 2 or not groups:
         return []
-    return [Case(replace(known.judged, facts=tuple(facts), groups=tuple(groups)), released)]
+    grouped = replace(response.judged, facts=tuple(facts), groups=tuple(groups))
+    return [Case(grouped, entities)]
 
 
-def _link_all(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    """Ask a judge to verify the facts, and link their groups by its verdicts."""
     return [AMBIGBIO.link(biography) for biography in AMBIGBIO.verify(judge, judged)]
 
 
-def _first_retrieved(judged: JudgedBiography) -> JudgedBiography:
-    return replace(_all_supported(judged), links=(0,) * len(judged.groups))
+def _guess_links(judged: JudgedBiography) -> JudgedBiography:
+    """Link every group to the entity that was retrieved first."""
+    return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
 def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
-    """Say of each group whether its entity is the released one.
+    """Compare the entity of each group with the released one.
 
-    A group of whose facts nothing has a verdict is unscored.
+    Args:
+        judged: The biography with the links that follow from the judge's verdicts.
+        released: The title of the released entity of each group.
+
+    Returns:
+        For each group whether the entities are equal. If no fact of a group has a verdict, the
+        reason.
     """
     outcomes: list[Outcome] = []
     for entity, group, link in zip(released, judged.groups, judged.links, strict=True):
-        cells = [cell for fact in group for cell in judged.matrix[fact]]
-        if all(cell.outcome == UNSCORED for cell in cells):
-            outcomes.append(cells[0].reason)
-        else:
-            outcomes.append((link is not None and judged.entities[link] == entity, True))
+        judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
+        if all(judgement.outcome == UNSCORED for judgement in judgements):
+            outcomes.append(judgements[0].reason)
+            continue
+        # The released entity always exists, so there are no negatives.
+        is_same_entity = link is not None and judged.entities[link] == entity
+        outcomes.append(Comparison(is_same_entity, True))
     return outcomes
 
 
-def _verification_cases(known: ReleasedResponse) -> list[Case]:
-    facts: dict[str, list[Fact]] = defaultdict(list)
-    verdicts: dict[str, list[bool]] = defaultdict(list)
-    for (number, entity), is_supported in known.verdicts.items():
-        facts[entity].append(known.judged.facts[number])
-        verdicts[entity].append(is_supported)
-    return [
-        Case(replace(known.judged, facts=tuple(facts[entity]), entities=(entity,)), of_entity)
-        for entity, of_entity in verdicts.items()
-    ]
+def _verification_cases(response: ReleasedResponse) -> list[Case]:
+    """Make the cases that measure a judge in verifying facts against the page of an entity.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        A case for each entity, with the released verdict on each of its facts.
+    """
+    facts_by_entity: dict[str, list[Fact]] = defaultdict(list)
+    verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
+    # A case has one page, so facts are sorted by entity.
+    for (number, entity), is_supported in response.verdicts.items():
+        facts_by_entity[entity].append(response.judged.facts[number])
+        verdicts_by_entity[entity].append(is_supported)
+
+    cases = []
+    for entity, verdicts in verdicts_by_entity.items():
+        facts = tuple(facts_by_entity[entity])
+        cases.append(Case(replace(response.judged, facts=facts, entities=(entity,)), verdicts))
+    return cases
 
 
-def _all_supported(judged: JudgedBiography) -> JudgedBiography:
-    cells = (Judgement(SUPPORTED, 1.0),) * len(judged.entities)
-    return replace(judged, matrix=(cells,) * len(judged.facts))
+def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
+    """Take every fact as supported by every page."""
+    row = (Judgement(SUPPORTED, 1.0),) * len(judged.entities)
+    return replace(judged, matrix=(row,) * len(judged.facts))
 
 
 def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[Outcome]:
-    """Say of each fact whether the page of its entity supports it.
+    """Compare the verdicts of a judge on the facts of one page with the released ones.
 
-    An irrelevant fact is not a supported one.
+    Args:
+        judged: The biography with a matrix of one column, since the case has one entity.
+        released: Whether each fact is supported.
+
+    Returns:
+        For each fact whether the page supports it, or the reason if it is unscored. An irrelevant
+        fact counts as not supported.
     """
-    return [
-        cell.reason if cell.outcome == UNSCORED else (cell.outcome == SUPPORTED, is_supported)
-        for is_supported, (cell,) in zip(released, judged.matrix, strict=True)
-    ]
+    outcomes: list[Outcome] = []
+    for is_supported, (judgement,) in zip(released, judged.matrix, strict=True):
+        if judgement.outcome == UNSCORED:
+            outcomes.append(judgement.reason)
+        else:
+            outcomes.append(Comparison(judgement.outcome == SUPPORTED, is_supported))
+    return outcomes
 
 
 STEPS = {
-    "decomposition": Step(_decomposition_cases, AMBIGBIO.decompose, _each_sentence, compare_facts),
-    "grouping": Step(_grouping_cases, AMBIGBIO.group, _one_group, compare_groups),
-    "linking": Step(_linking_cases, _link_all, _first_retrieved, compare_links),
-    "verification": Step(_verification_cases, AMBIGBIO.verify, _all_supported, compare_verdicts),
+    "decomposition": Step(_decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts),
+    "grouping": Step(_grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups),
+    "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links),
+    "verification": Step(_verification_cases, AMBIGBIO.verify, _guess_verdicts, compare_verdicts),
 }
 
 
 def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
-    """Return all scores of the counts of true and false positives, and false and true negatives.
+    """Compute all scores of a step from the counts of its four comparisons.
 
-    NaN stands for what is not defined. Of pairs of facts they are those of Hubert and Arabie
-    (1985).
+    Args:
+        counts: The numbers of true positives, false positives, false negatives and true negatives,
+            in this order. For pairs of facts they are those of Hubert and Arabie (1985).
+
+    Returns:
+        The scores by name, as fractions. NaN if a score is not defined.
     """
-    tp, fp, fn, tn = counts
-    recall = ratio(tp, tp + fn)
+    true_positives, false_positives, false_negatives, true_negatives = counts
+    predicted = true_positives + false_positives
+    positives = true_positives + false_negatives
+    negatives = true_negatives + false_positives
+    # `ratio` is NaN where nothing can be divided.
+    recall = ratio(true_positives, positives)
     return {
-        "accuracy": ratio(tp + tn, tp + fp + fn + tn),
-        "precision": ratio(tp, tp + fp),
+        "accuracy": ratio(true_positives + true_negatives, positives + negatives),
+        "precision": ratio(true_positives, predicted),
         "recall": recall,
-        "f1": ratio(2 * tp, 2 * tp + fp + fn),
-        "balanced_accuracy": (recall + ratio(tn, tn + fp)) / 2,
-        "facts_per_released": ratio(tp + fp, tp + fn),
+        "f1": ratio(2 * true_positives, predicted + positives),
+        "balanced_accuracy": (recall + ratio(true_negatives, negatives)) / 2,
+        "facts_per_released": ratio(predicted, positives),
     }
 
 
-class StepTrial:
-    """A step on the released responses; the ``Trial`` of a setting."""
+class StepCounts(NamedTuple):
+    """The comparisons of a step, counted."""
 
-    def __init__(self, name: str, wanted: CertifyOptions) -> None:
-        """Draw the responses.
+    rows: list[list[int]]
+    """For each name, how often each of the four comparisons occurs, in the order tp, fp, fn, tn."""
+
+    unscored: JsonObject
+    """The numbers of ``responses`` and ``items`` without a decision, and the ``reasons``."""
+
+
+class StepTrial:
+    """Measures a judge in one step on the released responses.
+
+    It is the `SettingTrial` of the step.
+    """
+
+    def __init__(self, name: str, options: CertifyOptions) -> None:
+        """Read the released files and draw the responses to measure on.
+
+        Args:
+            name: The name of the step, a key of `STEPS`.
+            options: Which files to read, and how many responses to draw. By default, the published
+                files and all responses.
 
         Raises:
-            ConfigError: Generations and decisions do not come in turn.
-            DataError: A file cannot be used, or none says anything of the step.
+            ConfigError: There is not one file of decisions for each file of generations.
+            DataError: A file cannot be used, or no response has a case of the step.
         """
-        if len(wanted.files) % 2:
+        if len(options.files) % 2:
             raise ConfigError(
                 "--data: expected generations and their decisions in turn, found"
-                f" {len(wanted.files)} of them"
+                f" {len(options.files)} of them"
             )
-        self._about = _ABOUT[name]
+        self._texts = _STEP_TEXTS[name]
         self._step = STEPS[name]
-        paths = wanted.files or [locate(source, wanted.data_dir).path for source in _PUBLISHED]
-        blobs = ",".join(map(blob_id, paths))
-        files = ", ".join(path.name for path in paths)
-        responses = []
-        for generations, decisions in zip(paths[::2], paths[1::2], strict=True):
-            texts = read_generations([generations])
-            for decided, text in match_texts(read_decisions(decisions).responses, texts):
-                responses.append(self._step.cases(ReleasedResponse(text, decided)))
-        usable = [cases for cases in responses if cases]
+        # Published files are downloaded once and checked.
+        paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
+        blobs = ",".join(blob_id(path) for path in paths)
+        file_names = ", ".join(path.name for path in paths)
+
+        cases_by_response = self._read_cases(paths)
+        usable = [cases for cases in cases_by_response if cases]
         if not usable:
-            raise DataError(f"{files}: {len(responses)} responses, of which none tells of {name}")
-        count = min(wanted.rows or len(usable), len(usable))
-        self._responses = random.Random(_SEED).sample(usable, count)
+            raise DataError(
+                f"{file_names}: none of {len(cases_by_response)} responses has what the step"
+                f" {name} needs; give the files as they were released"
+            )
+        # A fixed seed makes judges comparable.
+        count = min(options.rows or len(usable), len(usable))
+        # The cases of each drawn response.
+        self._cases = random.Random(_SEED).sample(usable, count)
         self.data = {
-            "file": files,
+            "file": file_names,
             "git_blob": blobs,
             "is_published": blobs == _BLOBS,
             "rows": count,
             "of": len(usable),
             "seed": _SEED,
-            "without": len(responses) - len(usable),
+            "without": len(cases_by_response) - len(usable),
         }
 
+    def _read_cases(self, paths: Sequence[Path]) -> list[list[Case]]:
+        """Read the cases of every released response.
+
+        Args:
+            paths: Files of generations, each followed by the file of decisions on it.
+        """
+        cases_by_response = []
+        for generations, decisions in zip(paths[::2], paths[1::2], strict=True):
+            texts = read_generations([generations])
+            for decided, text in match_texts(read_decisions(decisions).responses, texts):
+                cases_by_response.append(self._step.make_cases(ReleasedResponse(text, decided)))
+        return cases_by_response
+
     def ask(self, judge: Judge) -> list[JudgedBiography]:
-        return self._step.judge(judge, self._given)
+        """Let a judge do the step for every case.
+
+        Raises:
+            BackendDownError: The judge cannot be reached.
+        """
+        return self._step.ask_judge(judge, self._biographies)
 
     def measure(self, judge: Judge) -> JsonObject:
-        rows, unscored = self._count(self.ask(judge))
+        """Measure how often a judge agrees with the released decisions.
+
+        Args:
+            judge: The judge to measure.
+
+        Returns:
+            The ``scores``, their 95% ``intervals``, which bootstrap names, and the scores of a
+            baseline that does not read the biographies.
+
+        Raises:
+            BackendDownError: The judge cannot be reached, or has no decision at all.
+        """
+        rows, unscored = self._count_comparisons(self.ask(judge))
         if not rows:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {unscored['responses']} responses:"
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
-        guesses, _ = self._count(map(self._step.guess, self._given))
+
+        # A judge that is no better than the baseline has learnt nothing from the text.
+        guesses = [self._step.guess(biography) for biography in self._biographies]
+        baseline_rows, _ = self._count_comparisons(guesses)
         intervals = {}
-        for name in self._about["scores"]:
-            value = partial(_score_called, name)
-            intervals[name] = interval_of(pooled_interval(rows, value, _RESAMPLES))
+        for score_name in self._texts["scores"]:
+            value = partial(_score_from_counts, score_name)
+            intervals[score_name] = interval_or_none(pooled_interval(rows, value, _RESAMPLES))
         return {
-            "scores": {"ALL": self._scores(rows), "unscored": unscored},
+            "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
             "intervals": intervals,
-            "baselines": {self._about["baseline"]: self._scores(guesses)},
+            "baselines": {self._texts["baseline"]: self._total_scores(baseline_rows)},
         }
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        return judge.prompts.hashes(self._about["prompts"])
+        """Return the hashes of the prompts that the step asks the judge with, by their names."""
+        return judge.prompts.hashes(self._texts["prompts"])
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        """Return the table of a certificate for the terminal.
+
+        Args:
+            certificate: What `measure` returned, with the ``data`` of the trial.
+            judge: The name of the judge.
+
+        Returns:
+            The names of columns, the rows (one per score, with its interval and that of the
+            baseline), and the notes below the table.
+        """
         scores = certificate["scores"]["ALL"]
         unscored = certificate["scores"]["unscored"]
         data = certificate["data"]
-        ((baseline, guessed),) = certificate["baselines"].items()
+        ((baseline, baseline_scores),) = certificate["baselines"].items()
+
         rows = []
-        for name, ends in certificate["intervals"].items():
-            rows.append((name, shown(scores[name]), interval(ends), shown(guessed[name])))
+        for score_name, ends in certificate["intervals"].items():
+            baseline_score = shown(baseline_scores[score_name])
+            rows.append((score_name, shown(scores[score_name]), interval(ends), baseline_score))
+        reasons = [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
         notes = [
             f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of"
             " this step.",
             f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
-            *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
+            *reasons,
             "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw"
             " whole pages of Wikipedia.",
         ]
         return ("score", f"#{judge}", "#95% interval", f"#{baseline}"), rows, notes
 
     @property
-    def _given(self) -> list[JudgedBiography]:
-        return [case.given for cases in self._responses for case in cases]
+    def _biographies(self) -> list[JudgedBiography]:
+        """The input of every case, in order."""
+        return [case.biography for cases in self._cases for case in cases]
 
-    def _count(self, answers: Iterable[JudgedBiography]) -> tuple[list[list[int]], JsonObject]:
-        """Return the counts of each name, in the order of ``_OUTCOMES``, and what is unscored."""
-        answer = iter(answers)
-        by_name: dict[str, list[Outcome]] = defaultdict(list)
+    def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
+        """Compare the results of every case with the released ones, and count the outcomes.
+
+        Args:
+            results: The biographies after the step, in the order of cases.
+        """
+        remaining_results = iter(results)
+        comparisons_by_name: dict[str, list[Outcome]] = defaultdict(list)
         reasons: Counter[str] = Counter()
-        without_verdict = 0
-        for cases in self._responses:
+        unscored_responses = 0
+        for cases in self._cases:
             outcomes: list[Outcome] = []
             for case in cases:
-                outcomes += self._step.compare(next(answer), case.released)
+                outcomes += self._step.compare(next(remaining_results), case.released)
             reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
-            scored = [outcome for outcome in outcomes if not isinstance(outcome, str)]
-            without_verdict += not scored
-            if scored:
-                by_name[cases[0].given.generation.name] += scored
-        rows = [
-            [of_name.count(kind) for kind in _OUTCOMES.values()] for of_name in by_name.values()
-        ]
+            # A text is a reason and no comparison.
+            comparisons = [outcome for outcome in outcomes if not isinstance(outcome, str)]
+            if comparisons:
+                comparisons_by_name[cases[0].biography.generation.name] += comparisons
+            else:
+                unscored_responses += 1
+
+        # Responses about one name are drawn together by the bootstrap.
+        rows = []
+        for comparisons_of_name in comparisons_by_name.values():
+            counts = [comparisons_of_name.count(kind) for kind in _COMPARISONS.values()]
+            rows.append(counts)
         unscored = {
-            "responses": without_verdict,
+            "responses": unscored_responses,
             "items": reasons.total(),
             "reasons": dict(reasons.most_common()),
         }
-        return rows, unscored
+        return StepCounts(rows, unscored)
 
-    def _scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
+    def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
+        """Add up the counts of all names and compute the scores of the step from the totals.
+
+        Args:
+            rows: The counts of each name, in the order tp, fp, fn, tn.
+
+        Returns:
+            The four totals (tp, fp, fn, tn) and the scores. None for a score that is not defined.
+        """
         totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
         scores = scores_from_counts(totals)
         return {
-            **dict(zip(_OUTCOMES, totals, strict=True)),
-            **{name: defined(scores[name]) for name in self._about["scores"]},
+            **dict(zip(_COMPARISONS, totals, strict=True)),
+            **{score_name: none_if_nan(scores[score_name]) for score_name in self._texts["scores"]},
         }
 
 
-def _score_called(name: str, counts: Sequence[float]) -> float:
-    return scores_from_counts(counts)[name]
+def _score_from_counts(score_name: str, counts: Sequence[float]) -> float:
+    """Return one score of `scores_from_counts`."""
+    return scores_from_counts(counts)[score_name]
 
 
-def _setting(name: str) -> CertifiableSetting:
-    about = _ABOUT[name]
+def _make_setting(step_name: str) -> CertifiableSetting:
+    """Make the setting in which ``lm-factuality certify`` measures a judge in one step."""
+    texts = _STEP_TEXTS[step_name]
     return CertifiableSetting(
-        f"biographies_{name}",
-        about["what"],
-        (about["headline"],),
-        about["label"],
+        f"biographies_{step_name}",
+        texts["what"],
+        (texts["headline"],),
+        texts["label"],
         _BLOBS,
-        partial(StepTrial, name),
+        partial(StepTrial, step_name),
         accepted_options=("files", "rows"),
     )
 
 
-SETTINGS = {name: _setting(name) for name in STEPS}
+SETTINGS = {step_name: _make_setting(step_name) for step_name in STEPS}
 JUDGED_STEPS = tuple(
-    JudgedStep(name, (setting,), _ABOUT[name]["behind"], _ABOUT[name].get("measured", {}))
+    JudgedStep(name, (setting,), _STEP_TEXTS[name]["behind"], _STEP_TEXTS[name].get("measured", {}))
     for name, setting in SETTINGS.items()
 )

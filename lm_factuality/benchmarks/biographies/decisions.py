@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -81,6 +82,7 @@ class DecidedResponse:
 
         Facts with the same text are matched in order.
         """
+        # A response may state the same fact twice.
         unmatched_numbers: dict[str, list[int]] = defaultdict(list)
         for number, fact in enumerate(self.facts):
             unmatched_numbers[fact.atom].append(number)
@@ -139,7 +141,9 @@ def read_decisions(path: Path) -> Decisions:
             problems.append(
                 f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
             )
+        # Facts are None if the model declined, and `grouped_facts` may be empty.
         responses.append(DecidedResponse(facts, grouped_facts or ()) if facts else None)
+    # All faulty entries are named in one error.
     refuse(problems, "entries", advice="Restore the file as it was released.")
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
@@ -189,6 +193,7 @@ class ReleasedResponse:
         has only the first letters of titles.
         """
         titles = [fact.supporting_topic for fact in self.decided.grouped]
+        # Different entities may begin with the same letter.
         if any(title is not None and len(title) == 1 for title in titles):
             return ()
 
@@ -212,12 +217,14 @@ class ReleasedResponse:
             # A fact without a title is supported by none of the candidates.
             for entity in candidates if title is None else (title,):
                 decisions[number, entity].add(fact.is_supported)
+        # After grouping, a fact was verified by the page of its group's entity.
         for group in self.groups:
             for number in group.facts:
                 decisions[number, group.entity].add(self.decided.grouped_verdicts[number])
 
         verdicts = {}
         for (number, entity), values in decisions.items():
+            # The judge can only be asked about candidates.
             if len(values) == 1 and entity in candidates:
                 verdicts[number, entity] = bool(values.pop())
         return verdicts
@@ -239,6 +246,10 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     Facts follow the order of the text. Of all assignments in this order, the one is chosen in which
     facts share most words with their sentences.
 
+    Args:
+        facts: The texts of the facts, in the order of the response.
+        sentences: The sentences of the response.
+
     Returns:
         The number of the sentence of each fact, or an empty list if there are no sentences.
     """
@@ -251,17 +262,13 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
         best = _Alignment(-1.0, [])
         for number, sentence_words in enumerate(words_by_sentence):
             # The fact before stands in this sentence or in an earlier one.
-            best = max(best, alignments[number], key=_similarity)
+            best = max(best, alignments[number], key=attrgetter("similarity"))
+            # A fact without words would otherwise divide by zero.
             share = len(fact_words & sentence_words) / (len(fact_words) or 1)
             extended = _Alignment(best.similarity + share, [*best.sentence_numbers, number])
             extended_alignments.append(extended)
         alignments = extended_alignments
-    return max(alignments, key=_similarity).sentence_numbers if alignments else []
-
-
-def _similarity(alignment: _Alignment) -> float:
-    """Return the number by which alignments are compared."""
-    return alignment.similarity
+    return max(alignments, key=attrgetter("similarity")).sentence_numbers if alignments else []
 
 
 def _split_into_runs(
@@ -305,6 +312,10 @@ def match_texts(
     The text that shares most words with the facts is therefore taken, if more than 60% of all
     words of both are common.
 
+    Args:
+        responses: The released decisions, None where the model declined.
+        texts: The generated texts of the same model. There is at least one.
+
     Yields:
         Each response with its text. Responses without a text are left out.
     """
@@ -312,6 +323,7 @@ def match_texts(
     for response in responses:
         if response is None:
             continue
+        # The facts of a response repeat most words of its text.
         fact_words = distinct_words(" ".join(fact.atom for fact in response.facts))
         shares = [len(fact_words & words) / len(fact_words | words) for words in words_by_text]
         best_share = max(shares)

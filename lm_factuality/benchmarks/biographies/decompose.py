@@ -15,7 +15,7 @@ from typing import Any
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
+from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, why_no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.harness.generation import JsonObject
@@ -57,9 +57,13 @@ def is_abstention(output: str) -> bool:
     Every clause of an abstention declines ("I'm sorry, I cannot ..."), says that nothing was found,
     or asks for more information, and at least one does not only ask. A response that apologises
     and then states anything is no abstention: the judge decides about what it states.
+
+    Args:
+        output: The response as the model wrote it.
     """
+    # The patterns know the straight apostrophe only.
     text = output.replace("\u2019", "'").strip()
-    if no_answer(text) == EMPTY:
+    if why_no_answer(text) == EMPTY:
         return True
 
     has_declined = False
@@ -78,9 +82,13 @@ def _split_clauses(sentence: str) -> list[str]:
     Example:
         "Sorry, I know little, but he was a painter." becomes "I know little" and "he was a
         painter.". A sentence that only apologises is returned whole.
+
+    Args:
+        sentence: A sentence of the response.
     """
     opening = re.match(_OPENING, sentence, re.IGNORECASE)
     statement = sentence[opening.end() :] if opening else sentence
+    # The apology is then all that the sentence says.
     if not re.search(r"\w", statement):
         return [sentence]
     return [clause for clause in _TURN.split(statement) if re.search(r"\w", clause)]
@@ -90,15 +98,19 @@ def _is_declining(clause: str) -> bool:
     """Return whether a clause declines to answer or says that nothing was found."""
     if _DECLINES.match(clause) or _NOTHING_FOUND.search(clause):
         return True
-    return no_answer(clause) == REFUSAL
+    return why_no_answer(clause) == REFUSAL
 
 
 def response_sentences(output: str) -> tuple[str, ...]:
     """Split a response into sentences, after removing its citations.
 
     Sentences of fewer than two words are left out. A sentence does not go on in the next line.
+
+    Args:
+        output: The response as the model wrote it.
     """
     sentences = []
+    # Each line is split by itself, since headings and list items often have no full stop.
     for line in remove_citations(output).splitlines():
         for sentence in split_sentences(line.strip()):
             if len(words_in(sentence)) > 1:
@@ -120,6 +132,9 @@ def remove_citations(text: str) -> str:
 def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
     """Choose the demonstrations that show the judge how to decompose a sentence.
 
+    Args:
+        sentence: The sentence that the judge is to decompose.
+
     Returns:
         Seven demonstrations that are the same for every sentence, then the one of the others that
         is most similar by BM25, as in the code of FActScore. Each has a ``sentence``, the
@@ -127,6 +142,7 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
         the sentence (``as_written``).
     """
     demonstrations, searcher = _load_demonstrations()
+    # A sentence may share no word with any demonstration.
     ranking = searcher.best(sentence, 1)
     nearest = ranking[0][0] if ranking else 0
     return [
@@ -168,6 +184,7 @@ def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
         the sentence has words, and one more. Every fact has at least two words and is not merely
         a circumstance such as "In the late 19th century.".
     """
+    # More facts than words are a sign that a model repeats itself.
     num_words = len(words_in(subject["sentence"]))
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
@@ -185,9 +202,13 @@ def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
 def _clean_fact(text: str) -> str:
     """Remove citations and repeated white space from a fact.
 
+    Args:
+        text: The fact as the judge wrote it.
+
     Returns:
         The fact, or an empty string if it has fewer than two words.
     """
+    # Some judges copy the citations of the sentence.
     fact = " ".join(remove_citations(text).split())
     return fact if len(words_in(fact)) > 1 else ""
 
@@ -200,6 +221,9 @@ class GroupsReply(Reply):
 
 def grouping_subject(judged: JudgedBiography) -> JsonObject:
     """Return the variables of the prompt that asks a judge to group the facts of a response.
+
+    Args:
+        judged: The response with its facts.
 
     Returns:
         ``name``, ``paragraph`` and ``facts`` for the prompt. ``sentences`` and ``owners``, the
@@ -225,6 +249,7 @@ def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     Returns:
         The problem, such as "no fact 3", or an empty string if the groups are usable.
     """
+    # Prompts number facts from 1.
     numbers = [number for group in reply.groups for number in group]
     return numbering_problem(numbers, len(subject["facts"]), "fact")
 
@@ -234,6 +259,9 @@ def reply_to_groups(reply: GroupsReply) -> Groups:
 
     Example:
         The groups [[2, 1], [], [3]] become ((0, 1), (2,)).
+
+    Args:
+        reply: A reply that passed `check_groups`.
     """
     groups = []
     for group in reply.groups:

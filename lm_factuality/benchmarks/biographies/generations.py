@@ -78,7 +78,9 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
+                # Only some files state the name.
                 name=name_in_question(row.name or row.question),
+                # A thought before the text is no part of the biography.
                 output=said(row.output or "") if outputs else "",
                 passages=_split_joined_passages(row.docs),
             )
@@ -95,15 +97,20 @@ def _split_joined_passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedP
     Example:
         A document "Ada" with the lines "A painter.", "Title: Bea" and "A baker." becomes the
         passage "A painter." of the page "Ada" and the passage "A baker." of the page "Bea".
+
+    Args:
+        docs: The documents of the row.
     """
     passages: list[RetrievedPassage] = []
     for doc in docs:
+        # The text before the first such line belongs to the title of the document.
         first_text, *further_passages = _TITLE_LINE.split(doc.text)
         passages.append(RetrievedPassage(doc.title.strip(), first_text.strip()))
         for titled_text in further_passages:
             for title, text in _TITLED.findall(titled_text):
                 passages.append(RetrievedPassage(title.strip(), text.strip()))
 
+    # Other rows may repeat a passage: their citations count every one.
     has_joined_passages = len(passages) > len(docs)
     return tuple(dict.fromkeys(passages) if has_joined_passages else passages)
 
@@ -123,12 +130,17 @@ def name_in_question(question: str) -> str:
 def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
     """Convert a generation to a document of lm_eval, which has no output yet."""
     doc = asdict(generation)
+    # lm_eval shows documents before a model answers.
     del doc["output"]
     return {**doc, "passages": list(doc["passages"])}
 
 
 def generation_from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
     """Join a document that `generation_to_doc` made with the output of a model.
+
+    Args:
+        doc: The document.
+        output: The text that the model wrote.
 
     Raises:
         ValueError: The document lacks a field, so it is of another task.
@@ -151,9 +163,11 @@ def read_names(path: Path) -> list[str]:
     """
     names: dict[str, None] = {}
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
+        # A line without a tab is a name.
         question, _, _ = line.partition("\t")
         name = _DISAMBIGUATION.sub(" ", question.removeprefix(_QUESTION_START))
         names[" ".join(name.split())] = None
+    # A line with nothing but the mark of ambiguity has no name.
     names.pop("", None)
     if not names:
         raise DataError(f"{path}: no names; expected one per line")
@@ -168,10 +182,14 @@ def question_about(name: str) -> str:
 def passages_by_title(generation: GeneratedText) -> dict[str, list[str]]:
     """Group the distinct passages that a model was given by the titles of their pages.
 
+    Args:
+        generation: The generation with its passages.
+
     Returns:
         The texts by title, both in the order of retrieval.
     """
     texts_by_title: dict[str, list[str]] = {}
+    # A retriever may return a passage twice.
     for passage in dict.fromkeys(generation.passages):
         texts_by_title.setdefault(passage.title, []).append(passage.text)
     return texts_by_title
@@ -194,6 +212,7 @@ def nearest_passages(
     if len(page) <= count:
         return page
     ranked_numbers = [number for number, _ in _searcher(page).best(query, count)]
+    # BM25 ranks no passage that shares no word with the query.
     other_numbers = [number for number in range(len(page)) if number not in ranked_numbers]
     best_numbers = [*ranked_numbers, *other_numbers][:count]
     return tuple(page[number] for number in best_numbers)

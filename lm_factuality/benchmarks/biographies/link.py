@@ -46,6 +46,7 @@ def link_groups(
                 if judgement.outcome == "supported":
                     counts[row, entity] += 1
 
+    # Entities are numbered in the order of retrieval.
     preference = list(range(len(entities)))
     if protocol == "code":
         preference.sort(key=lambda entity: entities[entity])
@@ -68,6 +69,7 @@ def link_greedily(counts: SupportCounts, preference: Sequence[int]) -> Links:
     for row in counts:
         # Of equal values, max returns the first.
         best_entity = max(preference, key=lambda entity: row[entity], default=None)
+        # A group without supported facts belongs to nobody.
         has_support = best_entity is not None and row[best_entity] > 0
         links.append(best_entity if has_support else None)
     return tuple(links)

@@ -1,13 +1,14 @@
-"""Step 3: what the page of each candidate entity says of each fact.
+"""Step 3 of D-FActScore: the judgement of each fact by the page of each candidate entity.
 
-Each pair is asked about once, and all scores read this matrix.
+`method` asks the judge once about each pair of a fact and a page with these functions. All scores
+are computed from the resulting matrix.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
 
@@ -18,6 +19,8 @@ from judges.verify import (
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
+    PageQuestion,
+    PageReply,
     ask_by_page,
     page_subject,
     score_and_reason,
@@ -28,15 +31,16 @@ from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
-PROMPT_FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
+PROMPT_FOLDER = "biographies"
 TRUE_FALSE = ("True", "False")
-TOP_LOGPROBS = 5  # alternatives: no server of completions has to give more
-_DOING = "verifying facts"
-_MARKS = " \t\r\n.*_\"'"  # around a word that is all of an answer
+TOP_LOGPROBS = 5  # Servers of completions need not return more alternatives to a token.
+_PROGRESS = "verifying facts"
+_MARKS = " \t\r\n.*_\"'"  # may stand around a one-word answer
 
 FactVerdict = Literal["supported", "not_supported", "irrelevant"]
 
 
+# Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
 class FactReply(Reply):
     """``irrelevant``: the fact says nothing about the person. ``probability``, if it is stated, is that of support."""  # noqa: E501
 
@@ -53,7 +57,7 @@ class NumberedFact(Reply):
     verdict: FactVerdict
 
 
-class FactsOfPage(Reply):
+class FactsOfPage(PageReply):
     """What a page says of the facts of a list."""
 
     verdicts: list[NumberedFact]
@@ -61,196 +65,338 @@ class FactsOfPage(Reply):
 
 @dataclass(frozen=True)
 class FactPair:
-    """One fact to hold against the page of one entity."""
+    """A fact and the page of an entity that it is verified against."""
 
     fact: str
+    """The text of the fact."""
+
     entity: str
-    """The title of the page. Empty where each passage has its own title."""
+    """The title of the page. Empty if each passage has its own title."""
 
     evidence: tuple[str, ...]
-    """The passages to show. Empty where there is nothing to show."""
+    """The passages that the judge sees. Empty if there are none."""
 
     preset_judgement: Judgement | None = None
-    """The judgement if there is nothing to show, so that nobody is asked."""
+    """The judgement if there are no passages. The judge is then not asked."""
 
     prompt_variables: Mapping[str, Any] = field(default_factory=dict)
-    """What prompts say of the response."""
+    """Further variables of the prompt, which describe the response."""
 
     sentence: int | None = None
-    """The sentence of a fact whose passages an index found."""
+    """The number of the fact's sentence if an index found the passages, otherwise None."""
 
     @property
     def subject(self) -> dict[str, Any]:
-        """What the prompt is about."""
-        passages = [
-            f"Title: {self.entity}\n{text}" if self.entity else text for text in self.evidence
-        ]
-        entity = {"entity": self.entity} if self.sentence is None else {}
-        return {
-            "kind": "verify",
-            "claim": self.fact,
-            "passages": passages,
-            **entity,
-            **self.prompt_variables,
-        }
+        """The variables of the prompt that asks whether the page supports the fact."""
+        passages = list(self.evidence)
+        if self.entity:
+            passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
+        subject: dict[str, Any] = {"kind": "verify", "claim": self.fact, "passages": passages}
+        # Passages that an index found are of several entities.
+        if self.sentence is None:
+            subject["entity"] = self.entity
+        return {**subject, **self.prompt_variables}
 
     @property
     def page(self) -> str:
-        """Facts of a response with the same one can be asked about together."""
+        """The key of the page. A judge can be asked about several facts on one page together."""
         return self.entity if self.sentence is None else str(self.sentence)
 
 
-PageOf: TypeAlias = Callable[[str], list[str] | None]
-"""Returns the passages of the page with a title, or None if there is none."""
+class PairKey(NamedTuple):
+    """Identifies a pair among those of several responses."""
 
-PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
+    response: int
+    """The number of the response, counted from 0."""
+
+    fact: str
+    """The text of the fact."""
+
+    entity: str
+    """The title of the page."""
+
+
+FindPage: TypeAlias = Callable[[str], list[str] | None]
+"""Returns the passages of the page with a title, or None if there is no such page."""
 
 
 def pair_facts_with_pages(
-    facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf
+    facts: Sequence[Fact], entities: Sequence[str], find_page: FindPage
 ) -> list[FactPair]:
-    """Pair every distinct fact with every entity.
+    """Pair every distinct fact of a response with the page of every candidate entity.
 
-    What an entity without a page is said of is not supported, for a fact is supported by what is
-    known of an entity, and nothing is. (Left without a verdict, one such candidate would take every
-    unsupported fact out of the scores.)
+    Args:
+        facts: The facts of the response.
+        entities: The titles of the candidate pages.
+        find_page: Finds the passages of a page by its title.
+
+    Returns:
+        The pairs, each with the passages of the page that are nearest to the fact. If an entity has
+        no page, its pairs are judged as not supported. Left unscored, such an entity would take
+        all facts that no page supports out of the scores.
     """
-    pages = {entity: page_of(entity) for entity in entities}
+    # Each page is looked up once, although several facts need it.
+    page_by_entity = {entity: find_page(entity) for entity in entities}
+    distinct_facts = dict.fromkeys(fact.text for fact in facts)
     pairs = []
-    for fact in dict.fromkeys(fact.text for fact in facts):
-        for entity, page in pages.items():
+    for fact in distinct_facts:
+        for entity, page in page_by_entity.items():
+            # Blank passages show the judge nothing.
             passages = tuple(filter(str.strip, page or ()))
             if passages:
                 pairs.append(FactPair(fact, entity, nearest_passages(passages, fact)))
                 continue
-            why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            unasked = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {why}")
-            pairs.append(FactPair(fact, entity, (), unasked))
+            problem = f"that of {entity!r} is empty"
+            if page is None:
+                problem = f"none is called {entity!r}"
+            unsupported = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {problem}")
+            pairs.append(FactPair(fact, entity, (), unsupported))
     return pairs
 
 
 def judge_pairs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = PROMPT_FOLDER
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
+    """Ask a judge whether pages support facts, in the way that its configuration states.
+
+    With ``verdicts: logprobs`` the judge answers True or False, and with ``verify: page`` it is
+    asked about all facts on a page at once. Otherwise it is asked about each pair.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs to judge. Those with a preset judgement are not asked about.
+        folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
+
+    Raises:
+        BackendDownError: The judge cannot be reached. Answers received so far are kept.
+    """
     judgements: dict[PairKey, Judgement] = {}
-    asked: dict[PairKey, FactPair] = {}
+    pairs_to_ask: dict[PairKey, FactPair] = {}
+    # No question is needed where there is no page.
     for key, pair in pairs.items():
         if pair.preset_judgement is None:
-            asked[key] = pair
+            pairs_to_ask[key] = pair
         else:
             judgements[key] = pair.preset_judgement
-    if judge.config.verdicts == "logprobs":
-        subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in asked.values()]
-        answers = judge.ask(
-            f"{folder}/verify_true_false", subjects, _DOING, top_logprobs=TOP_LOGPROBS
-        )
-        for (key, pair), texts in zip(asked.items(), answers, strict=True):
-            judgements[key] = majority_judgement(
-                pair.evidence, [*map(judgement_from_logprobs, texts)]
-            )
-        return judgements
 
+    if judge.config.verdicts == "logprobs":
+        return judgements | _judge_pairs_by_logprobs(judge, pairs_to_ask, folder)
     if judge.config.verify == "page":
-        pages = ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
-        for key, subject, verdicts, _ in pages:
-            samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
-            judgements[key] = majority_judgement(tuple(subject["evidence"]), samples)
-            del asked[key]
-        if judge.is_offline:
-            # A real judge leaves out few facts of a page. Plans add what asking singly may cost.
-            return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
-    return judgements | judge_pairs_singly(judge, asked, folder)
+        return judgements | _judge_pairs_by_page(judge, pairs_to_ask, folder)
+    return judgements | judge_pairs_singly(judge, pairs_to_ask, folder)
+
+
+def _judge_pairs_by_logprobs(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+) -> dict[PairKey, Judgement]:
+    """Judge each pair by the probabilities of the answers True and False.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
+    """
+    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs.values()]
+    answers_by_pair = judge.ask(
+        f"{folder}/verify_true_false", subjects, _PROGRESS, top_logprobs=TOP_LOGPROBS
+    )
+    judgements = {}
+    for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
+        # There is one answer per sample.
+        samples = [judgement_from_logprobs(answer) for answer in answers]
+        judgements[key] = majority_judgement(pair.evidence, samples)
+    return judgements
+
+
+def _judge_pairs_by_page(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+) -> dict[PairKey, Judgement]:
+    """Judge all pairs on the same page with one question, and singly the facts it leaves out.
+
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair.
+    """
+    judgements: dict[PairKey, Judgement] = {}
+    questions = _group_pairs_by_page(pairs)
+    prompt_name = f"{folder}/verify_page"
+    for answer in ask_by_page(judge, prompt_name, FactsOfPage, questions, _PROGRESS):
+        samples = [_to_judgement(verdict.verdict, verdict.reason) for verdict in answer.verdicts]
+        evidence = tuple(answer.subject["evidence"])
+        judgements[answer.key] = majority_judgement(evidence, samples)
+
+    missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
+    if judge.is_offline:
+        # A dry run has no replies, so every pair is missing. A real judge leaves out few facts, and
+        # the plan states the cost of asking about them separately.
+        return judgements | dict.fromkeys(missing_pairs, Judgement(UNSCORED))
+    return judgements | judge_pairs_singly(judge, missing_pairs, folder)
+
+
+def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:
+    """Group the pairs of a response and a page into questions about several facts.
+
+    Each question shows all passages that any of its facts would be shown if it were asked singly.
+
+    Args:
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+    """
+    questions = []
+    for keys in split_by_page(pairs, lambda key: (key.response, pairs[key].page)):
+        pairs_on_page = [pairs[key] for key in keys]
+        # A dict keeps the order of the passages and drops repeated ones.
+        evidence: dict[str, None] = {}
+        for pair in pairs_on_page:
+            evidence |= dict.fromkeys(pair.evidence)
+
+        shared_variables = replace(pairs_on_page[0], evidence=tuple(evidence)).subject
+        passages = shared_variables.pop("passages")
+        # These two describe a single fact.
+        del shared_variables["kind"]
+        del shared_variables["claim"]
+        facts = [pair.fact for pair in pairs_on_page]
+        subject = page_subject(facts, passages, evidence=list(evidence), **shared_variables)
+        questions.append(PageQuestion(keys, subject))
+    return questions
 
 
 def judge_pairs_singly(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge each pair by a question of its own."""
-    subjects = [pair.subject for pair in pairs.values()]
-    typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
-    return {
-        key: majority_judgement(pair.evidence, [*map(reply_to_judgement, replies)])
-        for (key, pair), replies in zip(pairs.items(), typed, strict=True)
-    }
+    """Judge each pair by a question of its own.
 
+    Args:
+        judge: The judge.
+        pairs: The pairs of a fact and the page of an entity, by their keys.
+        folder: The folder of the prompts.
 
-def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
-    """Return the facts of a response that one question can hold, and what the question is about.
-
-    The passages are all that any of the facts would be shown singly.
+    Returns:
+        The judgement of each pair.
     """
-    pages = []
-    for keys in split_by_page(pairs, lambda key: (key[0], pairs[key].page)):
-        together = [pairs[key] for key in keys]
-        evidence = dict.fromkeys(text for pair in together for text in pair.evidence)
-        shared = replace(together[0], evidence=tuple(evidence)).subject
-        passages = shared.pop("passages")
-        del shared["kind"], shared["claim"]
-        facts = [pair.fact for pair in together]
-        pages.append((keys, page_subject(facts, passages, evidence=list(evidence), **shared)))
-    return pages
+    subjects = [pair.subject for pair in pairs.values()]
+    replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _PROGRESS)
+    judgements = {}
+    for (key, pair), replies in zip(pairs.items(), replies_by_pair, strict=True):
+        samples = [reply_to_judgement(reply) for reply in replies]
+        judgements[key] = majority_judgement(pair.evidence, samples)
+    return judgements
 
 
 def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
-    """Return the majority of a judge's replies that could be read, one reply a sample."""
+    """Combine the judgements of several samples of one question by majority.
+
+    Args:
+        evidence: The passages that the judge saw.
+        samples: The judgement of each sample, at least one. Unscored samples do not vote.
+
+    Returns:
+        The first judgement with the commonest outcome, with the evidence. Its score is the share of
+        samples that say supported, or the judge's own score if only one sample has a verdict.
+        The judgement is unscored if two outcomes are equally common or no sample has a verdict.
+    """
+    # A sample that cannot be read has no vote.
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
+
     votes = Counter(judgement.outcome for judgement in scored)
-    (outcome, most), *rest = votes.most_common()
-    if rest and rest[0][1] == most:
+    most_votes = max(votes.values())
+    winners = [outcome for outcome, count in votes.items() if count == most_votes]
+    # The judge contradicts itself.
+    if len(winners) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
-    first = next(judgement for judgement in scored if judgement.outcome == outcome)
-    share = votes[SUPPORTED] / len(scored)
-    return replace(first, score=first.score if len(scored) == 1 else share, evidence=evidence)
+
+    winner = next(judgement for judgement in scored if judgement.outcome == winners[0])
+    score = winner.score if len(scored) == 1 else votes[SUPPORTED] / len(scored)
+    return replace(winner, score=score, evidence=evidence)
 
 
 def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
+    """Convert the judge's reply about one fact to a judgement, unscored if it is unusable."""
+    # The reply is missing or has the wrong form.
     if reply.value is None:
         return Judgement(UNSCORED, None, reply.problem)
-    return _judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
+    return _to_judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
 
 
-def _judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
-    return Judgement(verdict, *score_and_reason(probability, verdict == SUPPORTED, reason))
+def _to_judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
+    """Make a judgement from a judge's verdict and, if it stated one, its probability of support."""
+    support = score_and_reason(probability, verdict == SUPPORTED, reason)
+    return Judgement(verdict, support.score, support.reason)
 
 
 def judgement_from_logprobs(answer: Answer) -> Judgement:
-    """Read the first word of an answer: supported if true is more probable than false.
+    """Read whether a judge that was asked for one word finds True or False more probable.
 
-    The text is read where there are no log-probabilities of the two words, or the first word is
-    that of a thought: it has to be one of the two words and no other. ``reason`` tells which was
-    read.
+    Args:
+        answer: The answer, with the log-probabilities of its first token if the server gave them.
+
+    Returns:
+        Supported if True is more probable, with the share of True among both probabilities as the
+        score. If the probabilities cannot be used, the text is read instead, and the reason of
+        the judgement says why.
     """
+    # A judge that gave no answer decides nothing.
     if answer.text is None:
         return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
     text = without_thinking(answer.text)
     if answer.first_token_logprobs is None:
-        why = "no log-probabilities"
-    elif text != answer.text:
-        why = "a thought comes first"
-    else:
-        true, false = (
-            _probability(word.lower(), answer.first_token_logprobs) for word in TRUE_FALSE
-        )
-        if true + false > 0:
-            score = true / (true + false)
-            reason = f"by log-probabilities: true {true:.3g}, false {false:.3g}"
-            return Judgement(SUPPORTED if score > 0.5 else NOT_SUPPORTED, score, reason)
-        why = "neither word among the most likely"
+        return _judgement_from_text(text, "no log-probabilities")
+    if text != answer.text:
+        # The first token then belongs to the thought.
+        return _judgement_from_text(text, "a thought comes first")
+
+    # Other words, such as "The", share the rest of the probability.
+    true = _word_probability("true", answer.first_token_logprobs)
+    false = _word_probability("false", answer.first_token_logprobs)
+    if true + false > 0:
+        score = true / (true + false)
+        reason = f"by log-probabilities: true {true:.3g}, false {false:.3g}"
+        return Judgement(SUPPORTED if score > 0.5 else NOT_SUPPORTED, score, reason)
+    return _judgement_from_text(text, "neither word among the most likely")
+
+
+def _word_probability(word: str, alternatives: Collection[tuple[str, float]]) -> float:
+    """Add up the probabilities of all tokens that spell a word.
+
+    Args:
+        word: The word in lower case.
+        alternatives: Tokens with their natural log-probabilities. "True" and " true" count for
+            the same word.
+    """
+    probabilities = []
+    for token, logprob in alternatives:
+        if token.strip(BLANKS).lower() == word:
+            probabilities.append(math.exp(logprob))
+    return math.fsum(probabilities)
+
+
+def _judgement_from_text(text: str | None, why_text: str) -> Judgement:
+    """Read an answer that should be the word True or False.
+
+    Args:
+        text: The answer without thoughts, or None if a thought never ends.
+        why_text: Why the text is read and not the probabilities. It becomes part of the reason.
+
+    Returns:
+        Supported for "True", not supported for "False", in any case and with marks such as "**"
+        around it. Any other text is unscored.
+    """
     if text is None:
-        return Judgement(UNSCORED, None, f"by the text ({why}): {UNFINISHED}")
+        return Judgement(UNSCORED, None, f"by the text ({why_text}): {UNFINISHED}")
+    # Chat models often write "**True**.".
     word = text.strip(_MARKS).lower()
     if word not in ("true", "false"):
-        return Judgement(UNSCORED, None, f"by the text ({why}): neither true nor false")
-    is_true = word == "true"
-    reason = f"by the text ({why}): {word}"
-    return Judgement(SUPPORTED if is_true else NOT_SUPPORTED, float(is_true), reason)
-
-
-def _probability(word: str, alternatives: Collection[tuple[str, float]]) -> float:
-    """Return how probable a first word is, summed over case and white space."""
-    return math.fsum(
-        math.exp(logprob) for token, logprob in alternatives if token.strip(BLANKS).lower() == word
-    )
+        return Judgement(UNSCORED, None, f"by the text ({why_text}): neither true nor false")
+    outcome = SUPPORTED if word == "true" else NOT_SUPPORTED
+    return Judgement(outcome, float(word == "true"), f"by the text ({why_text}): {word}")

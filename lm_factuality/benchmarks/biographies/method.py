@@ -1,7 +1,7 @@
-"""The method in order, for many responses at once, as a run and ``lm-factuality judge`` use it.
+"""The method of AmbigBio: it judges generated biographies step by step and records the results.
 
-A step asks everything that it has to ask of all of them together, and a judge at most once about
-each sentence, each response and each distinct fact with each entity, for all scores.
+A run of the task and ``lm-factuality judge`` use it. Each step asks the judge about all responses
+at once, and at most once about each sentence, each response, and each distinct fact and entity.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,6 +58,7 @@ from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
     JudgedBiography,
+    Judgement,
     biography_from_record,
     biography_to_record,
 )
@@ -71,34 +72,42 @@ from lm_factuality.retrieval.knowledge import Knowledge
 
 NO_SENTENCES = "no sentences"
 NO_FACTS = "no facts in any sentence"
-_FARTHEST = 0.9  # that a score can be from 1 of a supported fact, or from 0 of another one
+# The score of a supported fact may differ by this much from 1, that of another fact from 0.
+_MAX_SCORE_DISTANCE = 0.9
+_STEPS = ("decompose", "group", "verify", "verify_page", "verify_true_false")
 
 
 @dataclass(frozen=True)
 class AmbigBio(JudgedMethod):
-    """Biographies of ambiguous names.
+    """Judges biographies of people who share their names.
 
-    A document has ``index``, ``question``, ``name`` and ``passages`` (each with ``title`` and
-    ``text``), and one response. A record is that of ``types`` with ``index``, ``name``, ``scores``
-    (None without facts) and ``unscored``. ``verdicts`` and ``verify`` of the judge's config say by
-    which prompt facts are verified.
+    A document has the fields of `GeneratedText` except ``output``, and one response. Its record is
+    that of a judged biography with ``index``, ``name``, ``scores`` and ``unscored``.
     """
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
 
     pages: Knowledge | None = None
-    """Where facts are verified. None for the passages that each response was given."""
+    """The pages that facts are verified against.
+
+    If None, these are the passages that the model was given.
+    """
 
     linking: Literal["greedy", "hungarian"] = "greedy"
+    """How fact groups are linked to entities, see `link_groups`."""
+
     protocol: Literal["paper", "code"] = "paper"
-    """``code`` for the authors' choices: ties of entities go to the first title in the alphabet,
-    and the first fact of a response is in no group."""
+    """``code`` follows the authors' code where it differs from the paper.
+
+    Ties between entities go to the alphabetically first title, and the first fact of a response is
+    in no group.
+    """
 
     facts: Literal["standalone", "as_written"] = "standalone"
-    """Whether each fact names whom it is about, or keeps the words of the response."""
+    """Whether facts name the person that they describe, or keep the words of the response."""
 
     knowledge: str = DOCUMENTS
-    """What results call the pages."""
+    """The name of the pages in results."""
 
     name = "ambigbio"
     required_kinds = ("decompose", "group", "verify")
@@ -109,16 +118,16 @@ class AmbigBio(JudgedMethod):
     """The folder of the prompts."""
 
     noun: ClassVar[str] = "person"
-    """What the entities are."""
+    """What people who answer in the judge's place call an entity."""
 
     @property
     def prompt_names(self) -> Sequence[str]:
-        steps = ("decompose", "group", "verify", "verify_page", "verify_true_false")
-        return [f"{self.folder}/{step}" for step in steps]
+        """The names of all prompts that the judge may be asked with."""
+        return [f"{self.folder}/{step}" for step in _STEPS]
 
     @property
     def recorded_settings(self) -> JsonObject:
-        """The settings that can change a score, as a task's metadata have them."""
+        """The settings that can change a score, by their names in a task's metadata."""
         return {
             "knowledge": self.knowledge,
             "knowledge_identity": self.pages and self.pages.identity,
@@ -128,88 +137,142 @@ class AmbigBio(JudgedMethod):
         }
 
     def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        """Return what is wrong with a document or its responses, or None if nothing is."""
+        # The model of documents has an output, which comes from the responses here.
         return super().document_problem({**doc, "output": ""}, responses)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        texts = [
-            generation_from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)
-        ]
+        """Judge the response to each document.
+
+        Args:
+            judge: The judge to ask.
+            docs: The documents of the task.
+            responses: For each document a list with its only response.
+
+        Returns:
+            The record of each response, in the order of documents.
+        """
+        texts = self._join_responses(docs, responses)
         return [self.make_record(judged) for judged in self.judge_texts(judge, texts)]
 
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
-        """Find the facts, groups, judgements and links of each text.
+        """Find the facts, groups, judgements and linked entities of generated biographies.
+
+        Args:
+            judge: The judge to ask.
+            texts: The biographies.
 
         Raises:
-            BackendDownError, DataError: As ``Judge.ask`` raises them. Nothing that was answered is
-                lost.
+            BackendDownError: The judge cannot be reached. Answers received so far stay in its
+                store.
+            DataError: The store of answers cannot be used.
         """
-        judged = [self.prepare(text) for text in texts]
-        for step in (self.decompose, self.group, self.verify):
-            judged = step(judge, judged)
-        return [self.link(biography) for biography in judged]
+        # Every step asks about all biographies at once, so that requests run in parallel.
+        biographies = [self.prepare(text) for text in texts]
+        biographies = self.decompose(judge, biographies)
+        biographies = self.group(judge, biographies)
+        biographies = self.verify(judge, biographies)
+        return [self.link(biography) for biography in biographies]
 
     def plan_questions(
         self, judge: Judge, docs: Docs, responses: Responses
     ) -> list[tuple[str, Plan]]:
-        """Plan the steps.
+        """Estimate how many questions each step asks the judge, without asking it.
 
-        The facts are known of responses that the judge has taken apart already. Of the others the
-        second and the third step are planned on the facts that rules find, of which a model may
-        find more.
+        The facts of a response are known only if the judge has already decomposed it. For other
+        responses the number of facts is estimated by rules. A judge may find more facts.
+
+        Args:
+            judge: The judge that would be asked.
+            docs: The documents of the task.
+            responses: For each document a list with its only response.
+
+        Returns:
+            The name of each step with its plan.
         """
-        begun = []
-        for doc, (text,) in zip(docs, responses, strict=True):
-            judged = self.prepare(generation_from_doc(doc, text))
-            if judged.is_answer:
-                begun.append(judged)
-        likely = []
-        for judged in self.decompose(judge.offline_copy(), begun):
-            facts = []
-            for number, sentence in enumerate(judged.sentences):
-                facts += [Fact(text, number) for text in split_facts(sentence)]
-            likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
-        verifying = judge.plan(partial(self.verify, judged=likely))
+        prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
+        answers = [biography for biography in prepared if biography.is_answer]
+        # An offline judge answers from its store only.
+        decomposed = []
+        for biography in self.decompose(judge.offline_copy(), answers):
+            decomposed.append(biography if biography.facts else _with_facts_by_rules(biography))
+
+        verifying = judge.plan(partial(self.verify, judged=decomposed))
         if judge.config.verify == "page":
-            # A reply may leave out every fact.
-            pairs = self.pairs_by_key(likely)
-            asked = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
-            singly = judge.plan(partial(judge_pairs_singly, pairs=asked, folder=self.folder))
-            verifying = replace(
-                verifying,
-                estimate_with_retries=verifying.estimate_with_retries
-                + singly.estimate_with_retries,
-            )
+            # A reply about a page may leave out every fact. Each is then asked about singly.
+            pairs = self.pairs_by_key(decomposed)
+            pairs_to_ask = {
+                key: pair for key, pair in pairs.items() if pair.preset_judgement is None
+            }
+            singly = judge.plan(partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder))
+            estimate = verifying.estimate_with_retries + singly.estimate_with_retries
+            verifying = replace(verifying, estimate_with_retries=estimate)
         return [
-            ("decomposing", judge.plan(partial(self.decompose, judged=begun))),
-            ("grouping", judge.plan(partial(self.group, judged=likely))),
+            ("decomposing", judge.plan(partial(self.decompose, judged=answers))),
+            ("grouping", judge.plan(partial(self.group, judged=decomposed))),
             ("verifying", verifying),
         ]
 
+    def _join_responses(self, docs: Docs, responses: Responses) -> list[GeneratedText]:
+        """Join each document with its only response."""
+        return [
+            generation_from_doc(doc, response)
+            for doc, (response,) in zip(docs, responses, strict=True)
+        ]
+
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        begun = self.prepare(generation_from_doc(doc, responses[0]))
-        return self.make_record(replace(begun, problem=reason) if begun.is_answer else begun)
+        """Return the record of a response that could not be judged.
+
+        Args:
+            doc: The document.
+            responses: Its only response.
+            reason: Why there is no verdict. It is not used if the response needs none, for example
+                because the model declined to answer.
+        """
+        prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        # An abstention is scored without a judge.
+        if prepared.is_answer:
+            prepared = replace(prepared, problem=reason)
+        return self.make_record(prepared)
 
     def prompt_variables(self, text: GeneratedText) -> JsonObject:
-        """Return what prompts say of a response besides its name."""
+        """Return the variables that describe a response in every prompt, besides its name.
+
+        There are none here. Methods for other texts override this.
+        """
         return {}
 
     def prepare(self, text: GeneratedText) -> JudgedBiography:
-        """Return a response before it is judged: its sentences, or why it has none."""
-        begun = JudgedBiography(text, (), (), (), text.entities, (), ())
+        """Split a response into sentences before the judge is asked about it.
+
+        Args:
+            text: The response and its question.
+
+        Returns:
+            The response without facts. It is marked as an abstention if the model declined, and has
+            a ``problem`` if there is nothing to judge.
+        """
+        prepared = JudgedBiography(text, (), (), (), text.entities, (), ())
+        # The model was cut off before it began to answer.
         if without_thinking(text.output) is None:
-            return replace(begun, problem=UNFINISHED)
+            return replace(prepared, problem=UNFINISHED)
         sentences = response_sentences(text.output)
         abstained = is_abstention(text.output)
         problem = None if sentences or abstained else NO_SENTENCES
-        return replace(begun, sentences=sentences, abstained=abstained, problem=problem)
+        return replace(prepared, sentences=sentences, abstained=abstained, problem=problem)
 
     def decompose(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-        """Add the facts of each response that is an answer, or the problem why there are none.
+        """Ask the judge for the atomic facts of each sentence (step 1).
 
-        One sentence that could not be taken apart leaves the whole response without, for its facts
-        would be missing from every score.
+        Args:
+            judge: The judge to ask.
+            judged: The prepared responses.
+
+        Returns:
+            The responses with their facts. If one sentence cannot be decomposed, the whole response
+            has a ``problem`` and no facts, since every score would lack the facts of the sentence.
         """
-        asked = judge.ask_typed(
+        replies_by_sentence = judge.ask_typed(
             f"{self.folder}/decompose",
             FactsReply,
             self.sentence_subjects(judged),
@@ -217,16 +280,22 @@ class AmbigBio(JudgedMethod):
             check_facts,
             samples=1,
         )
-        replies = (reply for (reply,) in asked)
-        return [
-            _with_facts(biography, [next(replies) for _ in biography.sentences])
-            if biography.is_answer
-            else biography
-            for biography in judged
-        ]
+        # There is one sample per question, and the replies come in the order of sentences.
+        replies = (reply for (reply,) in replies_by_sentence)
+        decomposed = []
+        for biography in judged:
+            if biography.is_answer:
+                replies_of_response = [next(replies) for _ in biography.sentences]
+                biography = _with_facts(biography, replies_of_response)
+            decomposed.append(biography)
+        return decomposed
 
     def sentence_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return what the decomposing prompt is about, for every sentence of every answer."""
+        """Return the variables of the decomposing prompt for every sentence of every answer.
+
+        Args:
+            judged: The prepared responses. Those that are no answer are left out.
+        """
         subjects = []
         for biography in judged:
             if not biography.is_answer:
@@ -245,11 +314,19 @@ class AmbigBio(JudgedMethod):
         return subjects
 
     def group(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-        """Add the groups of each response that has facts, or why there are none.
+        """Ask the judge to split the facts of each response by individual (step 2).
 
-        A single fact is a group unasked, and so are all where entities are not told apart.
+        The judge is not asked about a single fact, nor about a response with a single subject. All
+        facts are then one group.
+
+        Args:
+            judge: The judge to ask.
+            judged: The responses with their facts.
+
+        Returns:
+            The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        asked = judge.ask_typed(
+        replies_by_response = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
             self.group_subjects(judged),
@@ -258,67 +335,88 @@ class AmbigBio(JudgedMethod):
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
-        replies = (reply for (reply,) in asked)
+        # Replies come in the order of the responses that need grouping.
+        replies = (reply for (reply,) in replies_by_response)
         grouped = []
         for biography in judged:
             groups: Groups = ()
             ungrouped = None
-            if _is_grouped(biography):
+            if _needs_grouping(biography):
                 reply = next(replies)
                 ungrouped = reply.problem or None
                 groups = reply_to_groups(reply.value) if reply.value else ()
             elif biography.facts:
                 groups = (tuple(range(len(biography.facts))),)
+
             if self.protocol == "code":
-                # A group that had no other fact stays, empty: the authors count it as a biography.
+                # The authors' code loses the first fact, and counts a group that is then empty.
                 groups = tuple(tuple(fact for fact in group if fact != 0) for group in groups)
             grouped.append(replace(biography, groups=groups, ungrouped=ungrouped))
         return grouped
 
     def group_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return what the grouping prompt is about, for every response of two facts or more."""
+        """Return the variables of the grouping prompt for every response that needs grouping."""
         return [
             {**grouping_subject(biography), **self.prompt_variables(biography.generation)}
             for biography in judged
-            if _is_grouped(biography)
+            if _needs_grouping(biography)
         ]
 
     def verify(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-        """Add the judgement of each fact by each entity.
+        """Ask the judge whether the page of each entity supports each fact (step 3).
 
-        One without a page supports nothing, unasked.
+        Args:
+            judge: The judge to ask. It is not asked about an entity without a page, which supports
+                no fact.
+            judged: The responses with their facts.
+
+        Returns:
+            The responses with their matrix of judgements.
         """
         judgements = judge_pairs(judge, self.pairs_by_key(judged), self.folder)
         verified = []
         for number, biography in enumerate(judged):
             rows = []
             for fact in biography.facts:
-                cells = [judgements[number, fact.text, entity] for entity in biography.entities]
-                rows.append(tuple(cells))
+                keys = [PairKey(number, fact.text, entity) for entity in biography.entities]
+                rows.append(tuple(judgements[key] for key in keys))
             verified.append(replace(biography, matrix=tuple(rows)))
         return verified
 
     def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
+        """Return the pairs of facts and pages of several responses.
+
+        Args:
+            judged: The responses with their facts.
+        """
         pairs: dict[PairKey, FactPair] = {}
         for number, biography in enumerate(judged):
-            for pair in self.fact_pairs(biography) if biography.facts else ():
-                pairs[number, pair.fact, pair.entity] = pair
+            # Without facts there is nothing to look pages up for.
+            if not biography.facts:
+                continue
+            for pair in self.fact_pairs(biography):
+                pairs[PairKey(number, pair.fact, pair.entity)] = pair
         return pairs
 
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
-        """Return what to verify of a response."""
-        given = passages_by_title(judged.generation).get
-        page_of = given if self.pages is None else self.pages.passages
-        return pair_facts_with_pages(judged.facts, judged.entities, page_of)
+        """Return the pairs of facts and pages of one response."""
+        given_pages = passages_by_title(judged.generation)
+        find_page = given_pages.get if self.pages is None else self.pages.passages
+        return pair_facts_with_pages(judged.facts, judged.entities, find_page)
 
     def link(self, judged: JudgedBiography) -> JudgedBiography:
-        """Add the entity of each group."""
+        """Link each fact group of a verified response to an entity (step 4)."""
         links = link_groups(
             judged.groups, judged.entities, judged.matrix, self.linking, self.protocol
         )
         return replace(judged, links=links)
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
+        """Return the record of a judged response: its scores, and everything they follow from.
+
+        Args:
+            judged: The response after all steps.
+        """
         scores = score_biography(judged, self.protocol)
         return {
             "index": judged.generation.index,
@@ -331,52 +429,81 @@ class AmbigBio(JudgedMethod):
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
+        """Return the values that a record adds to the mean of each metric."""
         return row_metrics(verdict)
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
+        """Check that a judge can have produced a record.
+
+        Args:
+            doc: The document of the record.
+            verdict: The record.
+
+        Raises:
+            ValueError: Parts of the record contradict each other. The message says which.
+        """
         judged = biography_from_record(verdict)
+        # A response has either facts or a problem, unless the model declined.
         if not judged.abstained and bool(judged.facts) == bool(judged.problem):
             raise ValueError("it has facts and a reason why it has none, or neither")
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
-        texts = [fact.text for fact in judged.facts]
-        cells_by_text = dict(zip(texts, judged.matrix, strict=True))
-        if [cells_by_text[text] for text in texts] != list(judged.matrix):
-            raise ValueError("facts of the same text have different judgements")
-        for cell in chain.from_iterable(judged.matrix):
-            is_unscored = cell.outcome == UNSCORED
-            distance = abs((cell.score or 0) - (cell.outcome == SUPPORTED))
-            if is_unscored != (cell.score is None) or distance > _FARTHEST:
-                raise ValueError(f"a fact is {cell.outcome}, but its score is {cell.score}")
-        if judged.ungrouped is not None and judged.groups:
-            raise ValueError("it has groups and a reason why it has none")
-        # Grouping as the authors' code does it loses the first fact.
-        first = 1 if self.protocol == "code" else 0
-        members = sorted(fact for group in judged.groups for fact in group)
-        if judged.ungrouped is None and members != list(range(first, len(judged.facts))):
+        _check_judgements(judged)
+
+        if judged.ungrouped is not None:
+            if judged.groups:
+                raise ValueError("it has groups and a reason why it has none")
+            return
+        grouped_facts = sorted(fact for group in judged.groups for fact in group)
+        # The authors' grouping loses the first fact.
+        first_fact = 1 if self.protocol == "code" else 0
+        if grouped_facts != list(range(first_fact, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        """Compute a record again from the response and the decisions of the judge.
+
+        Args:
+            doc: The document.
+            responses: Its only response.
+            verdict: The record, of which only the decisions of the judge are used.
+        """
+        prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        if not prepared.is_answer:
+            return self.make_record(prepared)
         judged = biography_from_record(verdict)
-        begun = self.prepare(generation_from_doc(doc, responses[0]))
-        if not begun.is_answer:
-            return self.make_record(begun)
-        parts = ("facts", "groups", "matrix", "problem", "ungrouped")
-        believed = {name: getattr(judged, name) for name in parts}
-        return self.make_record(self.link(replace(begun, **believed)))
+        # Sentences, candidates and abstention follow from the response. The rest is the judge's.
+        decided = replace(
+            prepared,
+            facts=judged.facts,
+            groups=judged.groups,
+            matrix=judged.matrix,
+            problem=judged.problem,
+            ungrouped=judged.ungrouped,
+        )
+        return self.make_record(self.link(decided))
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        """Return the questions that people answer in the judge's place."""
         return people.items_for_people(biography_from_record(verdict), self.noun)
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        """Compute a record again with the answers of people in the judge's place.
+
+        Args:
+            doc: The document.
+            verdict: The record of the judge.
+            answers: The answer to each of `people_items`, in their order.
+        """
         judged = biography_from_record(verdict)
-        ids = [item.id for item in people.items_for_people(judged, self.noun)]
-        answer_by_id = dict(zip(ids, answers, strict=True))
-        return self.make_record(
-            people.apply_answers(judged, answer_by_id, self.protocol, self.link)
-        )
+        items = people.items_for_people(judged, self.noun)
+        # Answers have no ids of their own.
+        answer_by_id = {item.id: answer for item, answer in zip(items, answers, strict=True)}
+        relabelled = people.apply_answers(judged, answer_by_id, self.protocol, self.link)
+        return self.make_record(relabelled)
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Return the counts and settings that results state besides the scores."""
         return {
             **super().summary_counts(docs, verdicts),
             **count_responses(verdicts),
@@ -389,14 +516,19 @@ AMBIGBIO = AmbigBio()
 
 
 def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
-    """Make the judged method from the settings of a run.
+    """Make the method with the settings of a run.
+
+    Args:
+        metadata: The metadata of the task. ``knowledge`` is the path of a file of pages, or
+            "documents" for the passages that the model was given.
 
     Raises:
         ConfigError: A setting is wrong.
-        DataError: The file of pages that ``knowledge`` names cannot be used.
+        DataError: The file of pages cannot be used.
     """
     source = str(metadata.get("knowledge") or DOCUMENTS)
     pages = None if source == DOCUMENTS else Knowledge(Path(source))
+    # Results name the file without its folder, which differs between machines.
     settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
     return read_settings(AmbigBio, settings, "metadata")
 
@@ -404,14 +536,56 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
 def _with_facts(
     judged: JudgedBiography, replies: Sequence[ParsedReply[FactsReply]]
 ) -> JudgedBiography:
+    """Add the facts in a judge's replies to a response.
+
+    Args:
+        judged: The response.
+        replies: The reply about each sentence.
+
+    Returns:
+        The response with its facts, or with a ``problem`` if a reply is unusable or there are no
+        facts.
+    """
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
+        # The scores of the other sentences alone would mislead.
         if reply.value is None:
-            where = f"sentence {number + 1} of {len(replies)}"
-            return replace(judged, problem=f"not decomposed: {where}: {reply.problem}")
+            location = f"sentence {number + 1} of {len(replies)}"
+            return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
         facts += [Fact(text, number) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
 
 
-def _is_grouped(judged: JudgedBiography) -> bool:
+def _with_facts_by_rules(judged: JudgedBiography) -> JudgedBiography:
+    """Add the facts that rules find in the sentences of a response, to estimate their number."""
+    facts: list[Fact] = []
+    for number, sentence in enumerate(judged.sentences):
+        facts += [Fact(text, number) for text in split_facts(sentence)]
+    return replace(judged, facts=tuple(facts))
+
+
+def _needs_grouping(judged: JudgedBiography) -> bool:
+    """Return whether a response has several facts that may describe different entities."""
     return len(judged.facts) > 1 and judged.entities != SINGLE_SUBJECT
+
+
+def _check_judgements(judged: JudgedBiography) -> None:
+    """Check that the scores of judgements agree with their outcomes.
+
+    Args:
+        judged: The response that was read from a record.
+
+    Raises:
+        ValueError: A score contradicts its outcome, or facts with the same text have different
+            judgements although the judge is asked about a text only once.
+    """
+    # A judge is asked about each distinct text once.
+    row_by_text: dict[str, tuple[Judgement, ...]] = {}
+    for fact, row in zip(judged.facts, judged.matrix, strict=True):
+        if row_by_text.setdefault(fact.text, row) != row:
+            raise ValueError("facts of the same text have different judgements")
+    for judgement in chain.from_iterable(judged.matrix):
+        is_unscored = judgement.outcome == UNSCORED
+        distance = abs((judgement.score or 0) - (judgement.outcome == SUPPORTED))
+        if is_unscored != (judgement.score is None) or distance > _MAX_SCORE_DISTANCE:
+            raise ValueError(f"a fact is {judgement.outcome}, but its score is {judgement.score}")

@@ -42,6 +42,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
     rows = []
     answered = []
     for number, response in enumerate(decisions.responses):
+        # A declined question counts only in the share of responses.
         metrics = dict.fromkeys(_METRICS) | {"respond_ratio": float(response is not None)}
         if response is not None:
             answered.append(response)
@@ -65,16 +66,22 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
     """Compute the metrics of one response by their names in the metrics file.
 
+    Args:
+        response: The released decisions on the response.
+        protocol: Decides which facts D-FActScore is averaged over, see `score_decisions`.
+
     Returns:
         The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
         fact of the response.
     """
     factscore = released_factscore(response)
+    # Lost facts are None here, and `average` leaves them out.
     if protocol == "fixed":
         d_factscore = average(response.grouped_verdicts)
     else:
         d_factscore = released_d_factscore(response)
 
+    # The entities of a response are the pages that support its facts.
     titles = {fact.supporting_topic for fact in response.facts}
     num_facts = len(response.facts)
     return {
@@ -106,12 +113,16 @@ def released_d_factscore(response: DecidedResponse) -> float | None:
 def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
     """Count the facts that grouping lost or invented, and bound D-FActScore by them.
 
+    Args:
+        responses: The released decisions on the responses of one model.
+
     Returns:
         Of all ``responses``, those without any grouped fact; the lost ``facts``; how many of them
         are the ``first_facts`` of a response; ``facts_made_up``, which grouping invented; and the
         ``worst`` and the ``best`` mean of ``d_factscore``, with all lost facts not supported and
         with all supported.
     """
+    # A verdict is None where grouping lost the fact.
     verdicts_by_response = [response.grouped_verdicts for response in responses]
     worst_shares = [_supported_share(verdicts, False) for verdicts in verdicts_by_response]
     best_shares = [_supported_share(verdicts, True) for verdicts in verdicts_by_response]

@@ -81,7 +81,7 @@ SCORES: tuple[Score, ...] = (
     Score("factscore_penalised", MEAN, PRECISION),
     *FACTSCORE.worst_and_best(),
     *D_FACTSCORE.worst_and_best(),
-    Score("unscored", Aggregation(statistics.how_many), higher_is_better=False),
+    Score("unscored", Aggregation(statistics.count_present), higher_is_better=False),
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
@@ -121,6 +121,7 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
 
+    # D-FActScore looks at the page of one entity, FActScore at all pages.
     linked_outcomes = outcomes_by_linked_entity(judged)
     linked_values = list(linked_outcomes.values())
     d_factscores: dict[str, float | None] = {
@@ -132,6 +133,7 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
         d_factscores = _supported_shares("d_factscore", linked_values)
     d_factscore = d_factscores["d_factscore"]
 
+    # The authors subtract the scores as they are, each over its own facts.
     if protocol == "paper":
         difference = _difference_over_common_facts(outcomes, linked_outcomes)
     elif factscore is None or d_factscore is None:
@@ -139,8 +141,10 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
     else:
         difference = factscore - d_factscore
 
+    # Ungrouped facts say nothing about the number of biographies.
     num_biographies = len(judged.groups) or None
     num_entities = len(set(attributed_entities(judged, protocol)) - {None})
+    # Each column holds the judgements by the page of one entity.
     columns = zip(*judged.matrix, strict=True)
     return {
         "facts": num_facts,
@@ -170,6 +174,7 @@ def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
         verdict, since that page might support the fact, or if there is no candidate. Otherwise
         ``irrelevant`` or ``not_supported``, whichever most pages say.
     """
+    # An entity without a page is judged "not supported", but nobody looked at anything.
     outcomes = Counter(judgement.outcome for judgement in row if not is_without_page(judgement))
     if outcomes["supported"]:
         return "supported"
@@ -196,6 +201,7 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
         not supported, and supported.
     """
     total = len(outcomes)
+    # Irrelevant facts stay in the total, as in the equations of the paper.
     supported = outcomes.count("supported")
     unscored = outcomes.count("unscored")
     scored = total - unscored
@@ -206,6 +212,9 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
 
 def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
     """Decide for each grouped fact whether the entity of its group supports it (section 4.1).
+
+    Args:
+        judged: The response with its groups, matrix and links.
 
     Returns:
         The outcome by the number of the fact, in the order of groups. A fact whose group has no
@@ -226,6 +235,9 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
 
 def linked_entities(judged: JudgedBiography) -> dict[int, int | None]:
     """Return the entity to which the group of each fact is linked.
+
+    Args:
+        judged: The response with its groups and links.
 
     Returns:
         The number of the entity, or None if the group has none, by the number of the fact. The
@@ -254,6 +266,7 @@ def _difference_over_common_facts(
     is_lost_by_linking = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
+        # Only such facts show what linking changes.
         if "unscored" not in (outcome, linked_outcome):
             is_lost_by_linking.append(outcome == "supported" and linked_outcome != "supported")
     return average(is_lost_by_linking)
@@ -261,6 +274,9 @@ def _difference_over_common_facts(
 
 def length_penalty(num_facts: int) -> float:
     """Return FActScore's penalty for a response with few facts (Min et al., 2023, section 4).
+
+    Args:
+        num_facts: The number of facts of the response, at least 1.
 
     Returns:
         exp(1 - gamma / facts) for fewer than gamma = 10 facts, otherwise 1.
@@ -276,6 +292,10 @@ def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> lis
     then the one that was retrieved first. ``code`` prefers the entity that supports most facts of
     the response, as the authors' code does.
 
+    Args:
+        judged: The response with its matrix, groups and links.
+        protocol: ``paper`` or ``code``.
+
     Returns:
         The number of the entity of each fact, in the order of facts. None if no page supports it.
     """
@@ -283,6 +303,7 @@ def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> lis
         [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
         for row in judged.matrix
     ]
+    # The authors' code does not look at groups here.
     if protocol == "code":
         return _most_supporting_entities(supporting_entities, judged.entities)
 
@@ -293,6 +314,7 @@ def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> lis
         if linked_entity in entities:
             attributed.append(linked_entity)
             continue
+        # A fact of a wrongly linked group may still be about another person of the text.
         entities_of_groups = [entity for entity in entities if entity in judged.links]
         attributed.append(min(entities_of_groups or entities, default=None))
     return attributed
@@ -322,11 +344,16 @@ def _most_supporting_entities(
 def response_type(num_biographies: int, num_entities: int) -> str:
     """Classify a response by its numbers of biographies and entities (section 2.4).
 
+    Args:
+        num_biographies: The number of individuals that a reader sees.
+        num_entities: The number of entities that the facts are about.
+
     Returns:
         ``one_bio_one_entity``, ``one_bio_many_entities`` (the response merges people), or
         ``many_bios_many_entities``. The paper does not name the rest, which is ``other``: no
         entity, or several biographies of one entity.
     """
+    # Several people in one biography are the error that the benchmark looks for.
     if num_entities > 1:
         return MERGED if num_biographies == 1 else "many_bios_many_entities"
     return "one_bio_one_entity" if num_biographies == num_entities == 1 else "other"
@@ -345,6 +372,7 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
     """
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
+    # A response without facts has no scores. An abstention has no problem either.
     if scores is None:
         return judged.problem
     if scores["factscore"] is None:
@@ -377,6 +405,7 @@ def row_metrics(record: Verdict) -> JsonObject:
     values["respond_ratio"] = None if is_unfinished else not record["abstained"]
 
     metrics = {name: values.get(name) for name in (*MEANS, *_EXTREMES, "respond_ratio")}
+    # Responses about one name are not independent, so the name is the cluster.
     outcomes = clustered_outcomes(metrics, record["generation"]["name"])
     return {**outcomes, "unscored": record["unscored"]}
 
@@ -384,12 +413,16 @@ def row_metrics(record: Verdict) -> JsonObject:
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     """Add the metrics that follow from the scores of a response to these scores.
 
+    Args:
+        scores: What `score_biography` returned.
+
     Returns:
         The scores, ``facts_per_response``, and ``one_bio_many_entities``: whether the response
         merges people, or None if that is not known. Empty if there are no scores.
     """
     if scores is None:
         return {}
+    # Without groups the kind is None, and nobody knows whether people are merged.
     response_kind = scores["kind"]
     is_merged = None if response_kind is None else response_kind == MERGED
     return {**scores, "facts_per_response": scores["facts"], MERGED: is_merged}
@@ -435,14 +468,18 @@ def bootstrapped_means(
     intervals = {}
     for metric in rows[0]:
         outcomes = [row[metric] for row in rows]
-        means[metric] = statistics.defined(statistics.mean(outcomes))
+        means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
+        # A response without a value has no part in the mean.
         ends = statistics.bootstrap_interval(outcomes, resamples=_RESAMPLES)
-        intervals[metric] = [statistics.defined(end) for end in ends]
+        intervals[metric] = [statistics.none_if_nan(end) for end in ends]
     return MeansWithIntervals(means, intervals)
 
 
 def count_responses(records: Sequence[Verdict]) -> JsonObject:
     """Count responses, facts and candidate entities over a set of records.
+
+    Args:
+        records: The judge's records of the responses.
 
     Returns:
         The reasons why responses are ``unscored`` with their counts; the number of responses that
@@ -458,6 +495,7 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
 
     responses_without_page = 0
     for scores in scored:
+        # A response without candidates lacks no page.
         if 0 < scores["candidates"] == scores["without_page"]:
             responses_without_page += 1
 

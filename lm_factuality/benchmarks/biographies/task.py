@@ -1,12 +1,13 @@
-"""The lm_eval tasks of AmbigBio: biographies from retrieved passages, marked by a judge.
+"""The lm_eval tasks of AmbigBio: a model writes biographies from passages, and a judge marks them.
 
-The authors' own prompts are read from a checkout of their repository. None of them is in this one.
+lm_eval makes the tasks from the YAML files under ``tasks/ambigbio``. The authors' own prompts are
+not part of this repository. They can be read from a checkout of theirs.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jinja2 import StrictUndefined
@@ -33,23 +34,26 @@ from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import TaskSettings
 
 Render = Callable[[Doc], str]
-"""Makes the prompt of a document of lm_eval."""
+"""Writes the prompt for a document of lm_eval."""
 
 PROMPTS = {"ambiguous": "with_ambig", "unambiguous": "no_ambig"}
-"""The authors' prompts by the demonstrations that the suite has for the same setting."""
+"""The authors' prompt with the same kind of demonstrations as each of ours."""
 
-_SHOTS, _DOCUMENTS, _SEED = 2, 5, 42  # of the authors' configurations
+# The settings of the authors' configurations.
+_NUM_DEMONSTRATIONS = 2
+_NUM_PASSAGES = 5
+_SEED = 42
 
 
 class AmbigBioTask(JudgedTask):
-    """A task by a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``.
+    """A task whose YAML includes ``tasks/ambigbio/_ambigbio.yaml``.
 
-    Its metrics are ``scores.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see
-    ``judging``). ``docs/configuration.md`` explains the keys of ``metadata``.
+    Its metrics are `scores.SCORES`. Samples have the judge's record in ``filtered_resps``.
+    ``docs/configuration.md`` explains the keys of ``metadata``.
 
     Raises:
-        ConfigError, DataError: On construction, if the data, the knowledge or the judge cannot be
-            used.
+        ConfigError: On construction, if a setting is wrong.
+        DataError: On construction, if the data, the pages or the judge's store cannot be used.
     """
 
     declared = BENCHMARK
@@ -60,108 +64,168 @@ class AmbigBioTask(JudgedTask):
     instructs = True
 
     def built(self) -> None:
+        """Remove from the metadata what results must not contain, after the task is built."""
         super().built()
-        # A path of this machine is no part of the results.
+        # The path is one of this machine.
         self.config.metadata.pop("generations", None)
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
+        """Set up the data file and the prompt of the task, and return how its judge works.
+
+        Args:
+            config: The YAML of the task.
+            metadata: Its ``metadata``, with what the command line adds.
+
+        Returns:
+            The method of judging, and the settings of lm_eval together with what results say of the
+            task.
+
+        Raises:
+            ConfigError: A setting is wrong, or there is no such file of data or prompts.
+            DataError: The file of pages cannot be used.
+        """
         generations = metadata.get("generations")
-        self._own_data = (
-            Path(str(generations)).expanduser()
-            if generations
-            else own_data(config, "JSON as ALCE has it")
-        )
-        about, self._render = _renderer(metadata)
+        self._own_data: Path | None
+        if generations:
+            self._own_data = Path(str(generations)).expanduser()
+        else:
+            self._own_data = own_data(config, "JSON as ALCE has it")
+        # `read_documents` needs the file and the prompt later.
+        self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
-        texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return method, TaskSettings(texts, {**about, **method.recorded_settings})
+        lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
+        recorded = {**self._prompt.recorded, **method.recorded_settings}
+        return method, TaskSettings(lm_eval_settings, recorded)
 
     def read_documents(self) -> list[dict[str, Any]]:
+        """Read the questions with their passages, and add the prompt of each as ``text``.
+
+        The task's metadata get the file that was read, as ``data``.
+
+        Raises:
+            DataError: The file cannot be read, or has rows that cannot be used.
+        """
         path, self.config.metadata["data"] = find_data(
             self._own_data, AMBIGBIO_SOURCE, self._data_dir
         )
-        docs = [
-            generation_to_doc(generation) for generation in read_generations([path], outputs=False)
-        ]
-        return [{**doc, "text": self._render(doc)} for doc in docs]
+        docs = []
+        for generation in read_generations([path], outputs=False):
+            doc = generation_to_doc(generation)
+            docs.append({**doc, "text": self._prompt.render(doc)})
+        return docs
+
+
+class TaskPrompt(NamedTuple):
+    """The prompt of a task."""
+
+    render: Render
+    """Writes the prompt for a document."""
+
+    recorded: JsonObject
+    """What results say of the prompt, by the names of metadata."""
 
 
 class _PromptSettings(BaseModel):
-    """The metadata that say what the model is asked."""
+    """The metadata that choose the prompt."""
 
     demonstrations: Literal["ambiguous", "unambiguous"] = "ambiguous"
     prompts: Path | None = None
     prompt: str | None = None
 
 
-def _renderer(metadata: Mapping[str, Any]) -> tuple[JsonObject, Render]:
-    """Return what results say of the prompt, and how it is made from a document.
+def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
+    """Make the prompt that the metadata of a task choose.
+
+    Args:
+        metadata: ``prompts``, the checkout with the authors' prompts, and ``prompt``, the name of
+            one of them. Without ``prompts`` the prompt is ours, with the ``demonstrations`` of
+            this kind ("ambiguous" by default).
 
     Raises:
-        ConfigError: There are no such demonstrations or prompts.
+        ConfigError: A setting is wrong, or there is no such prompt.
     """
     settings = read_settings(_PromptSettings, dict(metadata), "metadata")
     kind = settings.demonstrations
     if settings.prompts:
-        name = settings.prompt or PROMPTS[kind]
-        render, digest = authors_prompt(settings.prompts.expanduser(), name)
-        about = {"demonstrations": "authors", "prompts": "authors", "prompt": name}
-        return {**about, "prompt_hashes": {"authors": digest}}, render
+        return authors_prompt(settings.prompts.expanduser(), settings.prompt or PROMPTS[kind])
+    # Our own prompt has no name to choose it by.
     if settings.prompt:
         raise ConfigError(
             f"prompt: found {settings.prompt!r} without prompts; add prompts=DIR, a checkout of the"
             " authors' repository"
         )
+
     folder = tasks_folder() / "ambigbio"
     demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
+    # A variable that the template needs and a document lacks is an error.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
 
     def render_document(doc: Doc) -> str:
+        """Write our prompt for a document."""
         return template.render(demonstrations=demonstrations[kind], subject=doc).strip()
 
-    return {"demonstrations": kind}, render_document
+    return TaskPrompt(render_document, {"demonstrations": kind})
 
 
-class _Demonstration(BaseModel):
+class _AlceDemonstration(BaseModel):
+    """A demonstration in a prompt file of ALCE."""
+
     question: str
     answer: str
     docs: list[RetrievedPassage]
 
 
-class _Prompt(BaseModel):
-    """A prompt in ALCE's format, with places such as {INST} to fill in."""
+class _AlcePrompt(BaseModel):
+    """A prompt file of ALCE: templates with placeholders such as {INST}, and demonstrations."""
 
     instruction: str
     demo_sep: str
     demo_prompt: str
     doc_prompt: str
-    demos: list[_Demonstration] = Field(min_length=_SHOTS)
+    demos: list[_AlceDemonstration] = Field(min_length=_NUM_DEMONSTRATIONS)
 
-    def write(self, question: str, documents: Sequence[RetrievedPassage]) -> str:
-        """Return the prompt up to where the answer begins."""
-        listed = ""
-        for number, document in enumerate(documents[:_DOCUMENTS], start=1):
-            text = self.doc_prompt.replace("{T}", document.title).replace("{P}", document.text)
-            listed += text.replace("{ID}", str(number))
+    def fill(self, question: str, passages: Sequence[RetrievedPassage]) -> str:
+        """Write the instruction, a question and its passages, up to where the answer begins.
+
+        Args:
+            question: The question, which replaces {Q}.
+            passages: The passages, of which the first five replace {D}.
+        """
+        # The authors' script fills its templates by plain replacement, too.
+        documents = ""
+        for number, passage in enumerate(passages[:_NUM_PASSAGES], start=1):
+            document = self.doc_prompt.replace("{T}", passage.title).replace("{P}", passage.text)
+            documents += document.replace("{ID}", str(number))
         text = self.demo_prompt.replace("{INST}", self.instruction).replace("{Q}", question)
-        return text.replace("{D}", listed).replace("{A}", "").rstrip()
+        return text.replace("{D}", documents).replace("{A}", "").rstrip()
+
+    def write_demonstrations(self) -> str:
+        """Write the two demonstrations that the authors' script draws, with their answers."""
+        # Only this generator of random numbers draws the same ones.
+        generator = np.random.RandomState(_SEED)
+        numbers = generator.choice(len(self.demos), _NUM_DEMONSTRATIONS, replace=False)
+        text = ""
+        for number in numbers:
+            demonstration = self.demos[number]
+            text += self.fill(demonstration.question, demonstration.docs)
+            text += demonstration.answer + self.demo_sep
+        return text
 
 
-def authors_prompt(checkout: Path, name: str) -> tuple[Render, str]:
-    """Read one of the authors' prompts.
+def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
+    """Read one of the authors' prompts, which is then written byte for byte as their script does.
 
     Args:
-        checkout: Of d223302/Merging-Facts-Crafting-Fallacies.
-        name: The prompt: ``with_ambig``, ``no_ambig`` or ``careful``.
+        checkout: The folder of a checkout of d223302/Merging-Facts-Crafting-Fallacies.
+        name: The name of the prompt: ``with_ambig``, ``no_ambig`` or ``careful``.
 
     Returns:
-        What writes the prompt of a document byte for byte as their script does (in place of the
-        name it has the whole question, "Tell me a bio of ..."), and a hash of the file.
+        The prompt. What results say of it includes a hash of its file.
 
     Raises:
         ConfigError: There is no such prompt, or it is not in ALCE's format.
@@ -172,17 +236,24 @@ def authors_prompt(checkout: Path, name: str) -> tuple[Render, str]:
         " with_ambig, no_ambig and careful"
     )
     try:
-        prompt = read_model(path, _Prompt, expected)
+        prompt = read_model(path, _AlcePrompt, expected)
     except DataError as error:
         raise ConfigError(f"prompts: {error}") from error
-    # As their script draws them.
-    drawn = np.random.RandomState(_SEED).choice(len(prompt.demos), _SHOTS, replace=False)
-    head = ""
-    for demo in [prompt.demos[number] for number in drawn]:
-        head += prompt.write(demo.question, demo.docs) + demo.answer + prompt.demo_sep
+    # They are the same for every document.
+    demonstrations = prompt.write_demonstrations()
 
-    def render(doc: Doc) -> str:
+    def render_document(doc: Doc) -> str:
+        """Write the authors' prompt for a document."""
         passages = [RetrievedPassage(**passage) for passage in doc["passages"]]
-        return head + prompt.write(doc["question"], passages)
+        # The authors' script puts the whole question where the template has the name.
+        return demonstrations + prompt.fill(doc["question"], passages)
 
-    return render, hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    # The hash shows whether two runs had the same prompt.
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    recorded = {
+        "demonstrations": "authors",
+        "prompts": "authors",
+        "prompt": name,
+        "prompt_hashes": {"authors": digest},
+    }
+    return TaskPrompt(render_document, recorded)

@@ -132,6 +132,9 @@ class JudgedBiography:
 def biography_to_record(judged: JudgedBiography) -> JsonObject:
     """Convert a judged biography to JSON values.
 
+    Args:
+        judged: The biography with the results of all steps.
+
     Returns:
         The fields of `JudgedBiography`, and under ``evidence`` each distinct passage once. A
         judgement refers to its passages by their numbers in this list, since many facts share
@@ -139,6 +142,7 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
     """
     record = to_jsonable_python(judged)
     number_by_passage: dict[str, int] = {}
+    # Numbers follow the first use of each passage.
     for row in record["matrix"]:
         for judgement in row:
             passages = judgement["evidence"]
@@ -169,9 +173,11 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
                 judgements.append({**judgement, "evidence": evidence})
             matrix.append(judgements)
 
+        # Pydantic checks the type of each field. Their numbers are checked by us.
         judged = to_model(JudgedBiography, {**record, "matrix": matrix})
         _check_numbers(judged)
     except (LookupError, TypeError, ValueError) as error:
+        # A record may be any JSON, so that any access to it can fail.
         raise ValueError(
             f"not a record of a judged biography: {type(error).__name__}: {error}"
         ) from error
@@ -180,6 +186,9 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
 
 def _check_numbers(judged: JudgedBiography) -> None:
     """Check that all numbers of a judged biography refer to existing facts, sentences and entities.
+
+    Args:
+        judged: The biography that was read from a record.
 
     Raises:
         ValueError: A number refers to nothing, a fact is in two groups, or the lengths of two lists
@@ -199,6 +208,7 @@ def _check_numbers(judged: JudgedBiography) -> None:
         "the length of 'links'": len(judged.links) == len(judged.groups),
         "the lengths in 'matrix'": row_lengths == [len(judged.entities)] * len(judged.facts),
     }
+    # All wrong parts are named at once, so that a file is mended once.
     wrong_parts = [part for part, is_sound in is_sound_by_part.items() if not is_sound]
     if wrong_parts:
         raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
@@ -206,6 +216,9 @@ def _check_numbers(judged: JudgedBiography) -> None:
 
 def read_verdicts(path: Path) -> list[JsonObject]:
     """Read the records of judged biographies from a ``verdicts.jsonl``, one record per line.
+
+    Args:
+        path: The file, which ``lm-factuality judge ambigbio`` has written.
 
     Returns:
         The records as they are in the file. `biography_from_record` can read each of them.
@@ -216,6 +229,7 @@ def read_verdicts(path: Path) -> list[JsonObject]:
 
     def parse_record(line: Mapping[str, Any]) -> JsonObject:
         """Check that a line holds a record, and return a copy of it."""
+        # The biography itself is not needed: reports also use the other keys of the record.
         biography_from_record(line)
         return dict(line)
 

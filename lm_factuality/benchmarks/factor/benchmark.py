@@ -31,6 +31,7 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.metrics import SCORES, metric_floor
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, task_sections
 from lm_factuality.benchmarks.factor.rows import Row as FactorRow
+from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
@@ -50,12 +51,14 @@ class FactorAudit:
         """
         metadata = expected.metadata
         rule = DOLA if metadata.get("protocol") == DOLA else metadata.get("join", AUTHORS)
+        # None stands for a run without a window.
         self._window = metadata.get("window")
         self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
     def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with the requests of a sample, or None if nothing is."""
         doc = sample["doc"]
+        # lm_eval records a request as its context, its continuation and the window.
         expected_requests = [
             [*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]
         ]
@@ -75,6 +78,7 @@ def keep_scores(sample: Sample) -> KeptRow:
         key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
     }
     scores = results_in(sample, ScoredContinuation)
+    # A file from elsewhere may have lost responses.
     if len(scores) != len(doc["choices"]):
         raise ValueError(f"{len(scores)} responses for {len(doc['choices'])} choices")
     return {"doc": doc, "scores": scores}
@@ -88,12 +92,12 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
         rows: All rows of the task, as `keep_scores` kept them. Each error type that occurs in any
             of them has metrics of its own.
     """
-    error_types = {error_type for row in rows for error_type in row["doc"]["error_types"]}
-    named_types = sorted(error_types - {""})
+    error_types = named_error_types(row["doc"]["error_types"] for row in rows)
     protocol = str(task.metadata.get("protocol", "paper"))
 
     def score_again(row: KeptRow) -> JsonObject:
-        return metrics.row_metrics(row["doc"], row["scores"], protocol, named_types)
+        """Return the metrics of one kept row, by name."""
+        return metrics.row_metrics(row["doc"], row["scores"], protocol, error_types)
 
     return Rescorer(score_again)
 
@@ -114,17 +118,20 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     Yields:
         A note, such as ``window of 2048 tokens, the paper's is 1024``.
     """
+    # A results file has these keys only if the run set them.
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
 
     window = task.metadata.get("window")
+    # Without token counts no window is applied.
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif window != PAPER_WINDOW:
         size = "no window" if window is None else f"window of {window} tokens"
         yield f"{size}, the paper's is {PAPER_WINDOW}"
 
+    # The protocol `paper` needs no note.
     protocol = str(task.metadata.get("protocol"))
     if protocol in _PROTOCOLS:
         yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
@@ -150,11 +157,13 @@ def read_units(path: Path) -> list[Unit]:
         ConfigError: A column is missing.
         DataError: There is no such table, or lines of it cannot be read.
     """
+    # Other files are those of a run, which this function does not read.
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
+    # The file is read as if a YAML without any settings named it.
     config = {
         "task": path.stem,
         "dataset_path": str(path.resolve()),
@@ -171,25 +180,26 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
     Args:
         row_index: The number of the row in its file, from 0.
         row: The row.
+
+    Returns:
+        The questions as one unit, which people are given as a whole.
     """
+    # People see these texts beside the contradiction.
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     items = []
-    error_types = set()
     for index, contradiction in enumerate(row.choices):
         if index == row.gold:
             continue
         error_type = row.error_types[index]
-        error_types.add(error_type)
         for question in _QUESTIONS:
             # People's answers are compared with the error type that the file names.
             is_answered = question == "error_type" and error_type in _ERROR_TYPES
             verdict = error_type if is_answered else None
             items.append(Item(f"{question}:{index}", question, contradiction, context, verdict))
 
-    strata = {}
-    named_types = sorted(error_types - {""})
-    if named_types:
-        strata["error type"] = " + ".join(named_types)
+    # Sheets can be drawn by the error types that a row has.
+    error_types = named_error_types([row.error_types])
+    strata = {"error type": " + ".join(error_types)} if error_types else {}
     return Unit(str(row_index), row.doc_id, tuple(items), strata)
 
 
@@ -206,6 +216,7 @@ def _published_file(corpus: str, blob: str, licence: str, rows: int) -> Source:
         licence: The licence of the texts that the file was made from (table 5 of the paper).
         rows: The number of rows (section 3.3 of the paper).
     """
+    # All three files are in one commit of the authors' repository.
     path = f"data/{corpus}_factor.csv"
     return Source(f"{corpus}_factor", _REPOSITORY, _COMMIT, path, blob, licence, rows)
 

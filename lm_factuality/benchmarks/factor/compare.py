@@ -130,6 +130,7 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
         The tables. If there is nothing to compare, one empty table holds the notes on the runs.
     """
     models, notes = models_on_corpora(runs)
+    # Notes on perplexity runs, such as their windows, explain the tables.
     for run in runs:
         if run.task.kind == "perplexity":
             notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
@@ -161,6 +162,7 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
         run for run in runs if run.task.kind == "perplexity"
     )
     notes += perplexity_notes
+    # FACTOR runs take their perplexity run out of this mapping.
     unpaired_runs = {}
     for run in perplexity_runs:
         corpus = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
@@ -173,6 +175,7 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
         if accuracy is not None:
             perplexity_run = unpaired_runs.pop((run.task.task, run.label), None)
             models.append(ModelOnCorpus(run, accuracy, perplexity_run))
+    # The order does not depend on the order of files.
     models.sort(key=lambda model: (model.task, model.model))
 
     notes += [_note_on_unpaired(run, corpus) for (corpus, _), run in unpaired_runs.items()]
@@ -225,8 +228,10 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
         accuracies.append(model.accuracy.value)
 
     num_models = len(accuracies)
+    # A single model has no rank.
     if num_models < 2:
         return RankAgreement(None, num_models)
+    # SciPy gives NaN if all values of a score are equal.
     tau = float(kendalltau(likelihoods, accuracies, variant="b").statistic)
     return RankAgreement(tau if math.isfinite(tau) else None, num_models)
 
@@ -234,15 +239,19 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
 def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:
     """Return the accuracy of the first model minus that of the second.
 
+    Args:
+        first: A model on a corpus.
+        second: Another model on the same corpus, or the same model without retrieval.
+
     Returns:
         The difference. It is paired by row and clustered by document if both runs kept the samples
-        that their accuracies are of. Otherwise it has no standard error, and
-        ``shared_rows`` is 0.
+        that their accuracies are of. Otherwise it has no standard error, and ``shared_rows`` is 0.
     """
     first_value = first.accuracy.value
     second_value = second.accuracy.value
     difference = first_value - second_value
 
+    # Runs without samples have no rows.
     first_rows = first.run.scored_rows.get(ACCURACY.name)
     second_rows = second.run.scored_rows.get(ACCURACY.name)
     if first_rows and second_rows:
@@ -266,6 +275,7 @@ def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
         also for those on which perplexity and accuracy agree.
     """
     gaps = {}
+    # Each pair comes in both orders, and only one of them has the better model first.
     for first, second in permutations(models, 2):
         if first.accuracy.value > second.accuracy.value:
             gaps[first, second] = accuracy_difference(first, second)
@@ -273,6 +283,7 @@ def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
     disagreements = []
     for (better_by_accuracy, other_model), gap in adjust_p_values(gaps).items():
         units = []
+        # The more accurate model has the higher perplexity.
         for unit in _PERPLEXITIES:
             perplexity = better_by_accuracy.perplexity(unit)
             lower_perplexity = other_model.perplexity(unit)
@@ -294,6 +305,7 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     """
     models_by_task: dict[str, dict[tuple[str, str], ModelOnCorpus]] = defaultdict(dict)
     for model in models:
+        # The variant says whether the model was run with retrieval.
         file = model.run.file
         models_by_task[model.task][file.model, file.variant] = model
 
@@ -308,7 +320,7 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     return gains
 
 
-_TAU = (
+_TAU_NOTE = (
     "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the"
     " higher accuracy, -1 if never."
 )
@@ -365,13 +377,14 @@ def _agreement_tables(
     """
     models_by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
     for model in models:
+        # Without a perplexity there is nothing to compare the accuracy with.
         if any(model.perplexity(unit) for unit in _PERPLEXITIES):
             models_by_task[model.task].append(model)
     if not models_by_task:
         return
 
     rows = []
-    remarks = [_TAU]
+    remarks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
     for task, models_of_task in models_by_task.items():
         rows += _agreement_rows(models_of_task)
@@ -379,9 +392,11 @@ def _agreement_tables(
             tau, num_models = kendall_tau(models_of_task, unit)
             if tau is not None:
                 remarks.append(f"{task}: {tau:.2f} over {num_models} models, perplexity per {unit}")
+        # Tokenizers and windows may forbid a comparison of perplexities.
         remarks += [f"{task}: {caution}" for caution in _cautions(models_of_task)]
         disagreements += find_disagreements(models_of_task)
 
+    # Without this note, readers could think that the table of pairs is missing.
     if not disagreements:
         remarks.append("No pair of models on which the two disagree.")
     title = "\nAccuracy and perplexity on one corpus, as measured"
@@ -394,7 +409,14 @@ def _agreement_tables(
 
 
 def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
-    """Return the rows of a table of models on one corpus, the most accurate first."""
+    """Return the rows of a table of models on one corpus, the most accurate first.
+
+    Args:
+        models: Models on one corpus, each with a perplexity.
+
+    Returns:
+        The cells of each row, in the order of ``_AGREEMENT_COLUMNS``. Empty for what is not known.
+    """
     rows = []
     for model in sorted(models, key=lambda model: model.accuracy.value, reverse=True):
         perplexities = []
@@ -404,6 +426,7 @@ def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
             if perplexity is not None:
                 text = _with_stderr(perplexity.value, perplexity.stderr, metric.digits)
             perplexities.append(text)
+        # Models with the same number of tokens have the same tokenizer.
         num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
         rows.append((model.task, model.model, _percent(model), *perplexities, num_tokens))
     return rows
@@ -452,6 +475,7 @@ def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
             " byte compare all of them"
         )
 
+    # A longer window usually gives a lower perplexity.
     windows = set()
     for model in models:
         if model.perplexity_run:
@@ -462,6 +486,9 @@ def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
 
 def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
     """Return the row of a table for two models that perplexity and accuracy rank differently.
+
+    Args:
+        disagreement: The two models, and how far their accuracies are apart.
 
     Returns:
         The cells, in the order of ``_PAIR_COLUMNS``. Numbers of both models are written as
@@ -480,8 +507,10 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
             text = f"{low.value:.{metric.digits}f} vs {high.value:.{metric.digits}f}"
         perplexities.append(text)
 
+    # Accuracies are shown in percent.
     low_accuracy = 100 * likelier_model.accuracy.value
     high_accuracy = 100 * accurate_model.accuracy.value
+    # The table has columns of its own for the difference, and none for its interval.
     _, _, p_value, corrected_p_value, _ = format_difference(gap, ACCURACY)
     return (
         likelier_model.task,
@@ -497,9 +526,17 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
 
 
 def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
-    """Return the table of models' accuracies with and without retrieval."""
+    """Return the table of models' accuracies with and without retrieval.
+
+    Args:
+        gains: The models that were run both ways.
+
+    Returns:
+        The table, with one row for each model and corpus.
+    """
     rows = []
     for gain in gains:
+        # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
         model = gain.with_retrieval
         accuracies = (_percent(gain.without_retrieval), _percent(model))
         rows.append(

@@ -105,6 +105,7 @@ class JoinMetadata(TableMetadata):
     @model_validator(mode="after")
     def _has_one_rule(self) -> "JoinMetadata":
         """Refuse a delimiter beside the rule ``authors``, which never uses one."""
+        # A delimiter that nothing uses would be a mistake of the user.
         if self.join == AUTHORS and self.delimiter is not None:
             raise ValueError("delimiter: 'join: authors' has no delimiter; keep one of the two")
         return self
@@ -144,6 +145,7 @@ class FactorMetadata(JoinMetadata):
 
         A window that the YAML or the command line names is kept.
         """
+        # A window in `values` replaces the None.
         if isinstance(values, Mapping) and values.get("protocol") == DOLA:
             return {"window": None, **values}
         return values
@@ -164,14 +166,17 @@ class Corpus(TableYaml):
     @model_validator(mode="after")
     def _names_data_once(self) -> "Corpus":
         """Refuse a YAML without data, or one that names its columns in two ways."""
+        # A published file is found by its name alone.
         if not (self.metadata.source or self.dataset_path):
             raise ValueError(
                 "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
             )
+        # Columns and templates are not mixed.
         if (self.doc_to_text is None) != (self.doc_to_choice is None):
             raise ValueError("give doc_to_text and doc_to_choice together, or neither")
         if self.doc_to_text is None and self.doc_to_target is not None:
             raise ValueError("give doc_to_text and doc_to_choice with doc_to_target")
+        # No template names the column of documents, so doc_id may stand beside templates.
         twice = self.metadata.columns.model_fields_set - {"doc_id"}
         if twice and self.doc_to_text is not None:
             raise ValueError(

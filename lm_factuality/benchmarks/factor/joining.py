@@ -53,6 +53,10 @@ class Join:
         Spaces between the two belong to the continuation, because most tokenizers put the space
         before a word into the word's first token.
 
+        Args:
+            prefix: The text of the document before the completion.
+            completion: The true completion, or a contradiction of it.
+
         Returns:
             The context and the continuation. With the rule ``authors``, ``"It rained. "`` and
             ``"He left."`` become ``("It rained.", " He left.")``.
@@ -62,11 +66,13 @@ class Join:
 
         if self.rule == AUTHORS:
             completion = completion.lstrip(" ")
+            # The space moves from the end of the prefix to the front of the completion.
             if prefix.endswith(" "):
                 return prefix[:-1], " " + completion
             return prefix, completion
 
         has_white_space = prefix[-1:].isspace() or completion[:1].isspace()
+        # An empty prefix needs no delimiter.
         if prefix and not has_white_space:
             prefix += self.delimiter
         context = prefix.rstrip(" ")
@@ -92,6 +98,7 @@ def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
         ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``. Empty if no row
         can be scored.
     """
+    # A broken row may lack the texts to show.
     sound_row = next((row for row in rows if not row.problem), None)
     if sound_row is None:
         return ""

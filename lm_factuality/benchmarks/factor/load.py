@@ -65,6 +65,7 @@ class LoadedData:
             DataError: Lines of the file cannot be read.
         """
         refuse(self.problems)
+        # One warning for all rows, since a file may have thousands.
         unscorable = [row for row in self.rows if row.problem]
         if unscorable:
             logger.warning(
@@ -122,6 +123,7 @@ def load_table(
     path = yaml.dataset_path or ""
     provenance: JsonObject
     if source:
+        # Results record the checksum of the file, and whether it is the published one.
         published = locate(find_source(source), data_dir)
         table = read_table(published.path)
         provenance = {
@@ -140,10 +142,12 @@ def load_table(
         table = read_table(file)
         provenance = {"file": file.name, "git_blob": blob_id(file)}
     else:
+        # Any other name is that of a dataset on the Hub or in a folder.
         table, provenance = read_dataset(
             yaml.where, path, yaml.dataset_name, yaml.dataset_kwargs, yaml.test_split
         )
 
+    # Every line of the file is broken.
     if not table.records:
         raise DataError("\n".join(table.problems))
     return table, provenance
@@ -164,6 +168,7 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
             " in which folder the YAML is; give --include_path FOLDER and the name of the task, or"
             " an absolute path to the data"
         )
+    # They are arguments of the datasets library, which does not read files on this machine.
     if yaml.dataset_kwargs:
         raise ConfigError(
             f"{yaml.where}: dataset_kwargs: found {', '.join(yaml.dataset_kwargs)}, expected none"
@@ -187,6 +192,7 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
         ConfigError: The table lacks a column, or a template fails.
     """
     columns = corpus.metadata.columns
+    # The YAML names either templates or columns.
     if corpus.doc_to_text is not None:
         rows = _rows_from_templates(corpus, table)
     elif corpus.dola_prefix:
@@ -202,6 +208,7 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
 
 def column_names(table: Table) -> list[str]:
     """Return the names of all columns, in the order in which they first occur."""
+    # Records of JSONL may have different keys.
     names: dict[str, None] = {}
     for record in table.records:
         names |= dict.fromkeys(record.values)
@@ -253,31 +260,39 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             ``contradiction_0_type`` and so on.
         table: The table.
 
+    Returns:
+        One row for each record of the table, in its order.
+
     Raises:
         ConfigError: The table lacks a column, or there are more or fewer error types than
             contradictions.
     """
     names = column_names(table)
+    # The published files have more than one column of prefixes.
     prefix = columns.prefix
     if prefix is None:
         prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
     contradictions = columns.contradictions or _contradiction_columns(names)
 
+    # The authors' columns: contradiction_0 and contradiction_0_type, and so on.
     error_types: Sequence[str] = [f"{name}_type" for name in contradictions]
     if columns.error_types:
         error_types = columns.error_types
     elif not set(error_types) <= set(names):
         error_types = []
+    # Error types are matched with contradictions by their order.
     if error_types and len(error_types) != len(contradictions):
         raise ConfigError(
             f"{where}: metadata.columns: {len(error_types)} error_types for"
             f" {len(contradictions)} contradictions; name one for each"
         )
 
+    # The keys are those by which messages name the columns.
     compile_template = partial(compile_cell_template, where, columns=names)
     renderers = RowRenderers(
         prefix=compile_template("metadata.columns.prefix", prefix),
         choices=compile_template("metadata.columns", [columns.completion, *contradictions]),
+        # The completion is the first choice.
         target=compile_template("doc_to_target", 0),
         error_types=compile_template("metadata.columns.error_types", list(error_types)),
     )
@@ -291,6 +306,7 @@ def _contradiction_columns(names: Sequence[str]) -> Sequence[str]:
         The columns. If there are none, the first of these names, so that a message asks for it.
     """
     numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
+    # So that contradiction_10 comes behind contradiction_9.
     numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
     return numbered or ["contradiction_0"]
 
@@ -321,18 +337,30 @@ def _render_rows(
         doc_id_column: The column that names a row's document, None for ``doc_id`` if there is one.
         table: The table.
 
+    Returns:
+        One row for each record of the table, in its order.
+
     Raises:
         ConfigError: The table has no such column, or a template fails.
     """
     doc_ids = document_ids(where, doc_id_column, table)
-    rows = []
-    for record, doc_id in zip(table.records, doc_ids, strict=True):
-        rows.append(_render_row(where, renderers, doc_id, record))
-    return rows
+    return [
+        _render_row(where, renderers, doc_id, record)
+        for record, doc_id in zip(table.records, doc_ids, strict=True)
+    ]
 
 
 def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:
     """Make a row of one record of a table.
+
+    Args:
+        where: The path of the YAML, for messages.
+        renderers: The functions that make the parts of the row.
+        doc_id: The name of the row's document.
+        record: The cells by column, and the line of the file.
+
+    Returns:
+        The row. If it cannot be scored, its ``problem`` says why.
 
     Raises:
         ConfigError: A template fails, or the one for the choices gives no list.
@@ -343,6 +371,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         choices = renderers.choices(cells)
         target = renderers.target(cells)
         error_types = renderers.error_types(cells)
+    # A template may fit one row and fail at another.
     except (TemplateError, ValueError, TypeError) as error:
         raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
     if not isinstance(choices, list | tuple):
@@ -351,6 +380,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
             " list of texts"
         )
 
+    # A choice that is no text becomes None, which makes the row unscorable.
     texts = [cell_text(choice) for choice in choices]
     types = [""] * len(texts)
     if isinstance(error_types, list) and error_types:

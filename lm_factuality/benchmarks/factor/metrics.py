@@ -72,8 +72,10 @@ def row_metrics(
         The values by metric. A value is None if the row is unscored or, for an error type, if the
         row has no contradiction of that type. Without token counts there are no metrics per token.
     """
+    # The scores of all metrics follow from this one comparison.
     row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
+    # A backend that shows no tokenizer only gives sums of log-probabilities.
     counts_tokens = has_tokens(scores)
 
     metrics: JsonObject = {}
@@ -107,16 +109,20 @@ def has_tokens(scores: Sequence[ScoredContinuation]) -> bool:
 def _metrics_of_tokens(
     doc: JsonObject, row_score: RowScore, protocol: str, error_types: Sequence[str]
 ) -> JsonObject:
-    """Return the metrics that compare means per token.
+    """Return the metrics of a row that need the number of tokens of each choice.
 
     Args:
         doc: The row.
-        row_score: Its score.
-        protocol: ``paper``, ``code`` or ``dola``.
+        row_score: The score of the row.
+        protocol: ``paper``, ``code`` or ``dola``, which decides ties.
         error_types: All error types of the data.
+
+    Returns:
+        The values by metric. They are None for contradictions that the row does not have.
     """
     metrics: JsonObject = {}
     metrics["pairwise_acc"], metrics["margin"] = _compare(doc, row_score, protocol)
+    # Every row has the same metrics, also those of error types that it lacks.
     for error_type in error_types:
         comparison = _compare(doc, row_score, protocol, error_type)
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
@@ -145,13 +151,16 @@ class ContradictionComparison(NamedTuple):
 def _compare(
     doc: JsonObject, row_score: RowScore, protocol: str, error_type: str | None = None
 ) -> ContradictionComparison:
-    """Compare the true completion of a row with its contradictions.
+    """Compare a model's score of the true completion of a row with those of its contradictions.
 
     Args:
         doc: The row.
-        row_score: Its score.
+        row_score: The score of the row, with the lead over each choice.
         protocol: ``paper``, ``code`` or ``dola``; only with ``dola`` a tie is won.
         error_type: Restricts the contradictions to those of one type.
+
+    Returns:
+        The share of contradictions that it beats, and its lead over the likeliest of them.
     """
     leads = []
     for index, lead in enumerate(row_score.leads):
@@ -163,6 +172,7 @@ def _compare(
     if not leads:
         return ContradictionComparison(None, None)
 
+    # A tie is lost, as in equation 1, unless the protocol is that of DoLa.
     num_beaten = sum(lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
     cluster = doc["doc_id"]
     return ContradictionComparison(
@@ -181,6 +191,7 @@ def metric_floor(task: TaskResult, metric: str) -> float | None:
     Returns:
         The share from 0 to 1, or None if the metric has no floor.
     """
+    # A guess beats one contradiction half of the time.
     if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
         return 0.5
     return number_of(task.metrics.get(FLOOR)) if metric in NORMALISATIONS else None
@@ -201,8 +212,10 @@ def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     Returns:
         The mean over `NUM_DRAWINGS` weights of each word, from 0 to 1.
     """
+    # One sum for each choice and drawing.
     sums = np.zeros((len(choices), NUM_DRAWINGS), dtype=np.int64)
     for index, choice in enumerate(choices):
+        # Words are separated by white space.
         for word in choice.split():
             sums[index] += _random_weights(word, seed)
     shares = [pick_probabilities(drawing)[gold] for drawing in sums.T.tolist()]
@@ -216,6 +229,7 @@ def _random_weights(word: str, seed: int) -> Ints:
     Weights are whole numbers around 0, so that the order of words cannot break a tie as it can
     with rounded fractions.
     """
+    # A hash gives a word the same weights in every row and on every machine.
     text = f"{seed}/{word}".encode("utf-8", "replace")
     digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWINGS).digest()
     digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWINGS, _BYTES_PER_WEIGHT)
@@ -230,6 +244,7 @@ def pick_probabilities(values: Sequence[float]) -> list[float]:
     Example:
         The values ``[2, 5, 5]`` give ``[0, 0.5, 0.5]``.
     """
+    # Several values may tie for the highest.
     is_highest = [value == max(values) for value in values]
     num_highest = sum(is_highest)
     return [highest / num_highest for highest in is_highest]

@@ -26,6 +26,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     SCORES,
     completion_bytes,
 )
+from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
@@ -43,23 +44,26 @@ _PARAMETERS = "parameters"
 """The label of an axis that shows the sizes of models."""
 
 
-def task_sections(chosen: ReportRuns) -> Sequence[Markup]:
+def task_sections(runs: ReportRuns) -> Sequence[Markup]:
     """Return a section of the report's page on FACTOR for each FACTOR task.
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
     """
-    return [_task_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
+    return [_task_section(runs, task) for task in runs.tasks_of_kind("factor")]
 
 
-def _task_section(chosen: ReportRuns, task: str) -> Markup:
+def _task_section(runs: ReportRuns, task: str) -> Markup:
     """Return the tables and the plots of one task.
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
         task: The name of the task, such as ``news_factor``.
+
+    Returns:
+        The HTML of the section, with the most accurate model first.
     """
-    entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
+    entries = sorted(runs.of_task(task), key=_headline_value, reverse=True)
     scores = reported_scores(entries)
 
     metrics = {
@@ -67,6 +71,7 @@ def _task_section(chosen: ReportRuns, task: str) -> Markup:
     }
     scores_by_type = [_score_of_error_type(name) for name in sorted(metrics)]
 
+    # Models of unknown size are left out of this plot.
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
     size_plot = _plot_accuracy(f"{task} accuracy by model size", _PARAMETERS, entries, sizes)
     return render(
@@ -77,7 +82,7 @@ def _task_section(chosen: ReportRuns, task: str) -> Markup:
         finer=[score for score in scores if score.name in CONTINUOUS],
         by_size=size_plot,
         by_type=[score for score in scores_by_type if score],
-        by_perplexity=_plot_by_perplexity(chosen, task, entries),
+        by_perplexity=_plot_by_perplexity(runs, task, entries),
     )
 
 
@@ -87,18 +92,20 @@ def _headline_value(entry: Entry) -> float:
     return figure.value if figure else -1.0
 
 
-def _plot_by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
+def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
     """Plot accuracy against perplexity on the same corpus (figure 3 of the paper).
 
     Args:
-        chosen: The runs that the report shows.
+        runs: The runs that the report shows.
         task: The name of the FACTOR task.
         entries: The runs of this task.
 
     Returns:
         The plot, with the perplexity per token or, if no run has it, per byte. None without either.
     """
-    perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
+    # The perplexity task on the texts of news_factor is news_factor_perplexity.
+    perplexity_runs = runs.of_task(task + PERPLEXITY_SUFFIX)
+    # The perplexity per token is declared before the one per byte.
     for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
         if score.value_range == PERPLEXITY and any(perplexities.values()):
@@ -133,6 +140,7 @@ def _plot_accuracy(
         x = x_values.get(model.id)
         y = entry.dot(entry.headline)
         if x and y:
+            # Without the organisation: gpt2 for openai-community/gpt2.
             label = model.label.rsplit("/", 1)[-1]
             points.append(Point(label, series_name(model.family, model.variant), x, y))
 
@@ -147,6 +155,9 @@ def _plot_accuracy(
 def _score_of_error_type(metric: str) -> Score | None:
     """Return the score of a metric that is against contradictions of one error type.
 
+    Args:
+        metric: The name of any metric of a FACTOR task.
+
     Returns:
         The score, with a label such as ``Against entity errors`` for ``factor_acc_vs_entity``. None
         for a metric that is not of one error type.
@@ -154,6 +165,7 @@ def _score_of_error_type(metric: str) -> Score | None:
     for prefix, label in ((ACCURACY_BY_TYPE, "Against"), (MARGIN_BY_TYPE, "Margin against")):
         if not metric.startswith(prefix):
             continue
+        # One declared score, such as factor_acc_vs_*, stands for all error types.
         (score,) = (score for score in SCORES if score.covers(metric))
         error_type = metric.removeprefix(prefix)
         return replace(score, name=metric, label=f"{label} {error_type} errors")
@@ -172,6 +184,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     # Backends that show no tokenizer have no accuracy per token.
     is_right = scores.get("factor_acc", scores.get("acc_bytes"))
 
+    # Samples hold the fields of a response as texts.
     responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
     detail = {
         "means": scores.get(_MEAN_LOGPROB),
@@ -197,6 +210,7 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
         By score, the value times its weight, and the weight.
     """
     error_types = list(doc["error_types"])
+    # A score that is a mean over pairs or bytes is weighted by their number.
     weights = {"pairwise_acc": len(error_types) - 1}
     if "bits_per_byte" in scores:
         weights["bits_per_byte"] = completion_bytes(doc)
@@ -206,6 +220,7 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
         if name in scores:
             parts[name] = mean_counts(scores[name], weights.get(name, 1))
 
+    # The mean log-probability is that of the true completion alone.
     means = scores.get(_MEAN_LOGPROB)
     is_scored = "factor_acc" in scores or "acc_bytes" in scores
     if means and is_scored:
@@ -238,6 +253,7 @@ def row_of_choices(
         parts: What the row adds to each score that two models are compared in.
     """
     doc = sample["doc"]
+    # The report colours rows by their outcome.
     outcome = "unscored"
     if is_right is not None:
         outcome = "right" if is_right else "wrong"
@@ -254,7 +270,7 @@ def row_of_choices(
         },
         outcome=outcome,
         margin=margin,
-        facets=sorted(set(doc["error_types"]) - {""}),
+        facets=named_error_types([doc["error_types"]]),
         detail=detail,
         score_counts=parts,
     )

@@ -5,8 +5,9 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -102,16 +103,21 @@ def make_row(
 
 
 def replace_surrogates(text: str | None) -> str:
-    """Replace halves of surrogate pairs, which cannot be written as UTF-8, by U+FFFD.
+    """Replace halves of surrogate pairs, which cannot be written as UTF-8.
 
     Returns:
-        The text that can be written. Empty if there is no text.
+        The text with U+FFFD in their places. Empty if there is no text.
     """
     return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
 def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
     """Say why a row cannot be scored.
+
+    Args:
+        prefix: The text before the completion, None if it is missing.
+        choices: The true completion and its contradictions, each None if it is missing.
+        gold: The index of the true completion.
 
     Returns:
         The problem, such as ``choice 2 is empty``. Empty if the row can be scored.
@@ -120,12 +126,14 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         return f"the prefix {NOT_TEXT}, expected text"
 
     texts = []
+    # The first problem is reported, as the user mends one after the other.
     for index, choice in enumerate(choices):
         if choice is None:
             return f"choice {index} {NOT_TEXT}, expected text"
         if not choice.strip():
             return f"choice {index} is empty"
         texts.append(choice.strip())
+    # Such a text cannot be sent to a model or written to a file.
     if SURROGATE_PATTERN.search("".join([prefix, *texts])):
         return LONE_SURROGATE
 
@@ -134,6 +142,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
             f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
             " the text of a choice"
         )
+    # Texts that differ only in white space at their ends are the same.
     if len(set(texts)) < 2:
         return f"{len(set(texts))} distinct choice, expected at least 2"
     if texts.count(texts[gold]) > 1:
@@ -154,6 +163,15 @@ def normalise_spacing(row: Row) -> Row:
     return replace(row, prefix=prefix, choices=choices, problem=problem)
 
 
+def named_error_types(rows_types: Iterable[Sequence[str]]) -> list[str]:
+    """Return all error types that any row names, sorted.
+
+    Args:
+        rows_types: The error types of each row's choices. Empty ones are left out.
+    """
+    return sorted(set(chain.from_iterable(rows_types)) - {""})
+
+
 def spaces_before_punctuation(text: str) -> int:
     """Count the places with white space before ``. , ; : ! ?``.
 
@@ -165,10 +183,14 @@ def spaces_before_punctuation(text: str) -> int:
 def row_document(row: Row) -> JsonObject:
     """Return a row as the document that lm_eval writes to samples files.
 
+    Args:
+        row: The row, which may have a problem.
+
     Returns:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
         on every machine. ``gold`` is -1 if it is the index of no choice.
     """
+    # A copy, since the row itself does not change.
     document = dict(vars(row))
     document["location"] = Path(row.location).name
     document["choices"] = list(row.choices)
@@ -201,6 +223,7 @@ def compile_cell_template(
             column to the model as it is.
     """
     if isinstance(template, list):
+        # Each item of a list is a template of its own.
         parts = [
             compile_cell_template(where, f"{key}[{index}]", part, columns)
             for index, part in enumerate(template)
@@ -220,14 +243,29 @@ def compile_cell_template(
 
 
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
-    """Compile a Jinja template over columns. A single ``{{ expression }}`` keeps its type."""
+    """Compile a Jinja template into a function of a row's cells.
+
+    Args:
+        where: The path of the YAML, for messages.
+        key: The key of the template, for messages.
+        template: The template, whose variables are columns.
+        columns: The names of the table's columns.
+
+    Returns:
+        The function. It gives a text, but ``{{ [truth, false_1] }}``, a single expression, gives
+        the value of the expression, here a list.
+
+    Raises:
+        ConfigError: The template is not valid, or it uses a name that is not a column.
+    """
     try:
+        # An unknown name is an error now, and not in the middle of the data.
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
         unknown = variables.difference(columns, _ENVIRONMENT.globals)
         if unknown:
             raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
 
-        # `{{ [truth, false_1] }}` gives a list. White space around the braces makes it a text.
+        # White space around the braces makes it a text.
         expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
         if expression and "{{" not in expression[1]:
             evaluate = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
@@ -253,6 +291,7 @@ def gold_index(target: object, choices: Sequence[str | None]) -> int:
     if isinstance(target, int) and not isinstance(target, bool):
         return target
 
+    # A table may hold indices as text.
     text = str(target).strip()
     texts = [(choice or "").strip() for choice in choices]
     if text in texts:

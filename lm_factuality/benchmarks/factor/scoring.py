@@ -78,7 +78,9 @@ def score_row(
     if row_score.unscored:
         return row_score
 
+    # None of them is None now, which the type checker cannot know.
     sums = [float(score.logprob or 0.0) for score in scores]
+    # Bytes do not depend on the tokenizer, so models can be compared.
     per_byte = [
         total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
     ]
@@ -96,6 +98,7 @@ def score_row(
         leads = [compared_values[gold] - value for value in compared_values]
 
     continuous = continuous_scores(sums, gold)
+    # From nats to bits.
     continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
     return replace(row_score, correct=correct, leads=tuple(leads), continuous=continuous)
 
@@ -134,6 +137,7 @@ def gold_wins(values: Sequence[float], gold: int, protocol: str) -> bool:
         return list(values).index(max(values)) == gold
     if protocol == "dola":
         return values[gold] >= max(values)
+    # Equation 1: the true completion is likelier than each contradiction.
     return all(values[gold] > value for index, value in enumerate(values) if index != gold)
 
 

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import DOLA, log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import row_document
+from lm_factuality.benchmarks.factor.rows import named_error_types, row_document
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation
@@ -80,8 +80,8 @@ class FactorTask(SuiteTask):
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus as documents for lm_eval.
 
-        Also sets the error types of the data and the example of a join (``seam``) of this task, and
-        records in its metadata where the data is from.
+        Sets two attributes of the task: the error types of the data, and an example of how prefix
+        and completion are joined (``seam``). Records in the metadata where the data is from.
 
         Returns:
             The documents, in the order of the file.
@@ -95,8 +95,7 @@ class FactorTask(SuiteTask):
         rows = loaded.rows_after_warning(corpus.task, "rows")
         if self.joins:
             self.seam = log_first_join(corpus.task, rows, corpus.join)
-        error_types = {error_type for row in rows for error_type in row.error_types}
-        self._error_types = sorted(error_types - {""})
+        self._error_types = named_error_types(row.error_types for row in rows)
         self.config.metadata["data"] = dict(loaded.provenance)
 
         documents = [row_document(row) for row in rows]
@@ -113,6 +112,9 @@ class FactorTask(SuiteTask):
             doc: The document of a row.
             ctx: Its prefix, in the chat template if the run applies one.
             **kwargs: The other arguments of lm_eval's requests.
+
+        Returns:
+            The requests, each for the log-probability of a continuation.
         """
         corpus = self._corpus
         join = corpus.join
@@ -120,12 +122,14 @@ class FactorTask(SuiteTask):
             # A chat template ends as its model expects it, so nothing is put behind it.
             join = replace(join, delimiter="")
 
-        instances = []
         arguments = without_chat(kwargs)
-        for index, choice in enumerate(doc["choices"]):
-            request = (*join(ctx, choice), corpus.metadata.window)
-            instances.append(Instance(requests.REQUEST_TYPE, doc, request, index, **arguments))
-        return instances
+        texts = [join(ctx, choice) for choice in doc["choices"]]
+        return [
+            Instance(
+                requests.REQUEST_TYPE, doc, (*text, corpus.metadata.window), index, **arguments
+            )
+            for index, text in enumerate(texts)
+        ]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, by name.

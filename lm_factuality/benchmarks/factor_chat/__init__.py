@@ -1,5 +1,6 @@
-"""FACTOR for models that answer questions, chat and API models among them, whose servers give no
-log-probabilities of a prompt.
+"""FACTOR for chat and API models, which are asked whether sentences are true.
 
-``metrics`` says what a row asks, reads answers and scores rows; ``task`` is lm_eval's, and
-``benchmark`` declares all of it, with the report's page and the leaderboard's audit."""
+Servers of such models give no log-probabilities of a prompt. ``metrics`` says what a row asks,
+reads the answers and scores rows. ``task`` is the task of lm_eval, and ``benchmark`` declares all
+of it, with the report's page and the leaderboard's audit.
+"""

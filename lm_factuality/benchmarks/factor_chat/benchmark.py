@@ -1,4 +1,7 @@
-"""FACTOR for chat models as the rest of the suite knows it."""
+"""The declaration of FACTOR for chat models, and the leaderboard's check of its samples.
+
+Results, report, comparisons and leaderboards read the declaration.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,60 +38,96 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, results_in
 
 
-def keep(sample: Sample) -> KeptRow:
-    """Keep the row and what the model answered.
+def keep_answers(sample: Sample) -> KeptRow:
+    """Keep what is needed of a sample to score its row again.
+
+    Returns:
+        The row with its choices as ``doc``, and the model's answers as ``answers``.
 
     Raises:
-        ValueError: The responses are not as the task writes them.
+        ValueError: There is not one answer for each choice.
     """
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = results_in(sample, WordAnswer)
+    # Both protocols ask as many questions as there are choices.
     if len(answers) != len(doc["choices"]):
         raise ValueError(f"{len(answers)} answers for {len(doc['choices'])} choices")
     return {"doc": doc, "answers": answers}
 
 
-def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
-    """Score kept rows again, by the task's protocol."""
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
+    """Return the function that scores the rows of a task again.
+
+    Args:
+        task: The results of the task, which name its protocol.
+        rows: All rows of the task, as `keep_answers` kept them.
+    """
     protocol = str(task.metadata.get("protocol", "statements"))
     return Rescorer(lambda row: row_metrics(row["doc"], row["answers"], protocol))
 
 
-def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """Say what sets a run apart."""
+def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Say which settings of a run make its scores differ from those of other runs.
+
+    Args:
+        file: The results file of the run.
+        task: The results of the task in it.
+
+    Yields:
+        A note, such as ``without a chat template``.
+    """
     if task.metadata.get("answers_read") == "words":
         yield "by words: each probability is 0 or 1, and choices are often equal"
-    # It is empty where a server has the template.
+    # If the server applies the template, the value is an empty text.
     if file.content.get("chat_template") is None:
         yield "without a chat template"
 
 
 class FactorChatAudit(PromptAudit):
-    """Each request is the prompt about one choice, or one rotation, of its row.
+    """Checks that the model was asked the questions of the protocol about each row.
 
-    A chat template is the same around each.
+    A chat template must be the same around all prompts.
     """
 
     def __init__(self, expected: ExpectedRun) -> None:
+        """Read the protocol that the leaderboard asks for.
+
+        Args:
+            expected: How the leaderboard wants the task to be run.
+        """
         super().__init__(expected)
         self._protocol = PROTOCOLS[str(expected.metadata.get("protocol", "statements"))]
+        # The prompts of this version of the suite; results hold their hashes.
         self._prompts = Prompts()
 
     def request_problem(self, sample: Sample) -> str | None:
-        """Return what is wrong with a sample's requests, if anything."""
+        """Check that the requests of a sample are the questions about its row.
+
+        Args:
+            sample: A line of the samples file.
+
+        Returns:
+            What is wrong with the requests, or None if nothing is.
+        """
         doc = sample["doc"]
+        # One request for each choice, or for each rotation.
         requests = request_arguments(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
-        words = list(self._protocol.words(len(doc["choices"])))
         if len(requests) != len(subjects):
             return UNKNOWN_REQUESTS
+
+        expected_words = list(self._protocol.answer_words(len(doc["choices"])))
         for request, subject in zip(requests, subjects, strict=True):
-            if len(request) < 4 or request[1] != words:
+            if len(request) < 4:
                 return UNKNOWN_REQUESTS
-            if request[3:] != self._expected.generation_arguments:
+            # The third argument says how answers are read, which each model may do its own way.
+            prompt, words, _, *generation_arguments = request
+            if words != expected_words:
+                return UNKNOWN_REQUESTS
+            if generation_arguments != self._expected.generation_arguments:
                 return "its generation arguments are not those of the leaderboard"
-            text = self._prompts.render(self._protocol.prompt, subject)
-            if not self._is_prompt(prompt_text(request[0]), text):
+            expected_prompt = self._prompts.render(self._protocol.prompt, subject)
+            if not self._is_prompt(prompt_text(prompt), expected_prompt):
                 return DIFFERENT_REQUEST
         return None
 
@@ -97,7 +136,7 @@ LEAD = (
     "Asked about each of four completions by itself, does the model find the true one the most"
     " likely to be true? Chance is 25%."
 )
-_COMPARED = (
+_COMPARED_SCORES = (
     "chat_acc",
     "pairwise_acc",
     "all_right",
@@ -108,29 +147,46 @@ _COMPARED = (
 )
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a sample as the report shows it."""
-    chances = sample.get("auroc")
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Return a sample of FACTOR for chat models as the report shows it.
+
+    Args:
+        result: The results of the task.
+        sample: A line of its samples file.
+
+    Returns:
+        The row, whose margin is the probability of the true choice minus that of the likeliest
+        contradiction.
+    """
+    doc = sample["doc"]
+    probabilities = sample.get("auroc")
+    # An unscored row has no probabilities.
     margin = None
-    if chances:
-        false = list(chances)
-        margin = false.pop(sample["doc"]["gold"]) - max(false)
-    count = len(sample["doc"]["choices"])
-    weights = {"pairwise_acc": count - 1, "chat_acc": 1, "all_right": 1}
+    if probabilities:
+        false_probabilities = list(probabilities)
+        true_probability = false_probabilities.pop(doc["gold"])
+        margin = true_probability - max(false_probabilities)
+
+    num_choices = len(doc["choices"])
+    # Each contradiction is one pair, and some scores are of rows. All others are of choices.
+    weights = {"pairwise_acc": num_choices - 1, "chat_acc": 1, "all_right": 1}
+    parts = {}
+    for name in _COMPARED_SCORES:
+        value = sample.get(name)
+        if value is not None:
+            parts[name] = mean_counts(value, weights.get(name, num_choices))
+
     detail = {
-        "chances": chances,
+        "chances": probabilities,
         "answers": sample["filtered_resps"],
         "unscored": sample.get("unscored"),
-    }
-    parts = {
-        name: mean_counts(sample[name], weights.get(name, count))
-        for name in _COMPARED
-        if sample.get(name) is not None
     }
     return row_of_choices(sample, sample.get("chat_acc"), margin, detail, parts)
 
 
-SAMPLES = SampleDisplay(row, facet_label="Error type", script=Path(__file__).with_name("page.js"))
+SAMPLES = SampleDisplay(
+    sample_row, facet_label="Error type", script=Path(__file__).with_name("page.js")
+)
 
 
 BENCHMARK = Benchmark(
@@ -139,8 +195,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("chat_acc",),
         scores=SCORES,
-        keep_row=keep,
-        make_rescorer=recount,
+        keep_row=keep_answers,
+        make_rescorer=make_rescorer,
     ),
     data=Data(
         settings=("protocol", "answers", "answers_read", "spacing", "prompt_hashes"),
@@ -150,7 +206,7 @@ BENCHMARK = Benchmark(
         samples=SAMPLES,
     ),
     comparing=Comparing(
-        notes=notes,
+        notes=notes_on_run,
     ),
     checks=Checks(
         audit=FactorChatAudit,

@@ -1,11 +1,14 @@
-"""What a row asks, what a model answers (one of the words that it was offered, or why it is none of
-them), and the metrics, all of the probability that a choice is true.
+"""The questions that FACTOR for chat models asks, how answers are read, and the metrics of a row.
 
-``statements`` asks about each choice by itself: with all in sight, picking the one most like the
-others is right in 84 to 91% of FACTOR's rows. ``letters`` shows all choices, as exams do, once for
-each rotation, so that a liking for a letter favours none. By words alone a probability is 0 or 1,
-so choices are often equal: that makes a row wrong in ``chat_acc`` and counts half in
-``pairwise_acc`` and ``auroc``."""
+The task and the leaderboard's audit use `PROTOCOLS`, and both the task and the leaderboard call
+`row_metrics`. All metrics are of the probability that a choice is true.
+
+``statements`` asks about each choice by itself, since picking the choice that is most like the
+others is right in 84 to 91% of FACTOR's rows. ``letters`` shows all choices, as exams do. It asks
+once for each rotation of the choices, so that a model's preference for a letter helps no choice. A
+model that only writes words gives probabilities of 0 and 1, and choices are often equal. Such a tie
+makes a row wrong in ``chat_acc``, and counts half in ``pairwise_acc`` and ``auroc``.
+"""
 
 import math
 import re
@@ -13,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,10 +31,11 @@ from lm_factuality.scores.statistics import (
     pooled_stderr,
 )
 
-# What may stand before an answer.
 _MARKS = " >#\"'(["
-_NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
-_BUT = re.compile(
+"""The characters that may stand before an answer."""
+
+_ANSWER_IS = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
+_RESTRICTION = re.compile(
     r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b",
     re.IGNORECASE,
 )
@@ -45,268 +49,525 @@ LETTERS_CAUTION = (
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a row asks."""
+    """The questions about the choices of a row, and the words that answer them."""
 
     prompt: str
-    """Rendered with each of the subjects."""
+    """The name of the template that is rendered for each question."""
 
     subjects: Callable[[str, Sequence[str]], list[JsonObject]]
-    """Makes the subjects of the prefix and the choices."""
+    """Makes the variables of the template for each question, from the prefix and the choices."""
 
-    words: Callable[[int], tuple[str, ...]]
-    """Makes the words that answer, of the number of choices."""
+    answer_words: Callable[[int], tuple[str, ...]]
+    """Makes the words that may answer a question, from the number of choices."""
 
-    of_choices: Callable[[Sequence[Sequence[float]]], list[float]]
-    """Makes the probability that each choice is the true one of the words' in all answers."""
+    choice_probabilities: Callable[[Sequence[Sequence[float]]], list[float]]
+    """Makes the probability that each choice is true, from those of the words in each answer."""
 
 
 def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
-    """Let the first letter stand for the first choice, then for the second, and so on."""
+    """Show the choices under letters, in one prompt for each rotation of the choices.
+
+    Args:
+        prefix: The text before the choices.
+        choices: The true completion and its contradictions.
+
+    Returns:
+        The variables of each prompt. For three choices, the letters A, B and C stand for choices
+        0, 1, 2 in the first prompt, for 1, 2, 0 in the second, and for 2, 0, 1 in the third.
+    """
     subjects = []
+    # `first` is the choice that the letter A stands for.
     for first in range(len(choices)):
-        versions = zip(LETTERS, [*choices[first:], *choices[:first]], strict=False)
-        subjects.append({"prefix": prefix, "versions": list(versions)})
+        rotated = [*choices[first:], *choices[:first]]
+        versions = list(zip(LETTERS, rotated, strict=False))
+        subjects.append({"prefix": prefix, "versions": versions})
     return subjects
 
 
 def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
+    """Average the probability of each choice over all rotations.
+
+    Args:
+        answers: The probability of each letter, for each of the prompts of `_rotations`.
+
+    Returns:
+        The mean probability of each choice, in the order of the row.
+    """
+    # There are as many rotations as choices.
     count = len(answers)
-    return [
-        sum(answer[(choice - first) % count] for first, answer in enumerate(answers)) / count
-        for choice in range(count)
-    ]
+    means = []
+    for choice in range(count):
+        # In rotation r, the letter number l stands for the choice number l + r.
+        probabilities = [
+            answer[(choice - rotation) % count] for rotation, answer in enumerate(answers)
+        ]
+        means.append(sum(probabilities) / count)
+    return means
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "statements": Protocol(
-        "factor_chat/statement",
-        lambda prefix, choices: [{"prefix": prefix, "sentence": choice} for choice in choices],
-        lambda count: ("True", "False"),
-        lambda answers: [true for true, _ in answers],
+        prompt="factor_chat/statement",
+        subjects=lambda prefix, choices: [
+            {"prefix": prefix, "sentence": choice} for choice in choices
+        ],
+        answer_words=lambda num_choices: ("True", "False"),
+        choice_probabilities=lambda answers: [true_probability for true_probability, _ in answers],
     ),
     "letters": Protocol(
-        "factor_chat/letters",
-        _rotations,
-        lambda count: tuple(LETTERS[:count]),
-        _mean_over_rotations,
+        prompt="factor_chat/letters",
+        subjects=_rotations,
+        answer_words=lambda num_choices: tuple(LETTERS[:num_choices]),
+        choice_probabilities=_mean_over_rotations,
     ),
 }
 
 
 def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
-    """Return the probability of each word if the answer is one of them.
+    """Return the probability of each word, given that the answer is one of them.
 
-    By what the model wrote it is 0 or 1.
+    Args:
+        answer: The log-probabilities of the words or, if the model gave none, the text it wrote.
+        words: The words that may answer the question.
 
     Returns:
-        A text that says why, if there is none.
+        The probabilities, which sum to 1. From a text they are 0 or 1. If the answer cannot be
+        read, a sentence that says why.
     """
     if answer.problem:
         return answer.problem
+
     if answer.logprobs is None:
-        place = read_word(answer.text, words)
-        if isinstance(place, str):
-            return place
-        return tuple(float(place == index) for index in range(len(words)))
+        word_index = read_word(answer.text, words)
+        # It is the reason why no word could be read.
+        if isinstance(word_index, str):
+            return word_index
+        return tuple(float(index == word_index) for index in range(len(words)))
+
+    # A server leaves out the words that are not among the likeliest.
     logprobs = [-math.inf if logprob is None else logprob for logprob in answer.logprobs]
+    # At least one word must have a probability.
     highest = max(logprobs)
     if not math.isfinite(highest) or any(map(math.isnan, logprobs)):
         return f"no probability of any of {', '.join(words)}"
+    # Without the highest, exp() would give 0 for words that are all unlikely.
     weights = [math.exp(logprob - highest) for logprob in logprobs]
     return tuple(weight / math.fsum(weights) for weight in weights)
 
 
 def read_word(text: str, words: Sequence[str]) -> int | str:
-    """Return the place of the word that a text answers with, or why there is none.
+    """Find the word that a text answers with.
 
     The word stands behind "answer", or else at the beginning, or alone on the last line. A stop or
-    bracket has to set it off from what follows. Where two words are offered, what follows may not
-    speak against the first (True), nor begin by restricting the second.
+    a bracket must set it off from an explanation. If there are two words, the explanation must not
+    take the answer back.
+
+    Args:
+        text: What the model wrote. ``The answer is **False**.`` answers with ``False``.
+        words: The words that may answer the question.
+
+    Returns:
+        The index of the word. If there is no clear answer, a sentence that says why.
     """
     answer = plain(text)
+    if answer is None:
+        return UNFINISHED
     if not answer:
-        return UNFINISHED if answer is None else "an empty answer"
-    lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
+        return "an empty answer"
+
+    # For example `True|False`.
     any_word = "|".join(map(re.escape, words))
-    named = [(line, _NAMED.match(line)) for line in lines]
-    candidates = [line[match.end() :] for line, match in named if match]
-    if not candidates:
-        candidates = lines[:1]
-        if re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE):
-            candidates.append(lines[-1])
-    pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)"
-    places = set()
-    rests = []
-    for line in candidates:
+    pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<explanation>.*)"
+    lower_words = [word.lower() for word in words]
+    word_indices = set()
+    explanations = []
+    for line in _lines_with_answer(answer, any_word):
         match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE)
         if match:
-            places.add([word.lower() for word in words].index(match["word"].lower()))
-            rests.append(match["rest"])
-    if len(places) != 1:
-        return "two answers that differ" if places else f"none of {', '.join(words)} alone"
-    (place,) = places
-    for rest in rests if len(words) == 2 else ():
-        if _BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")):
-            return "an answer that is taken back"
-    return place
+            word_indices.add(lower_words.index(match["word"].lower()))
+            explanations.append(match["explanation"])
+
+    if not word_indices:
+        return f"none of {', '.join(words)} alone"
+    if len(word_indices) > 1:
+        return "two answers that differ"
+    (word_index,) = word_indices
+    # "B, but A is close" still answers with B, while "True, but" means False.
+    if len(words) == 2 and any(_is_taken_back(word_index, rest) for rest in explanations):
+        return "an answer that is taken back"
+    return word_index
+
+
+def _lines_with_answer(answer: str, any_word: str) -> list[str]:
+    """Return the lines of a text that may begin with the answer.
+
+    Args:
+        answer: The text, without thoughts and markup.
+        any_word: A regular expression for any of the words that may answer.
+
+    Returns:
+        What follows ``Answer:`` and the like on each line. If no line has that, the first line, and
+        the last one if it holds nothing but a word.
+    """
+    lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
+    # Such as "My final answer is: **False**."
+    named_answers = []
+    for line in lines:
+        match = _ANSWER_IS.match(line)
+        if match:
+            named_answers.append(line[match.end() :])
+    if named_answers:
+        return named_answers
+
+    is_word_alone = re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE)
+    return [lines[0], lines[-1]] if is_word_alone else lines[:1]
+
+
+def _is_taken_back(word_index: int, explanation: str) -> bool:
+    """Return whether an explanation of True or False speaks against the word.
+
+    Args:
+        word_index: 0 for True, 1 for False.
+        explanation: What follows the word. One of True may not restrict it anywhere, as in ``True,
+            but the date is wrong``. One of False naturally says what is not so, and may only not
+            begin with a restriction.
+    """
+    if word_index == 0:
+        return _RESTRICTION.search(explanation) is not None
+    return _RESTRICTION.match(explanation.lstrip(" ,;.-")) is not None
 
 
 POSITION = "position_"
-# So many bins of probabilities are equally wide.
-BINS = 10
+"""The beginning of a metric: how often the letter behind it is picked."""
+
+NUM_BINS = 10
+"""The number of bins of equal width that the calibration error groups probabilities in."""
 
 
 class ChoiceProbabilities(list[float]):
     """The probability that each choice of a row is true."""
 
     def __init__(self, values: Sequence[float] = (), gold: int = 0, cluster: str = "") -> None:
+        """Keep the probabilities with the facts that scores over all rows need.
+
+        Args:
+            values: The probability of each choice.
+            gold: The index of the choice that is true.
+            cluster: The row's document, by which standard errors are clustered.
+        """
         super().__init__(values)
         self.gold = gold
-        """The choice that is true."""
-
         self.cluster = cluster
-        """The row's document."""
+
+
+Rows: TypeAlias = Sequence[ChoiceProbabilities | None]
+"""The probabilities of many rows, None for a row without a score."""
 
 
 def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
-    """Return the metrics of one row.
+    """Return every metric of one row.
 
-    None stands for what could not be scored, as where one of its answers cannot be read.
+    Args:
+        doc: The row, as in FACTOR's samples.
+        answers: The answers to the questions of the protocol, in their order.
+        protocol: The name of the protocol, ``statements`` or ``letters``.
+
+    Returns:
+        The values by metric. If the row is broken or any answer cannot be read, ``unscored`` says
+        why, and the other values are None, but for the worst and the best case.
     """
-    gold = doc["gold"]
-    count = len(doc["choices"])
-    words = PROTOCOLS[protocol].words(count)
-    readable: list[tuple[float, ...]] = []
+    num_choices = len(doc["choices"])
+    words = PROTOCOLS[protocol].answer_words(num_choices)
+    readable_answers: list[tuple[float, ...]] = []
+    # A broken row is unscored whatever the model answers.
     reasons = [doc["problem"]] if doc["problem"] else []
     for number, answer in enumerate(answers):
-        chances = word_probabilities(answer, words)
-        if isinstance(chances, str):
-            reasons.append(f"question {number}: {chances}")
+        probabilities = word_probabilities(answer, words)
+        if isinstance(probabilities, str):
+            reasons.append(f"question {number}: {probabilities}")
         else:
-            readable.append(chances)
+            readable_answers.append(probabilities)
 
-    def outcome(value: float, weight: int = 1) -> Outcome:
-        return Outcome(value, doc["doc_id"], weight)
-
-    unreadable = outcome((len(answers) - len(readable)) / len(answers), len(answers))
-    metrics = {"unscored": reasons[0] if reasons else None, "unreadable": unreadable}
-    letters = [f"{POSITION}{letter}" for letter in LETTERS[:count]] if protocol == "letters" else []
+    num_unreadable = len(answers) - len(readable_answers)
+    metrics = {
+        "unscored": reasons[0] if reasons else None,
+        "unreadable": Outcome(num_unreadable / len(answers), doc["doc_id"], len(answers)),
+    }
     if reasons:
-        names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
-        metrics |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
-        return metrics | worst_and_best_of("chat_acc", outcome(0), outcome(1))
+        return metrics | _unscored_metrics(doc, protocol)
 
-    row = ChoiceProbabilities(PROTOCOLS[protocol].of_choices(readable), gold, doc["doc_id"])
-    false = [chance for place, chance in enumerate(row) if place != gold]
-    is_right = outcome(row[gold] > max(false))
-    beaten = [(row[gold] > chance) + (row[gold] == chance) / 2 for chance in false]
-    squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(row)]
-    metrics |= worst_and_best_of("chat_acc", is_right, is_right)
-    metrics |= {
+    # Each answer is about one choice (statements) or about all (letters).
+    row = ChoiceProbabilities(
+        PROTOCOLS[protocol].choice_probabilities(readable_answers), doc["gold"], doc["doc_id"]
+    )
+    metrics |= _choice_metrics(row)
+    if protocol == "letters":
+        return metrics | _letter_metrics(readable_answers, row)
+
+    return metrics | _statement_metrics(row)
+
+
+def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
+    """Return None for each metric of a row without a score, and its worst and best case.
+
+    Args:
+        doc: The row.
+        protocol: The name of the protocol, on which the names of the metrics depend.
+
+    Returns:
+        The values by metric, with the same names as those of a scored row.
+    """
+    names = ["chat_acc", "pairwise_acc", "auroc", "brier", "ece"]
+    if protocol == "letters":
+        letters = LETTERS[: len(doc["choices"])]
+        names += ["prompt_acc", *(f"{POSITION}{letter}" for letter in letters)]
+    else:
+        names += ["all_right", "p_true_bias"]
+
+    cluster = doc["doc_id"]
+    # An unscored row is wrong in the worst case and right in the best.
+    bounds = worst_and_best_of("chat_acc", Outcome(0, cluster), Outcome(1, cluster))
+    return dict.fromkeys(names) | bounds
+
+
+def _false_probabilities(row: ChoiceProbabilities) -> list[float]:
+    """Return the probabilities of the contradictions of a row."""
+    return [probability for index, probability in enumerate(row) if index != row.gold]
+
+
+def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
+    """Return the metrics of a row that both protocols have.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        The values by metric.
+    """
+    true_probability = row[row.gold]
+    false_probabilities = _false_probabilities(row)
+    # A tie is wrong.
+    is_right = Outcome(true_probability > max(false_probabilities), row.cluster)
+
+    # A tie counts half.
+    wins = [
+        (true_probability > probability) + (true_probability == probability) / 2
+        for probability in false_probabilities
+    ]
+    squared_errors = [
+        (probability - (index == row.gold)) ** 2 for index, probability in enumerate(row)
+    ]
+    return {
+        **worst_and_best_of("chat_acc", is_right, is_right),
+        # These two are scores over all rows, which need the probabilities themselves.
         "auroc": row,
         "ece": row,
         "chat_acc": is_right,
-        "pairwise_acc": outcome(sum(beaten) / len(beaten), len(beaten)),
-        "brier": outcome(sum(squares) / count, count),
+        "pairwise_acc": Outcome(sum(wins) / len(wins), row.cluster, len(wins)),
+        "brier": Outcome(sum(squared_errors) / len(row), row.cluster, len(row)),
     }
-    if not letters:
-        metrics["all_right"] = outcome(row[gold] > 0.5 > max(false))
-        metrics["p_true_bias"] = outcome((sum(row) - 1) / count, count)
-        return metrics
+
+
+def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
+    """Return the metrics of a row whose choices were asked about one by one.
+
+    Args:
+        row: The probability that each choice is true.
+
+    Returns:
+        ``all_right``, whether the true completion is accepted and every contradiction refused, and
+        ``p_true_bias``, the mean probability minus the share of choices that are true.
+    """
+    # To accept a statement, the model must give it more than half of the probability.
+    is_all_right = row[row.gold] > 0.5 > max(_false_probabilities(row))
+    # One choice of a row is true.
+    bias = (sum(row) - 1) / len(row)
+    return {
+        "all_right": Outcome(is_all_right, row.cluster),
+        "p_true_bias": Outcome(bias, row.cluster, len(row)),
+    }
+
+
+def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities) -> JsonObject:
+    """Return how often single prompts are answered rightly, and how often each letter is picked.
+
+    Args:
+        answers: The probability of each letter, for each of the prompts of `_rotations`.
+        row: The mean probability that each choice is true.
+
+    Returns:
+        ``prompt_acc``, and for each letter a share such as ``position_A``.
+    """
+    count = len(row)
     num_right = 0
-    shares = [0.0] * count
-    for first, chances in enumerate(readable):
-        picked = [place for place in range(count) if chances[place] == max(chances)]
-        num_right += picked == [(gold - first) % count]
-        for place in picked:
-            shares[place] += 1 / len(picked)
-    metrics["prompt_acc"] = outcome(num_right / count, count)
-    for name, share in zip(letters, shares, strict=True):
-        metrics[name] = outcome(share / count, count)
+    times_picked = [0.0] * count
+    for rotation, answer in enumerate(answers):
+        highest = max(answer)
+        picked = [index for index, probability in enumerate(answer) if probability == highest]
+        # Each rotation moves the true choice one letter towards A.
+        true_index = (row.gold - rotation) % count
+        if picked == [true_index]:
+            num_right += 1
+        # Letters that tie share one pick.
+        for index in picked:
+            times_picked[index] += 1 / len(picked)
+
+    metrics = {"prompt_acc": Outcome(num_right / count, row.cluster, count)}
+    for letter, times in zip(LETTERS, times_picked, strict=False):
+        metrics[f"{POSITION}{letter}"] = Outcome(times / count, row.cluster, count)
     return metrics
 
 
-Rows = Sequence[ChoiceProbabilities | None]
-Placements = list[tuple[str, float]]
-"""By document, the share of choices of the other kind that a choice beats, or is beaten by."""
+class ClusteredValue(NamedTuple):
+    """A value of a choice, with the document that the choice is from."""
+
+    cluster: str
+    value: float
 
 
 def auroc(rows: Rows) -> float:
-    """Return how often a true completion is likelier than a false one of any row.
+    """Return how often a true completion of any row is likelier than a false one of any row.
 
-    Equal ones count half. It is NaN without both.
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        A share from 0 to 1, for which ties count half. NaN if no row has a score.
     """
-    beats, _ = _placements(rows)
-    return sum(share for _, share in beats) / len(beats) if beats else math.nan
+    true_placements, _ = _placements(rows)
+    if not true_placements:
+        return math.nan
+    return sum(placement.value for placement in true_placements) / len(true_placements)
 
 
 def auroc_stderr(rows: Rows) -> float:
-    """Return the clustered standard error of `auroc`, NaN below two documents.
+    """Return the standard error of `auroc`, clustered by document.
 
-    It is that of DeLong's placements, with the residuals of a document summed.
+    It is DeLong's standard error, with the residuals of a document summed before they are squared.
+
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        The standard error, or NaN for fewer than two documents.
     """
+    # DeLong's error is that of the placements, whose mean is the AUROC.
     area = auroc(rows)
     residuals: dict[str, float] = defaultdict(float)
     for placements in _placements(rows):
         for cluster, share in placements:
             residuals[cluster] += (share - area) / len(placements)
-    groups = len(residuals)
-    if groups < 2:
+
+    # One document does not show how documents vary.
+    num_clusters = len(residuals)
+    if num_clusters < 2:
         return math.nan
+    # The factor corrects for the small number of clusters.
     squares = sum(residual**2 for residual in residuals.values())
-    return math.sqrt(groups / (groups - 1) * squares)
+    return math.sqrt(num_clusters / (num_clusters - 1) * squares)
 
 
-def _placements(rows: Rows) -> tuple[Placements, Placements]:
-    """Return the placements of true and of false choices."""
-    by_truth: dict[bool, Placements] = {True: [], False: []}
+def _placements(
+    rows: Rows,
+) -> tuple[list[ClusteredValue], list[ClusteredValue]]:
+    """Return DeLong's placements of all choices, from which the AUROC and its error follow.
+
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        For each true choice, the share of false ones that are less likely; and for each false
+        choice, the share of true ones that are likelier. Ties count half.
+    """
+    true_choices: list[ClusteredValue] = []
+    false_choices: list[ClusteredValue] = []
     for row in rows:
         if row is None:
             continue
-        for place, chance in enumerate(row):
-            by_truth[place == row.gold].append((row.cluster, chance))
-    beats = _shares_below(by_truth[True], by_truth[False])
-    below = _shares_below(by_truth[False], by_truth[True])
-    return beats, [(cluster, 1 - share) for cluster, share in below]
+        for index, probability in enumerate(row):
+            choices = true_choices if index == row.gold else false_choices
+            choices.append(ClusteredValue(row.cluster, probability))
+
+    true_placements = _shares_below(true_choices, false_choices)
+    false_placements = [
+        ClusteredValue(cluster, 1 - share)
+        for cluster, share in _shares_below(false_choices, true_choices)
+    ]
+    return true_placements, false_placements
 
 
-def _shares_below(choices: Placements, others: Placements) -> Placements:
-    """Return the share of others that lie below each choice. Equal ones count half."""
-    if not others:
+def _shares_below(
+    choices: Sequence[ClusteredValue], references: Sequence[ClusteredValue]
+) -> list[ClusteredValue]:
+    """Return the share of reference values that lie below the value of each choice.
+
+    Args:
+        choices: The choices, such as all true ones.
+        references: The choices that they are compared with, such as all false ones.
+
+    Returns:
+        The shares in the order of the choices. Equal values count half. Empty without references.
+    """
+    if not references:
         return []
-    values = [value for _, value in choices]
-    ordered = np.sort([value for _, value in others])
-    both = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
-    shares = (both / 2 / len(ordered)).tolist()
-    return [(cluster, share) for (cluster, _), share in zip(choices, shares, strict=True)]
+    values = [choice.value for choice in choices]
+    # A sorted array is searched quickly for the place of each value.
+    sorted_references = np.sort([reference.value for reference in references])
+    num_below = np.searchsorted(sorted_references, values, "left")
+    num_not_above = np.searchsorted(sorted_references, values, "right")
+    # Their mean counts each equal value half.
+    shares = ((num_below + num_not_above) / 2 / len(references)).tolist()
+    return [
+        ClusteredValue(choice.cluster, share) for choice, share in zip(choices, shares, strict=True)
+    ]
 
 
 def expected_calibration_error(rows: Rows) -> float:
-    """Return by how much probabilities differ from the share of true choices.
+    """Return how far the probabilities are from the share of choices that are true.
 
-    It is over bins weighted by their choices, and NaN without any.
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        The mean difference over `NUM_BINS` bins, weighted by the number of choices in each. NaN if
+        no row has a score.
     """
-    return _calibration_error(sum(_gaps(rows), np.zeros(BINS + 1)).tolist())
+    sums = np.zeros(NUM_BINS + 1)
+    for sums_of_document in _calibration_sums(rows):
+        sums += sums_of_document
+    return _calibration_error(sums.tolist())
 
 
-def _gaps(rows: Rows) -> list[Any]:
-    """Return for each document the probabilities minus the true choices of each bin.
+def _calibration_sums(rows: Rows) -> list[list[float]]:
+    """Sum what the calibration error needs over the rows of each document.
 
-    The last number is how many choices there are.
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        For each document a list: for each bin, the sum of its probabilities minus the number of
+        its true choices, and at the end the number of choices.
     """
-    by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(BINS + 1))
+    sums_by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(NUM_BINS + 1))
     for row in rows:
-        if row is not None:
-            bins = [min(int(chance * BINS), BINS - 1) for chance in row]
-            totals = np.bincount(bins, row, BINS)
-            totals[bins[row.gold]] -= 1
-            by_document[row.cluster] += [*totals, len(row)]
-    return list(by_document.values())
+        if row is None:
+            continue
+        # A probability of 1 belongs to the last bin.
+        bins = [min(int(probability * NUM_BINS), NUM_BINS - 1) for probability in row]
+        # With the probabilities as weights, this sums them up in each bin.
+        differences = np.bincount(bins, row, NUM_BINS)
+        differences[bins[row.gold]] -= 1
+        sums_by_document[row.cluster] += [*differences, len(row)]
+    return [sums.tolist() for sums in sums_by_document.values()]
 
 
 def _calibration_error(sums: Sequence[float]) -> float:
-    *gaps, count = sums
-    return sum(map(abs, gaps)) / count if count else math.nan
+    """Return the calibration error that follows from the sums of `_calibration_sums`."""
+    # The last number counts choices.
+    *differences, num_choices = sums
+    if not num_choices:
+        return math.nan
+    return sum(abs(difference) for difference in differences) / num_choices
 
 
 SCORES = load_scores(
@@ -314,6 +575,6 @@ SCORES = load_scores(
     auroc=Aggregation(auroc, auroc_stderr),
     calibration_error=Aggregation(
         expected_calibration_error,
-        lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
+        lambda rows: pooled_stderr(_calibration_sums(rows), _calibration_error),
     ),
 )

@@ -1,6 +1,11 @@
-"""The lm_eval task behind every YAML of FACTOR for chat models."""
+"""The lm_eval task behind every YAML of FACTOR for chat models.
+
+lm_eval makes a `FactorChatTask` for each task of a run. It asks the task for requests and gives it
+the model's answers.
+"""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
@@ -14,6 +19,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     LETTERS_CAUTION,
     POSITION,
     PROTOCOLS,
+    Protocol,
     row_metrics,
 )
 from lm_factuality.ground.errors import DataError
@@ -25,10 +31,14 @@ from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
 
 class ChatMetadata(FactorMetadata):
-    """The settings of a task."""
+    """The settings of a task that lm_eval has no keys for."""
 
     protocol: Literal["statements", "letters"] = "statements"  # type: ignore[assignment]
+    """Whether each choice is asked about by itself, or all are shown with letters."""
+
     answers: Way = "auto"
+    """Whether answers are read from log-probabilities or from words."""
+
     caution: str = ""
 
 
@@ -41,10 +51,11 @@ class ChatCorpus(Corpus):
 
 
 class FactorChatTask(FactorTask):
-    """FACTOR's rows for models that answer: is this sentence true?
+    """FACTOR's rows for models that answer the question whether a sentence is true.
 
-    Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names data as those of FACTOR do. Its
-    ``metadata`` also has ``protocol`` (`PROTOCOLS`) and ``answers`` (`answers.Way`).
+    Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names its data as FACTOR's YAMLs do.
+    Its ``metadata`` may also have ``protocol`` (see `PROTOCOLS`) and ``answers`` (see
+    `answers.Way`).
     """
 
     declared = BENCHMARK
@@ -52,85 +63,142 @@ class FactorChatTask(FactorTask):
     joins = False
 
     def built(self) -> None:
-        """Set what lm_eval's constructor would undo."""
-        # What lm_eval pads by when several processes share the work.
+        """Set the attribute that lm_eval's constructor would overwrite."""
+        # When several processes share the work, lm_eval pads with requests of this type.
         self.OUTPUT_TYPE = answers.REQUEST_TYPE
 
     @staticmethod
     def corpus_of(config: Mapping[str, Any]) -> ChatCorpus:
-        """Return what the YAML says, checked."""
+        """Check the YAML of a task and return its settings.
+
+        Raises:
+            ConfigError: A key is unknown, missing, or of the wrong type.
+        """
         return read_yaml(ChatCorpus, config)
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Return what the YAML says, checked."""
-        self._corpus = self.corpus_of(config)
-        self._asked = self._corpus.metadata
-        self._protocol = PROTOCOLS[self._asked.protocol]
-        self._prompts = Prompts()
-        about: JsonObject = {
-            "protocol": self._asked.protocol,
-            "answers": self._asked.answers,
-            "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
-        }
-        if self._asked.protocol == "letters":
-            about["caution"] = f"{self._asked.caution} {LETTERS_CAUTION}".strip()
-        return TaskSettings(
-            {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
-            about,
-        )
+        """Check the YAML, and set ``_corpus`` and ``_metadata`` to its settings.
 
-    def read_documents(self) -> list[JsonObject]:
-        """Return the rows as samples show them.
+        Args:
+            config: The YAML of the task.
+            metadata: Its metadata with those of the command line.
+
+        Returns:
+            The settings for lm_eval, and the metadata that results files record.
 
         Raises:
-            DataError: A row has more choices than there are letters for them.
+            ConfigError: The YAML cannot be used.
+        """
+        corpus = self.corpus_of(config)
+        # The task of FACTOR reads its rows by these settings.
+        self._corpus = corpus
+        self._metadata = corpus.metadata
+
+        lm_eval_settings = {
+            "output_type": "generate_until",
+            "doc_to_text": "prefix",
+            "doc_to_target": "gold",
+        }
+        recorded_metadata: JsonObject = {
+            "protocol": self._metadata.protocol,
+            "answers": self._metadata.answers,
+            # A changed prompt gives other scores, so results name its hash.
+            "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
+        }
+        if self._metadata.protocol == "letters":
+            caution = f"{self._metadata.caution} {LETTERS_CAUTION}"
+            recorded_metadata["caution"] = caution.strip()
+        return TaskSettings(lm_eval_settings, recorded_metadata)
+
+    @property
+    def _protocol(self) -> Protocol:
+        """The questions about a row and the words that answer them."""
+        return PROTOCOLS[self._metadata.protocol]
+
+    @cached_property
+    def _prompts(self) -> Prompts:
+        """The templates of the questions."""
+        return Prompts()
+
+    def read_documents(self) -> list[JsonObject]:
+        """Load the rows of the corpus as documents for lm_eval, as `FactorTask` does.
+
+        Returns:
+            The documents, in the order of the file.
+
+        Raises:
+            DataError: The data cannot be read, or a row has too many choices to letter them.
         """
         documents = super().read_documents()
+        if self._metadata.protocol != "letters":
+            return documents
+
         for document in documents:
-            count = len(document["choices"])
-            if self._asked.protocol == "letters" and count > len(LETTERS):
+            num_choices = len(document["choices"])
+            if num_choices > len(LETTERS):
                 raise DataError(
-                    f"{document['location']}: {count} choices, expected at most {len(LETTERS)} for"
-                    " protocol=letters; ask with protocol=statements"
+                    f"{document['location']}: {num_choices} choices, expected at most"
+                    f" {len(LETTERS)} for protocol=letters; ask with protocol=statements"
                 )
         return documents
 
     def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> list[Any]:
-        """Return the prompts of a row, each in the chat template if there is one."""
+        """Return the prompts of a row, each in the chat template if there is one.
+
+        Args:
+            doc: The document of the row.
+            num_fewshot: 0, since there are no demonstrations.
+            **kwargs: The other arguments of lm_eval, such as the chat template.
+        """
         prompts = []
         for subject in self._protocol.subjects(doc["prefix"], doc["choices"]):
-            text = self._prompts.render(self._protocol.prompt, subject)
-            document = {**doc, "prefix": text}
-            prompts.append(super().fewshot_context(document, num_fewshot, **kwargs))
+            prompt = self._prompts.render(self._protocol.prompt, subject)
+            # lm_eval takes the text of a prompt from the document.
+            prompt_document = {**doc, "prefix": prompt}
+            prompts.append(super().fewshot_context(prompt_document, num_fewshot, **kwargs))
         return prompts
 
     def construct_requests(
         self, doc: JsonObject, ctx: Sequence[Any], **kwargs: Any
     ) -> list[Instance]:
-        """Return a request for each prompt."""
-        words = self._protocol.words(len(doc["choices"]))
-        rest = (
-            words,
-            self._asked.answers,
+        """Return one request for each prompt of a row.
+
+        Args:
+            doc: The document of the row.
+            ctx: The prompts, as `fewshot_context` returns them.
+            **kwargs: The other arguments of lm_eval's requests.
+        """
+        # These are the same for all questions of a row.
+        question_arguments = (
+            self._protocol.answer_words(len(doc["choices"])),
+            self._metadata.answers,
             dict(self.config.generation_kwargs or {}),
             *self.room_to_think(),
         )
         arguments = without_chat(kwargs)
         return [
-            Instance(answers.REQUEST_TYPE, doc, (prompt, *rest), place, **arguments)
-            for place, prompt in enumerate(ctx)
+            Instance(answers.REQUEST_TYPE, doc, (prompt, *question_arguments), index, **arguments)
+            for index, prompt in enumerate(ctx)
         ]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
-        """Return the metrics of a row."""
+        """Return the metrics of one row, and record how its answers were read.
+
+        Args:
+            doc: The document of the row.
+            results: The model's answer to each question, with the fields of a `WordAnswer`.
+        """
         responses = [WordAnswer(*result) for result in results]
+        # A row without any answer does not show how answers are read.
         if not all(response.problem for response in responses):
             by_words = all(response.logprobs is None for response in responses)
             self.config.metadata["answers_read"] = "words" if by_words else "logprobs"
-        return row_metrics(doc, responses, self._asked.protocol)
+        return row_metrics(doc, responses, self._metadata.protocol)
 
     def families(self) -> dict[str, Sequence[str]]:
-        """Return the letters that scores are by."""
-        if self._asked.protocol != "letters":
+        """Return the letters that the metric of picked letters is reported for."""
+        if self._metadata.protocol != "letters":
             return {POSITION: ()}
-        return {POSITION: LETTERS[: max(len(doc["choices"]) for doc in self.eval_docs)]}
+        # Rows may have different numbers of choices.
+        most_choices = max(len(doc["choices"]) for doc in self.eval_docs)
+        return {POSITION: LETTERS[:most_choices]}

@@ -1,6 +1,7 @@
-"""FACTOR in open generation (section 6 of the FACTOR paper): what does a model write where it could
-state a fact or violate it?
+"""FACTOR in open generation (section 6 of the FACTOR paper).
 
-``facts`` the minimal fact of a row, what a model made of it, and what a judge says of that,
-``tally`` from marks to the table of the paper, ``judging`` all in order, ``benchmark`` the scores
-out of samples, with people in the judge's place."""
+It asks what a model writes where it could state a fact or violate it. ``facts`` finds the minimal
+fact of a row and lets a judge mark what a model generates. ``tally`` makes the paper's table of the
+marks, and ``judging`` is the method that does both. ``task`` is the task of lm_eval, and
+``benchmark`` declares all of it.
+"""

@@ -1,5 +1,8 @@
-"""FACTOR in open generation as the rest of the suite knows it. People in the judge's place say
-whether the minimal fact is true, false or not touched on (section 6.1)."""
+"""The declaration of FACTOR in open generation, with its page and the leaderboard's check.
+
+Results, report, comparisons and leaderboards read the declaration. People may take the judge's
+place and say whether a generation states the minimal fact, violates it, or neither (section 6.1).
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +18,14 @@ from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Checks,
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
     Score,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FactorGeneration
-from lm_factuality.benchmarks.factor_generation.tally import sums_of
+from lm_factuality.benchmarks.factor_generation.tally import pooled_counts
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.harness.outputs import TaskResult, number_of
@@ -32,52 +36,88 @@ _NOTE = (
     "Section 6 of the paper: the model continues where a true and a false completion diverge, and a"
     " judge marks what it says."
 )
-# Compared is what needs no weights of all rows together.
+# Two models are compared row by row in this score. The weights of the headline are of all rows.
 _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true and false, pooled")
 
 
 class FactorGenerationAudit(PromptAudit):
-    """Nothing is generated for a row without a minimal fact."""
+    """Checks the prompts of generations, of which a row without a minimal fact has none."""
 
     key = "prompt"
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
+        """Return the number of generations that a row has."""
         return 0 if doc["no_fact"] else super().repeats(doc)
 
 
-def counted(task: TaskResult, metric: str) -> int:
-    """Return the number of rows that have a fact.
+def count_rows_of_score(task: TaskResult, metric: str) -> int:
+    """Estimate the number of rows that a score is of.
 
-    For accuracies, it is the share of them whose generations say something of it.
+    Args:
+        task: The results of the task.
+        metric: The name of the score.
+
+    Returns:
+        The number of rows with a minimal fact. Of an accuracy, that number times the share of
+        generations that are not neutral.
     """
+    # Nothing was generated for rows without a fact.
     rows = task.effective - (number_of(task.metrics.get("without_fact")) or 0)
+    # Neutral generations have no part in an accuracy.
     if metric.startswith("accuracy"):
         rows *= 1 - (number_of(task.metrics.get("neutral_pooled")) or 0)
     return round(rows)
 
 
-def sections(chosen: ReportRuns) -> Sequence[Markup]:
-    return [scores_section(chosen, FactorGeneration.name, "In open generation", _NOTE)]
+def score_sections(runs: ReportRuns) -> Sequence[Markup]:
+    """Return the section on open generation of the report's page on FACTOR.
+
+    Args:
+        runs: The runs that the report shows.
+    """
+    return [scores_section(runs, FactorGeneration.name, "In open generation", _NOTE)]
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, record = sample["doc"], verdict_of(sample)
+    """Return a sample of open generation as the report shows it.
+
+    A row is right if none of its generations is false and at least one is true.
+
+    Args:
+        result: The results of the task.
+        sample: A line of its samples file.
+
+    Returns:
+        The row, whose margin is the share of true ones among its true and false generations.
+    """
+    doc = sample["doc"]
+    record = verdict_of(sample)
     marks = record["marks"]
-    true, false = marks.count("true"), marks.count("false")
-    parts = {}
-    margin = None
+    num_true = marks.count("true")
+    num_false = marks.count("false")
+
     outcome = "unscored" if None in marks else "none"
-    if true or false:
-        outcome = "wrong" if false else "right"
-        margin = true / (true + false)
-        parts[_POOLED.name] = (float(true), float(true + false))
+    share_true = None
+    counts = {}
+    # Neutral generations are neither right nor wrong.
+    if num_true or num_false:
+        outcome = "wrong" if num_false else "right"
+        share_true = num_true / (num_true + num_false)
+        counts[_POOLED.name] = (float(num_true), float(num_true + num_false))
+
     return SampleRow(
         key=row_key(sample, doc["prefix"], doc["true"], doc["false"]),
         cluster=str(doc["doc_id"]),
         title=snippet(doc["stem"] or doc["prefix"]),
-        doc={"id": doc["doc_id"], **{key: doc[key] for key in ("prefix", "stem", "true", "false")}},
+        doc={
+            "id": doc["doc_id"],
+            "prefix": doc["prefix"],
+            "stem": doc["stem"],
+            "true": doc["true"],
+            "false": doc["false"],
+        },
         outcome=outcome,
-        margin=margin,
+        margin=share_true,
         facets=[doc["error_type"]] if doc["error_type"] else [],
         detail={
             "marks": marks,
@@ -86,17 +126,19 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": doc["no_fact"] or None,
             "right": doc["factor_acc"],
         },
-        score_counts=parts,
+        score_counts=counts,
     )
 
 
 BENCHMARK = judged_benchmark(
+    JudgeRole(
+        lambda metadata: FactorGeneration(str(metadata.get("protocol", "paper"))),
+        steps=(JudgedStep("marking generations", (), "all scores"),),
+    ),
     title="FACTOR in open generation",
-    method_of=lambda metadata: FactorGeneration(str(metadata.get("protocol", "paper"))),
-    steps=(JudgedStep("marking generations", (), "all scores"),),
     questions=load_questions(__package__).values(),
     headline="accuracy",
-    scoring={"count_rows": counted, "unscored_unit": "generations"},
+    scoring={"count_rows": count_rows_of_score, "unscored_unit": "generations"},
     data=Data(
         model_outputs=("mean_logprob", "factor_acc"),
         settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
@@ -107,7 +149,7 @@ BENCHMARK = judged_benchmark(
             " false?"
         ),
         name="factor",
-        sections=sections,
+        sections=score_sections,
         samples=SampleDisplay(
             sample_row,
             ("true", "false", "unscored", "neither"),
@@ -115,7 +157,7 @@ BENCHMARK = judged_benchmark(
             facet_label="Error type",
             right_count_label="Rows without a false generation",
             find_extra_score=lambda name: _POOLED if name == _POOLED.name else None,
-            pooled_counts=sums_of,
+            pooled_counts=pooled_counts,
             script=Path(__file__).with_name("page.js"),
         ),
     ),

@@ -1,26 +1,23 @@
-"""The minimal fact in which a false completion differs from the true one (section 6.1 of the FACTOR
-paper), and what a judge says of a generation: true, false or neutral, or why it is unscored.
+"""The minimal fact of a row (section 6.1 of the FACTOR paper), and a judge's marks of generations.
 
-The paper's annotators wrote each minimal fact by hand. Here it is the first difference between the
-two completions, in its true and in its false wording; the model continues from the prefix and the
-words that both begin with (c in the paper), or from the prefix alone where there are none. Which
-false completion is taken the paper does not say: here the first of the row, or of an error type,
-that leaves something to generate.
+The paper's annotators wrote by hand in which minimal fact a false completion differs from the true
+one. Here it is the first difference between the two, in its true and in its false wording. The
+model continues from the prefix and the words that both completions begin with (c in the paper), or
+from the prefix alone if there are none. The paper does not say which false completion is taken.
+Here it is the first of the row, or of an error type, that leaves something to generate.
 
-A judge sees the stem with what the model made of it, up to the end of the sentence. One that knows
-only whether passages support a claim (a classifier, the lexical one) is asked whether the sentence
-(to word overlap: what follows the stem) supports the true wording, and whether it supports the
-false one. The wording with the higher score wins if that is enough for "supported"; otherwise, and
-where both score the same, the generation is neutral, as is one that violates the fact in words of
-its own. To word overlap, generations are unscored whose wordings differ in no content word ("he"
-and "she")."""
+A judge that reads prompts is asked what a generated sentence says of the fact. Other judges, the
+classifiers and the lexical judge, only tell how far a text supports a claim. They are asked whether
+the sentence supports the true wording, and whether it supports the false one (see
+`marks_by_support`).
+"""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import chain, islice
+from itertools import chain
 from os.path import commonprefix
 from typing import Any, Literal, get_args
 
@@ -34,8 +31,11 @@ from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
 
 NO_WORD = "the generation has no word"
-_CONTEXT = 600  # characters of a prefix that a judge sees
-FIRST = "first"  # the choice of a contradiction that is no error type
+_CONTEXT_LENGTH = 600
+"""The number of characters of a prefix that a judge sees."""
+
+FIRST = "first"
+"""Stands for the first contradiction of a row, whatever its error type."""
 
 # A number, a name with its full stops and a hyphenated word are one word each, so that no prompt
 # ends inside one.
@@ -45,21 +45,25 @@ _LETTER = re.compile(r"\w")
 
 @dataclass(frozen=True)
 class MinimalFact:
-    """What a row asks of a model, by the names that documents have for it."""
+    """The fact in which a false completion of a row differs from the true one.
+
+    Documents have these fields by their names.
+    """
 
     prompt: str = ""
-    """The prefix and the stem, joined as for scoring."""
+    """The text that the model continues: the prefix and the stem, joined as for scoring."""
 
     no_fact: str = ""
-    """Why nothing can be asked."""
+    """Why nothing can be generated for the row, empty if something can."""
 
     contradiction: int = -1
-    """The index of the choice that is the false completion."""
+    """The index of the false completion among the choices of the row."""
 
     error_type: str = ""
+    """The error type of the false completion."""
 
     stem: str = ""
-    """The words that both completions begin with, as the true one spaces them."""
+    """The words that both completions begin with, spaced as in the true one."""
 
     true: str = ""
     """The true completion."""
@@ -68,116 +72,182 @@ class MinimalFact:
     """The false completion."""
 
     true_edit: str = ""
-    """What follows the stem up to where the two agree again, with at least a word in each."""
+    """The first words of the true completion that differ, at least one."""
 
     false_edit: str = ""
+    """The first words of the false completion that differ, at least one."""
+
+
+def find_minimal_fact(
+    row: Row, contradiction_type: str = FIRST, join: Join = AUTHORS_JOIN
+) -> MinimalFact:
+    """Find the fact in which a false completion of a row differs from the true one.
+
+    The model generates from the prefix and the words that both completions begin with, and so can
+    state the fact or violate it.
+
+    Args:
+        row: The row.
+        contradiction_type: The error type of the false completion. ``first`` stands for any.
+        join: The rule by which the prefix and the stem are joined.
+
+    Returns:
+        The fact, with the prompt for the model. If no false completion leaves anything to generate,
+        only ``no_fact`` is set, which says why.
+    """
+    if row.problem:
+        return MinimalFact(no_fact=row.problem)
+
+    problems = []
+    for index, choice in enumerate(row.choices):
+        error_type = row.error_types[index]
+        if index == row.gold or contradiction_type not in (FIRST, error_type):
+            continue
+        try:
+            fact = find_first_difference(row.choices[row.gold], choice)
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+
+        # Most tokenizers put the space before a word into the word's first token, so a prompt may
+        # not end in a space.
+        prompt = row.prefix.rstrip(" ")
+        if fact.stem:
+            prompt = "".join(join(row.prefix, fact.stem))
+        if prompt:
+            return replace(fact, prompt=prompt, contradiction=index, error_type=error_type)
+        problems.append("the prefix is empty, and the completions differ from the first word on")
+
+    no_contradiction = f"no contradiction of type {contradiction_type!r}"
+    return MinimalFact(no_fact=problems[0] if problems else no_contradiction)
 
 
 def find_first_difference(true: str, false: str) -> MinimalFact:
-    """Find the first difference between two completions, by their words.
+    """Find the first words in which two completions differ.
 
-    Punctuation and white space are none, such as the spacing that gives Expert-FACTOR's answers
-    away.
+    Punctuation and white space do not count, since the spacing of Expert-FACTOR as published gives
+    most true completions away.
+
+    Args:
+        true: The true completion, such as ``Its keeper was a sailor.``
+        false: The false completion, such as ``Its keeper was a baker.``
+
+    Returns:
+        The difference: the stem ``Its keeper was a`` and the edits ``sailor`` and ``baker``.
 
     Raises:
-        ValueError: No model can be asked to choose between them.
+        ValueError: The completions have the same words, or one is the beginning of the other.
     """
-    true, false = true.strip(), false.strip()
-    true_words, false_words = list(_WORD.finditer(true)), list(_WORD.finditer(false))
-    true_texts, false_texts = ([word[0] for word in words] for words in (true_words, false_words))
-    # Of lists, it compares the items.
-    start = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071
-    if start == len(true_words) == len(false_words):
+    true = true.strip()
+    false = false.strip()
+    # Matches tell where each word stands in its completion.
+    true_words = list(_WORD.finditer(true))
+    false_words = list(_WORD.finditer(false))
+    true_texts = [word[0] for word in true_words]
+    false_texts = [word[0] for word in false_words]
+
+    # Given lists, commonprefix compares their items.
+    num_common = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071
+    if num_common == len(true_words) == len(false_words):
         raise ValueError("the completions differ in no word")
-    for side, words in (("true", true_words), ("false", false_words)):
-        if start == len(words):
-            raise ValueError(f"nothing of the {side} completion is left after the common words")
+    for name, words in (("true", true_words), ("false", false_words)):
+        if num_common == len(words):
+            raise ValueError(f"nothing of the {name} completion is left after the common words")
+
     stem = ""
-    if start:
-        end = true_words[start - 1].end()
-        gap = true[end : true_words[start].start()]
-        false_gap = false[false_words[start - 1].end() : false_words[start].start()]
-        stem = true[:end] + _common_mark(gap, false_gap)
-    matcher = SequenceMatcher(None, true_texts[start:], false_texts[start:], autojunk=False)
-    _, _, true_length, _, false_length = matcher.get_opcodes()[0]
-    if not true_length or not false_length:
-        # Where one side has no word, as where "never" was put in, the next word, which both have,
+    if num_common:
+        true_gap = _text_before_word(true, true_words, num_common)
+        false_gap = _text_before_word(false, false_words, num_common)
+        stem = true[: true_words[num_common - 1].end()] + _common_punctuation(true_gap, false_gap)
+
+    true_rest = true_texts[num_common:]
+    matcher = SequenceMatcher(None, true_rest, false_texts[num_common:], autojunk=False)
+    _, _, num_true, _, num_false = matcher.get_opcodes()[0]
+    if not num_true or not num_false:
+        # One side has no word, as where "never" was put in. The next word, which both have, then
         # belongs to the difference.
-        true_length += 1
-        false_length += 1
+        num_true += 1
+        num_false += 1
+    true_edit = true_words[num_common : num_common + num_true]
+    false_edit = false_words[num_common : num_common + num_false]
     return MinimalFact(
         stem=stem,
         true=true,
         false=false,
-        true_edit=true[true_words[start].start() : true_words[start + true_length - 1].end()],
-        false_edit=false[false_words[start].start() : false_words[start + false_length - 1].end()],
+        true_edit=true[true_edit[0].start() : true_edit[-1].end()],
+        false_edit=false[false_edit[0].start() : false_edit[-1].end()],
     )
 
 
-def find_minimal_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact:
-    """Find the minimal fact of a row.
+def _text_before_word(text: str, words: Sequence[re.Match[str]], index: int) -> str:
+    """Return the text between a word and the word before it, such as ``", "``.
 
     Args:
-        row: The row.
-        choice: Which false completion is taken: ``first``, or the first of an error type.
-        join: How its texts are joined.
+        text: The whole text.
+        words: The matches of its words.
+        index: The index of the word, at least 1.
     """
-    problem = row.problem
-    for index, false in enumerate(() if problem else row.choices):
-        if index == row.gold or choice not in (FIRST, row.error_types[index]):
-            continue
-        try:
-            edit = find_first_difference(row.choices[row.gold], false)
-        except ValueError as error:
-            problem = problem or str(error)
-            continue
-        # A space that ends a prompt is part of the next word to most tokenizers, so none does.
-        prompt = "".join(join(row.prefix, edit.stem)) if edit.stem else row.prefix.rstrip(" ")
-        if prompt:
-            error_type = row.error_types[index]
-            return replace(edit, prompt=prompt, contradiction=index, error_type=error_type)
-        problem = (
-            problem or "the prefix is empty, and the completions differ from the first word on"
-        )
-    return MinimalFact(no_fact=problem or f"no contradiction of type {choice!r}")
+    return text[words[index - 1].end() : words[index].start()]
 
 
-def _common_mark(gap: str, false_gap: str) -> str:
-    """Return the punctuation, such as a comma, that begins the gaps behind the last common word.
+def _common_punctuation(true_gap: str, false_gap: str) -> str:
+    """Return the punctuation that follows the last common word of two completions.
 
-    It is empty unless it is the same in both and a space follows.
+    Returns:
+        A mark such as a comma. Empty unless both gaps begin with the same one and it is followed
+        by a space in the true completion.
     """
-    mark, false_mark = (re.split(r"\s", text, maxsplit=1)[0] for text in (gap, false_gap))
-    return mark if mark == false_mark and mark != gap else ""
+    # What precedes the white space: "," in ", ".
+    mark = re.split(r"\s", true_gap, maxsplit=1)[0]
+    false_mark = re.split(r"\s", false_gap, maxsplit=1)[0]
+    is_before_space = mark != true_gap
+    return mark if mark == false_mark and is_before_space else ""
 
 
 def complete_sentence(stem: str, generation: str) -> str | None:
-    """``stem``, which may be empty, and what was generated after it up to the end of the sentence
-    or line; None if no word was, or nothing but a thought without an end.
-    Tokenizers of the SentencePiece kind lose the space before a generation, so a letter or digit
-    begins a new word."""
+    """Return the stem with what was generated after it, up to the end of the sentence or line.
+
+    Args:
+        stem: The beginning of the sentence, which may be empty.
+        generation: What the model wrote after it.
+
+    Returns:
+        The sentence. The stem ``He was a`` and the generation `` baker. He then left.`` give
+        ``He was a baker.`` None if the generation has no word, or is an unfinished thought.
+    """
+    # A model that goes on writes more lines, which are not part of the sentence.
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):
         return None
+    # Tokenizers of the SentencePiece kind lose the space before a generation.
     if _LETTER.match(continuation):
         continuation = f" {continuation}"
-    last = (
-        stem.split()[-1] if stem else ""
-    )  # an abbreviation there, or an initial, ends no sentence
-    taken = ""
-    for piece in split_sentences(last + continuation):
-        taken = f"{taken} {piece}" if taken else piece
-        if _LETTER.search(taken[len(last) :]):
+
+    # The last word of the stem shows whether a full stop behind it ends a sentence: that of "U.S."
+    # does not.
+    last_word = stem.split()[-1] if stem else ""
+    sentence = ""
+    for piece in split_sentences(last_word + continuation):
+        sentence = f"{sentence} {piece}" if sentence else piece
+        has_generated_word = _LETTER.search(sentence[len(last_word) :])
+        if has_generated_word:
             break
-    return (stem[: len(stem) - len(last)] + taken).lstrip()
+    stem_before_last_word = stem[: len(stem) - len(last_word)]
+    return (stem_before_last_word + sentence).lstrip()
 
 
 def end_of_prefix(prefix: str) -> str:
-    """Return the end of a prefix that a judge sees, from a whole word on."""
+    """Return the end of a prefix as a judge sees it, from the beginning of a word on.
+
+    Returns:
+        At most 600 characters, behind ``...`` if the prefix is longer.
+    """
     prefix = prefix.strip()
-    if len(prefix) <= _CONTEXT:
+    if len(prefix) <= _CONTEXT_LENGTH:
         return prefix
-    return f"... {prefix[-_CONTEXT:].split(maxsplit=1)[-1]}"
+    # The cut may go through a word, whose rest is dropped.
+    whole_words = prefix[-_CONTEXT_LENGTH:].split(maxsplit=1)[-1]
+    return f"... {whole_words}"
 
 
 CAUTION = (
@@ -187,7 +257,10 @@ CAUTION = (
 )
 _NO_CONTENT_WORD = "the wordings differ in no content word, all that the lexical judge sees"
 Label = Literal["true", "false", "neutral"]
-TRUE, FALSE, NEUTRAL = MARKS = get_args(Label)
+MARKS = get_args(Label)
+TRUE: Label = "true"
+FALSE: Label = "false"
+NEUTRAL: Label = "neutral"
 
 
 class MarkReply(Reply):
@@ -199,59 +272,111 @@ class MarkReply(Reply):
 
 @dataclass(frozen=True)
 class Mark:
-    """``label`` is one of ``MARKS``; if it is None, ``reason`` says why."""
+    """A judge's mark of one generation."""
 
     label: str | None
+    """``true``, ``false`` or ``neutral``. None if the generation is unscored."""
+
     reason: str | None = None
+    """Why the generation is unscored."""
 
 
 def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
-    """Return the commonest mark of several replies. What could not be read has no vote."""
-    counts = Counter(reply.value.mark for reply in replies if reply.value).most_common(2)
-    if not counts:
-        return Mark(None, replies[0].problem)
-    if len(counts) > 1 and counts[0][1] == counts[1][1]:
-        return Mark(None, "a tie between answers")
-    return Mark(counts[0][0])
-
-
-def support_marks(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[Mark]:
-    """Mark by whether a sentence supports the true wording and whether it supports the false one.
+    """Return the mark that most of a judge's replies give.
 
     Args:
-        judge: A judge that reads no prompt.
-        subjects: Those of the prompt ``factor_generation/mark``.
+        replies: Replies to the same question. Those that cannot be read have no vote.
+
+    Returns:
+        The mark. Its label is None after a tie, or if no reply can be read.
     """
-    by_words = judge.config.capabilities.matches_words
-    pairs = [_wordings(subject, by_words) for subject in subjects]
-    verifications = iter(verify(judge, list(chain.from_iterable(pairs)), "marking generations"))
-    return [
-        _mark(*islice(verifications, 2)) if wordings else Mark(None, _NO_CONTENT_WORD)
-        for wordings in pairs
-    ]
+    # Several replies to one question are samples of the judge's opinion.
+    votes = Counter(reply.value.mark for reply in replies if reply.value)
+    ranking = votes.most_common(2)
+    if not ranking:
+        return Mark(None, replies[0].problem)
+
+    # Two marks may have the most votes.
+    label, num_votes = ranking[0]
+    if len(ranking) > 1 and ranking[1][1] == num_votes:
+        return Mark(None, "a tie between answers")
+    return Mark(label)
 
 
-def _wordings(subject: Mapping[str, Any], by_words: bool) -> list[Pair]:
-    """Pair the true and the false wording with the sentence.
+def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[Mark]:
+    """Mark generations by whether they support the true or the false wording of the fact.
 
-    There are none if all that a judge sees are words of content, in which both are the same.
+    Args:
+        judge: A judge that reads no prompt, but tells how far a text supports a claim.
+        subjects: The variables of the prompt ``factor_generation/mark`` for each generation.
+
+    Returns:
+        A mark for each generation.
     """
-    if not by_words:
-        return [Pair(subject[key], (subject["sentence"],)) for key in ("correct", "incorrect")]
-    true, false = subject["true_edit"], subject["false_edit"]
-    stems = [parse_text(wording).stems for wording in (true, false)]
-    if not all(stems) or stems[0] == stems[1]:
+    matches_words = judge.config.capabilities.matches_words
+    claims_by_subject = [_wording_claims(subject, matches_words) for subject in subjects]
+    claims = list(chain.from_iterable(claims_by_subject))
+    # All claims are sent at once, so that a judge on a server can work on many at a time.
+    verifications = iter(verify(judge, claims, "marking generations"))
+
+    marks = []
+    for claims_of_subject in claims_by_subject:
+        if not claims_of_subject:
+            marks.append(Mark(None, _NO_CONTENT_WORD))
+            continue
+        true_verification = next(verifications)
+        false_verification = next(verifications)
+        marks.append(_mark_of_verifications(true_verification, false_verification))
+    return marks
+
+
+def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pair]:
+    """Return the true and the false wording of a fact as claims about the generated sentence.
+
+    Args:
+        subject: The variables of the prompt ``factor_generation/mark``.
+        matches_words: Whether the judge only counts the content words that a claim and a text
+            share. It is then given what was generated alone, without the stem.
+
+    Returns:
+        The true claim and the false one, each with the text that may support it. Empty if the judge
+        matches words, and the wordings have the same content words or none.
+    """
+    if not matches_words:
+        sentence = subject["sentence"]
+        return [Pair(subject["correct"], (sentence,)), Pair(subject["incorrect"], (sentence,))]
+
+    true_edit = subject["true_edit"]
+    false_edit = subject["false_edit"]
+    true_stems = parse_text(true_edit).stem_set
+    false_stems = parse_text(false_edit).stem_set
+    # "he" and "she" are no content words.
+    if not true_stems or not false_stems or true_stems == false_stems:
         return []
-    evidence = subject["sentence"][len(subject["stem"]) :].strip()
-    return [Pair(wording, (evidence,)) for wording in (true, false)]
+    generated_text = subject["sentence"][len(subject["stem"]) :].strip()
+    return [Pair(true_edit, (generated_text,)), Pair(false_edit, (generated_text,))]
 
 
-def _mark(true: Verification, false: Verification) -> Mark:
-    """Return the mark of a generation by how far it supports both wordings."""
-    for verification in (true, false):
+def _mark_of_verifications(true_claim: Verification, false_claim: Verification) -> Mark:
+    """Return the mark of a generation.
+
+    Args:
+        true_claim: How far the generation supports the true wording.
+        false_claim: How far it supports the false wording.
+
+    Returns:
+        The wording with the higher score if the judge calls it supported, and otherwise neutral.
+        The label is None if a wording is unscored.
+    """
+    for verification in (true_claim, false_claim):
         if verification.score is None:
             return Mark(None, verification.reason)
-    if true.score == false.score:
+    if true_claim.score == false_claim.score:
         return Mark(NEUTRAL)
-    winner, label = max((true, TRUE), (false, FALSE), key=lambda pair: pair[0].score or 0.0)
-    return Mark(label if winner.verdict == SUPPORTED else NEUTRAL)
+
+    # Both scores are numbers now, which the type checker cannot know.
+    true_score = true_claim.score or 0.0
+    false_score = false_claim.score or 0.0
+    if true_score > false_score:
+        return Mark(TRUE if true_claim.verdict == SUPPORTED else NEUTRAL)
+    return Mark(FALSE if false_claim.verdict == SUPPORTED else NEUTRAL)

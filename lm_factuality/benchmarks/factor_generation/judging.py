@@ -1,5 +1,7 @@
-"""The benchmark in order: generations are cut at the end of their sentence, and a judge marks
-each."""
+"""The method of open generation: sentences are cut at their end, and a judge marks each.
+
+The task, ``lm-factuality judge`` and the leaderboard call a `FactorGeneration`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +22,13 @@ from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, V
 from lm_factuality.scores.statistics import Outcome
 
 PROMPT = "factor_generation/mark"
-_KIND = "mark"  # of the subjects of the prompt
+_KIND = "mark"
+"""The kind of question of the prompt."""
 
 
 @dataclass(frozen=True)
 class FactOfDocument:
-    """The fact in which the two versions of a document's sentence differ."""
+    """The fields of a document that describe its minimal fact (see `facts.MinimalFact`)."""
 
     no_fact: str
     stem: str
@@ -37,7 +40,7 @@ class FactOfDocument:
 
 @dataclass(frozen=True)
 class GenerationDocument(FactOfDocument):
-    """What the judge and the scores need of a document."""
+    """The fields of a document that the judge and the scores need."""
 
     doc_id: str
     prefix: str
@@ -46,20 +49,23 @@ class GenerationDocument(FactOfDocument):
     gold: StrictInt
     contradiction: StrictInt
     mean_logprob: list[StrictFloat | StrictInt | None]
+    """The model's mean log-probability per token of each choice."""
 
 
 class FactorGeneration(JudgedMethod):
     """Marks what a model writes where it could state a fact.
 
-    A document is that of `lm_factuality.benchmarks.factor_generation.task`. One with ``no_fact``
-    has no responses. A record has for each response the finished sentence (``sentences``), its mark
-    or None (``marks``) and why it is None (``reasons``); ``unscored`` is the first reason where no
-    response has a mark.
+    Documents are those of `lm_factuality.benchmarks.factor_generation.task`. One with ``no_fact``
+    has no responses. The record on a document has a value for each response: the finished sentence
+    (``sentences``), its mark or None (``marks``), and why it is None (``reasons``). ``unscored`` is
+    the first reason if no response has a mark.
     """
 
     def __init__(self, protocol: str = "paper") -> None:
-        """Args:
-        protocol: By which the row's own ``factor_acc`` is checked.
+        """Set the protocol of the run.
+
+        Args:
+            protocol: ``paper`` or ``code``, by which a row's ``factor_acc`` is checked.
         """
         self._protocol = protocol
 
@@ -71,96 +77,195 @@ class FactorGeneration(JudgedMethod):
     scores = tally.SCORES
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        """Check that a document has the model's scores, and responses if it has a minimal fact.
+
+        Args:
+            doc: The document of a row. ``no_fact`` says why nothing was generated for it.
+            responses: What the model generated.
+
+        Returns:
+            What is wrong, or None if nothing is.
+        """
+        # The task adds these scores to the document once the model has answered.
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
-                "'doc' has no 'mean_logprob' with a number or null for each choice: is the model"
-                " right?"
+                "'doc' has no 'mean_logprob' with a number or null for each choice; check that the"
+                " scores are of this model"
             )
+        # A row has either a fact or a reason why it has none.
         if bool(doc["no_fact"]) == bool(responses):
             expected = "none" if doc["no_fact"] else "at least one"
             return f"found {len(responses)} responses, expected {expected}"
         return None
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Let a judge mark all responses.
+
+        Args:
+            judge: The judge.
+            docs: The documents.
+            responses: The responses to each document.
+
+        Returns:
+            The record on each document.
+        """
         subjects = []
         for doc, texts in zip(docs, responses, strict=True):
-            sentences = _sentences(doc, texts)
-            subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
+            for sentence in _sentences(doc, texts):
+                # A response without a word is not shown to the judge.
+                if sentence:
+                    subjects.append(mark_subject(doc, sentence))
+
+        marks: Iterator[Mark]
         if reads_prompt(judge.config):
             replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
-            marks: Iterator[Mark] = map(facts.majority_mark, replies)
+            marks = map(facts.majority_mark, replies)
         else:
-            marks = iter(facts.support_marks(judge, subjects))
+            marks = iter(facts.marks_by_support(judge, subjects))
+        # Each record takes as many marks as its document has sentences.
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Return the record of a document whose sentences all lack a mark for one reason.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            reason: Why the judge gave no marks.
+        """
         return _record(doc, responses, repeat(Mark(None, reason)))
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return how many rows were judged, and generations by their mark.
+        """Count rows, generations by their mark, and reasons for what is missing.
 
-        Beside them stand the reasons why rows have no fact and generations no mark, and why the
-        weighted accuracy is ``not_defined``.
+        Args:
+            docs: The documents.
+            verdicts: The record on each document.
+
+        Returns:
+            ``rows``, ``generations`` by mark, how often each reason leaves a row ``without_fact``
+            or a generation ``unscored``, and why the weighted accuracy is ``not_defined``.
         """
-        sums = tally.add(map(tally.tally_row, docs, verdicts))
-        marks = map(int, tally.marks_of(sums, tally.POOLED))
+        # Unlike the weighted scores, these counts include rows that are in neither group.
+        sums = tally.sum_tallies(map(tally.tally_row, docs, verdicts))
+        pooled_marks = tally.marks_of_subset(sums, tally.POOLED)
+        reasons = [reason for verdict in verdicts for reason in verdict["reasons"]]
         return {
             "rows": len(docs),
-            "generations": dict(zip(MARKS, marks, strict=True)),
+            "generations": {mark: int(number) for mark, number in pooled_marks.items()},
             "without_fact": count_reasons(doc["no_fact"] or None for doc in docs),
-            "unscored": count_reasons(
-                reason for verdict in verdicts for reason in verdict["reasons"]
-            ),
+            "unscored": count_reasons(reasons),
             "not_defined": tally.why_undefined(sums),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """Return the tally of one row, under the name of every score that it is part of."""
-        right = doc.get("factor_acc")
-        return {
-            **dict.fromkeys([score.name for score in tally.SCORES], tally.tally_row(doc, verdict)),
-            "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),
-            "unscored": verdict["marks"].count(None),
-            "without_fact": doc["no_fact"] or None,
-        }
+        """Return the metrics of one row.
+
+        Args:
+            doc: The document of the row.
+            verdict: The record on it.
+
+        Returns:
+            The values by metric. All scores of marks have the same value, the tally of the row,
+            since each is computed from the sums of all tallies.
+        """
+        row_tally = tally.tally_row(doc, verdict)
+        metrics: JsonObject = {score.name: row_tally for score in tally.SCORES}
+        # A backend that shows no tokenizer has no accuracy per token.
+        is_right = doc.get("factor_acc")
+        metrics["factor_acc"] = None if is_right is None else Outcome(is_right, doc["doc_id"])
+        metrics["unscored"] = verdict["marks"].count(None)
+        metrics["without_fact"] = doc["no_fact"] or None
+        return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
+        """Check a record from a file, and the row's own accuracy.
+
+        Args:
+            doc: The document.
+            verdict: The record on it.
+
+        Raises:
+            ValueError: A mark is unknown, a mark stands beside a reason, or ``factor_acc`` does not
+                follow from ``mean_logprob``.
+        """
         for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
-            if mark not in (*MARKS, None) or (mark is None) != isinstance(reason, str):
+            # A sentence has a mark, or else a reason.
+            is_known = mark is None or mark in MARKS
+            has_reason = isinstance(reason, str)
+            if not is_known or has_reason != (mark is None):
                 raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
+
         accuracy = doc["factor_acc"]
         if accuracy is not None:
+            # A row with an accuracy has a score for each choice.
             expected = gold_wins(doc["mean_logprob"], doc["gold"], self._protocol)
             if accuracy != expected:
                 raise ValueError("its factor_acc does not follow from mean_logprob")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        """Return the record as it follows from the responses.
+
+        Args:
+            doc: The document.
+            responses: The responses to it.
+            verdict: The record in the file. The marks of its sentences are believed, since only the
+                judge can know them.
+
+        Returns:
+            The record that the file should have.
+        """
         texts = [] if doc["no_fact"] else responses
         marks = map(Mark, verdict["marks"], verdict["reasons"])
-        # Of generations with a word, the judge's marks are believed.
-        judged = (mark for mark, text in zip(marks, _sentences(doc, texts), strict=True) if text)
-        return _record(doc, texts, judged)
+        sentence_marks = []
+        for mark, sentence in zip(marks, _sentences(doc, texts), strict=True):
+            if sentence:
+                sentence_marks.append(mark)
+        return _record(doc, texts, iter(sentence_marks))
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        """Return what people are asked in the judge's place: the mark of each sentence.
+
+        Args:
+            doc: The document.
+            verdict: The record on it.
+            response: The first response. It is not used, since the record has the sentences of all.
+
+        Returns:
+            A question for each sentence, with the judge's mark, which people do not see.
+        """
         context = (
             ("Right version", doc["true"]),
             ("Wrong version", doc["false"]),
             ("Text before", facts.end_of_prefix(doc["prefix"])),
         )
         items = []
-        for place, (text, mark) in enumerate(
-            zip(verdict["sentences"], verdict["marks"], strict=True)
-        ):
-            if text:
-                items.append(Item(f"mark:{place}", "mark", text, context, mark))
+        for number, sentence in enumerate(verdict["sentences"]):
+            if sentence:
+                mark = verdict["marks"][number]
+                items.append(Item(f"mark:{number}", "mark", sentence, context, mark))
         return items
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        remaining = iter(answers)
-        marks = [next(remaining) if text else None for text in verdict["sentences"]]
-        reasons = [
-            None if mark else reason for mark, reason in zip(marks, verdict["reasons"], strict=True)
-        ]
+        """Return the record as if people had been the judge.
+
+        Args:
+            doc: The document.
+            verdict: The record of the judge.
+            answers: The mark that people give to each sentence, in the order of `people_items`.
+
+        Returns:
+            The record with their marks in place of the judge's.
+        """
+        # There is one answer for each sentence.
+        remaining_answers = iter(answers)
+        marks = []
+        reasons = []
+        for sentence, reason in zip(verdict["sentences"], verdict["reasons"], strict=True):
+            # Nobody is asked about a response without a word.
+            mark = next(remaining_answers) if sentence else None
+            marks.append(mark)
+            reasons.append(None if mark else reason)
         return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 
 
@@ -168,17 +273,25 @@ FACTOR_GENERATION = FactorGeneration()
 
 
 def reads_prompt(config: JudgeConfig) -> bool:
-    """Whether a judge is asked what a sentence says of the fact; others say only whether it
-    supports a wording."""
+    """Return whether a judge can be asked what a sentence says of a fact.
+
+    Other judges only tell whether a text supports a claim.
+    """
     return config.capabilities.can_answer(_KIND)
 
 
 def mark_subject(doc: Doc, sentence: str) -> JsonObject:
-    """What the prompt is about; true and false are words of Jinja."""
+    """Return the variables of the prompt that asks for the mark of a sentence.
+
+    Args:
+        doc: The document.
+        sentence: The stem with what the model generated after it.
+    """
     return {
         "kind": _KIND,
         "context": facts.end_of_prefix(doc["prefix"]),
         "sentence": sentence,
+        # In Jinja, `true` and `false` are constants.
         "correct": doc["true"],
         "incorrect": doc["false"],
         "stem": doc["stem"],
@@ -188,27 +301,38 @@ def mark_subject(doc: Doc, sentence: str) -> JsonObject:
 
 
 def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
-    return [facts.complete_sentence(doc["stem"], text) for text in responses]
+    """Return the finished sentence of each response, None if the response has no word."""
+    return [facts.complete_sentence(doc["stem"], response) for response in responses]
 
 
 def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:
-    """Return the record of a document.
+    """Make the record of a judge's marks on a document.
+
+    Advances the iterator of marks, so that the next document continues there.
 
     Args:
         doc: The document.
         responses: The responses to it.
-        sentence_marks: The marks of those that have a word.
+        sentence_marks: The marks of sentences. One is taken for each response that has a word.
+
+    Returns:
+        The record (see `FactorGeneration`).
     """
     sentences = _sentences(doc, responses)
-    marks = [
-        next(sentence_marks)
-        if sentence
-        else Mark(None, UNFINISHED if without_thinking(text) is None else facts.NO_WORD)
-        for sentence, text in zip(sentences, responses, strict=True)
-    ]
+    marks = []
+    for sentence, response in zip(sentences, responses, strict=True):
+        if sentence:
+            marks.append(next(sentence_marks))
+        elif without_thinking(response) is None:
+            marks.append(Mark(None, UNFINISHED))
+        else:
+            marks.append(Mark(None, facts.NO_WORD))
+
+    # The row is unscored only if no generation has a mark.
     unscored = None
     if not any(mark.label for mark in marks):
-        unscored = doc["no_fact"] or (marks[0].reason if marks else "no generation")
+        first_reason = marks[0].reason if marks else "no generation"
+        unscored = doc["no_fact"] or first_reason
     return {
         "doc_id": doc["doc_id"],
         "sentences": sentences,

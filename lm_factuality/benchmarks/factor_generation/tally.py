@@ -1,11 +1,15 @@
-"""From marks to the table of section 6.2 (tables 4 and 6 of the FACTOR paper), and the metrics.
+"""The table of section 6.2 of the FACTOR paper (tables 4 and 6), and the metrics that it holds.
 
-Rows are split by whether the model scored the true completion above the false one that it was
-tested with (*right*) or not (*wrong*). Of the generations with a mark, the shares of true, false
-and neutral ones are taken in both; the accuracy is true / (true + false). *Weighted* mixes the
-shares by how often the model is right over all pairs of a true and a false completion, and takes
-the accuracy of the mixture, as in the last rows of table 6. *Pooled* is over all marked
-generations, also of rows that are in neither subset."""
+Rows are split by whether the model scores the true completion above the false one that it was
+tested with (``right``) or not (``wrong``). Of the generations with a mark, the shares of true,
+false and neutral ones are taken in both groups. The accuracy is true / (true + false). The
+``weighted`` shares mix those of both groups by how often the model is right over all pairs of a
+true and a false completion, as in the last rows of table 6. The ``pooled`` shares are of all marked
+generations, also of rows that are in neither group.
+
+`lm_factuality.benchmarks.factor_generation.judging` calls `tally_row` for each row, and
+`SCORES` says how the tallies of all rows become one number.
+"""
 
 from __future__ import annotations
 
@@ -24,204 +28,400 @@ from lm_factuality.scores.statistics import (
     TOTAL,
     Aggregation,
     Floats,
-    how_many,
+    count_present,
     pooled_interval,
     pooled_stderr,
     ratio,
 )
 
-RIGHT, WRONG, UNSPLIT = GROUPS = ("right", "wrong", "unsplit")
-WEIGHTED, POOLED = "weighted", "pooled"
+RIGHT = "right"
+WRONG = "wrong"
+UNSPLIT = "unsplit"
+GROUPS = (RIGHT, WRONG, UNSPLIT)
+"""The groups of rows. ``unsplit`` are rows of which no score tells whether the model is right."""
+
+WEIGHTED = "weighted"
+POOLED = "pooled"
 SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
 
-
 Sums = Sequence[float]
-"""What rows add up to: true, false, neutral and unscored generations of each group in turn, the
-pairs of completions with scores in which the model is right, and all such pairs."""
+"""The sums over rows of what `RowTally.to_array` returns.
+
+These are four numbers for each group of rows (true, false, neutral and unscored generations), the
+pairs of completions in which the model is right, and all pairs of completions with scores.
+"""
 
 
 class RowTally(NamedTuple):
-    """What one row adds to the table. Samples hold it as a list."""
+    """The numbers that one row adds to the table. Samples hold it as a list."""
 
     doc_id: str
+
     group: str
+    """One of `GROUPS`."""
 
     counts: Sequence[int]
-    """The true, false, neutral and unscored generations."""
+    """The number of true, false, neutral and unscored generations."""
 
     pairs_right: int
-    pairs: int
+    """The number of contradictions that the model scores below the true completion."""
 
-    def sums(self) -> Floats:
-        by_group = np.zeros((len(GROUPS), len(self.counts)))
-        by_group[GROUPS.index(self.group)] = self.counts
-        return np.append(by_group, (self.pairs_right, self.pairs))
+    pairs: int
+    """The number of contradictions that have a score, if the true completion has one."""
+
+    def to_array(self) -> Floats:
+        """Return the numbers of the row in the order of `Sums`, so that rows can be added."""
+        # A row adds to its own group alone.
+        counts_by_group = np.zeros((len(GROUPS), len(self.counts)))
+        counts_by_group[GROUPS.index(self.group)] = self.counts
+        return np.append(counts_by_group, (self.pairs_right, self.pairs))
 
 
 def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
-    """Return what a document with its scores (``mean_logprob``) and its record add to the table."""
-    means, gold = doc["mean_logprob"], doc["gold"]
-    true = means[gold] if 0 <= gold < len(means) else None
-    beaten = {}
-    for index, mean in enumerate(() if doc["problem"] else means):
-        if index != gold and None not in (true, mean):
-            beaten[index] = true > mean
-    group = UNSPLIT
-    if doc["contradiction"] in beaten:
-        group = RIGHT if beaten[doc["contradiction"]] else WRONG
-    counts = [verdict["marks"].count(mark) for mark in (*MARKS, None)]
-    return RowTally(doc["doc_id"], group, counts, sum(beaten.values()), len(beaten))
+    """Return what a row adds to the table.
 
+    Args:
+        doc: The document of the row, with the model's scores of its choices.
+        verdict: The judge's marks of its generations.
 
-def add(rows: Iterable[RowTally]) -> Sums:
-    """Add up rows."""
-    totals: Sums = sum((row.sums() for row in rows), np.zeros(14)).tolist()
-    return totals
-
-
-def by_document(rows: Iterable[RowTally]) -> list[Sums]:
-    """Return the sums over the rows of each document, which intervals draw whole."""
-    sums: dict[str, Floats] = {}
-    for row in rows:
-        sums[row.doc_id] = sums.get(row.doc_id, 0) + row.sums()
-    return [numbers.tolist() for numbers in sums.values()]
-
-
-def weight_of(sums: Sums) -> float:
-    """Return the share of pairs in which the model is right; NaN if no pair has scores."""
-    return ratio(sums[12], sums[13])
-
-
-def marks_of(sums: Sums, subset: str) -> Sequence[float]:
-    """Return the true, false and neutral generations of a subset.
-
-    Those of the weighted one are its shares, which are NaN where a subset of any weight has no
-    marks.
+    Returns:
+        The numbers of generations by mark, and of pairs of a true and a false completion.
     """
-    right, wrong, unsplit = sums[0:3], sums[4:7], sums[8:11]
+    pairs_won = _compare_pairs(doc)
+    # The pair that generations are about decides the group of the row.
+    group = UNSPLIT
+    if doc["contradiction"] in pairs_won:
+        group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
+
+    counts = [verdict["marks"].count(mark) for mark in MARKS]
+    # An unscored generation has the mark None.
+    counts.append(verdict["marks"].count(None))
+    return RowTally(doc["doc_id"], group, counts, sum(pairs_won.values()), len(pairs_won))
+
+
+def _compare_pairs(doc: Doc) -> dict[int, bool]:
+    """Return whether the model scores the true completion above each contradiction of a row.
+
+    Args:
+        doc: The document of the row, with the model's scores of its choices.
+
+    Returns:
+        The outcomes by the index of the contradiction. Pairs without a score are left out, and a
+        tie is not right.
+    """
+    # As in equation 1: log-probabilities per token.
+    means = doc["mean_logprob"]
+    gold = doc["gold"]
+    has_gold = 0 <= gold < len(means)
+    if doc["problem"] or not has_gold or means[gold] is None:
+        return {}
+
+    pairs_won = {}
+    for index, mean in enumerate(means):
+        if index != gold and mean is not None:
+            pairs_won[index] = means[gold] > mean
+    return pairs_won
+
+
+def sum_tallies(rows: Iterable[RowTally]) -> Sums:
+    """Return the sums over all rows."""
+    # Four counts for each group, and the two numbers of pairs.
+    totals = np.zeros(4 * len(GROUPS) + 2)
+    for row in rows:
+        totals += row.to_array()
+    sums: Sums = totals.tolist()
+    return sums
+
+
+def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
+    """Return the sums over the rows of each document.
+
+    The bootstrap draws documents as a whole, since the rows of one document are alike.
+    """
+    # Documents keep the order in which they first occur.
+    arrays: dict[str, Floats] = {}
+    for row in rows:
+        arrays[row.doc_id] = arrays.get(row.doc_id, 0) + row.to_array()
+    return [array.tolist() for array in arrays.values()]
+
+
+def counts_by_group(sums: Sums) -> dict[str, Sequence[float]]:
+    """Return the true, false, neutral and unscored generations of each group of rows."""
+    return {RIGHT: sums[0:4], WRONG: sums[4:8], UNSPLIT: sums[8:12]}
+
+
+def right_weight(sums: Sums) -> float:
+    """Return how often the model scores a true completion above a false one of the same row.
+
+    Args:
+        sums: The sums over rows, of which the last two count such pairs.
+
+    Returns:
+        The share of pairs, from 0 to 1. NaN if no pair has scores.
+    """
+    *_, pairs_right, pairs = sums
+    return ratio(pairs_right, pairs)
+
+
+def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
+    """Return the number of true, false and neutral generations in a subset of rows.
+
+    Args:
+        sums: The sums over rows.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
+
+    Returns:
+        The numbers by mark, or shares if the subset is weighted. Unscored generations are left out.
+    """
+    if subset == WEIGHTED:
+        return _weighted_shares(sums)
+
+    groups = counts_by_group(sums)
     if subset == POOLED:
-        return [sum(column) for column in zip(right, wrong, unsplit, strict=True)]
-    if subset != WEIGHTED:
-        return right if subset == RIGHT else wrong
-    shares = [0.0] * len(MARKS)
-    weight = weight_of(sums)
-    for weight_of_group, counts in ((weight, right), (1 - weight, wrong)):
-        if weight_of_group:
-            for place, number in enumerate(counts):
-                shares[place] += weight_of_group * ratio(number, sum(counts))
+        # One number for each mark: its generations in all groups together.
+        counts = [sum(counts_of_mark) for counts_of_mark in zip(*groups.values(), strict=True)]
+    else:
+        counts = list(groups[subset])
+    # The fourth number counts unscored generations.
+    return dict(zip(MARKS, counts[:3], strict=True))
+
+
+def _weighted_shares(sums: Sums) -> dict[str, float]:
+    """Mix the shares of true, false and neutral generations in right and in wrong rows.
+
+    A row is right if the model scores its true completion above the false one. The shares in both
+    groups of rows are weighted by how often that is so, as in table 6 of the paper.
+
+    Args:
+        sums: The sums over rows.
+
+    Returns:
+        The shares by mark. They are NaN if a group has a weight, but no marked generation.
+    """
+    shares = dict.fromkeys(MARKS, 0.0)
+    weight = right_weight(sums)
+    for group, weight_of_group in ((RIGHT, weight), (WRONG, 1 - weight)):
+        # If the model is right in all pairs, the marks of wrong rows do not matter.
+        if not weight_of_group:
+            continue
+        marks = marks_of_subset(sums, group)
+        # Shares are of the generations that have a mark.
+        total = sum(marks.values())
+        for mark, number in marks.items():
+            shares[mark] += weight_of_group * ratio(number, total)
     return shares
 
 
-def score(sums: Sums, subset: str, name: str) -> float:
-    """Return the accuracy of a subset, or the share of a mark among its marked generations.
+def subset_score(sums: Sums, subset: str, name: str) -> float:
+    """Return the accuracy in a subset of rows, or the share of a mark among its generations.
 
-    The accuracy is the share of true generations among the true and the false ones. A score
-    without such generations is NaN.
+    Args:
+        sums: The sums over rows.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
+        name: ``accuracy``, the share of true generations among true and false ones, or a mark.
+
+    Returns:
+        A share from 0 to 1. NaN if there is no generation of which it could be a share.
     """
-    marks = marks_of(sums, subset)
+    marks = marks_of_subset(sums, subset)
     if name == ACCURACY:
-        return ratio(marks[0], marks[0] + marks[1])
-    return ratio(marks[MARKS.index(name)], sum(marks))
+        return ratio(marks[TRUE], marks[TRUE] + marks[FALSE])
+    return ratio(marks[name], sum(marks.values()))
 
 
-def bound(sums: Sums, mark: str) -> float:
-    """Return the weighted accuracy if every unscored generation had ``mark``.
+def accuracy_bound(sums: Sums, mark: str) -> float:
+    """Return the accuracy that open generation would have if the judge's failures were one mark.
 
-    A subset without generations, of which nothing is known, is taken to hold that mark alone;
-    where all is neutral, the bound is that of any share, 1 or 0.
+    Every unscored generation is counted under that mark, and the shares of right and of wrong rows
+    are then mixed by how often the model is right.
+
+    Args:
+        sums: The sums over rows.
+        mark: ``true`` for the best case, ``false`` for the worst.
+
+    Returns:
+        A share from 0 to 1. If all generations are neutral, it is 1 or 0, since any accuracy is
+        possible.
     """
-    filled = list(sums)
-    for start in (0, 4):
-        place = start + MARKS.index(mark)
-        filled[place] += filled[start + 3]
-        if not any(filled[start : start + 3]):
-            filled[place] = 1
-    accuracy = score(filled, WEIGHTED, ACCURACY)
+    groups = counts_by_group(sums)
+    filled_sums = [
+        *_mark_unscored(groups[RIGHT], mark),
+        *_mark_unscored(groups[WRONG], mark),
+        # The weighted accuracy does not depend on unsplit rows.
+        *groups[UNSPLIT],
+        # The last two sums count pairs of completions.
+        *sums[12:],
+    ]
+    # It is not defined if all generations are neutral, or no pair has scores.
+    accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     return float(mark == TRUE) if math.isnan(accuracy) else accuracy
 
 
+def _mark_unscored(counts: Sequence[float], mark: str) -> list[float]:
+    """Count the unscored generations of a group under a mark.
+
+    Args:
+        counts: The true, false, neutral and unscored generations.
+        mark: The mark. A group without any generation, of which nothing is known, gets one with
+            this mark.
+
+    Returns:
+        The counts with the unscored generations moved to the mark.
+    """
+    *marked, num_unscored = counts
+    index = MARKS.index(mark)
+    marked[index] += num_unscored
+    if not any(marked):
+        marked[index] = 1
+    return [*marked, 0]
+
+
 def why_undefined(sums: Sums) -> str:
-    """Say why there is no weighted accuracy; empty if there is one."""
-    weight = weight_of(sums)
+    """Say why the accuracy over right and wrong rows is not defined.
+
+    Args:
+        sums: The sums over rows.
+
+    Returns:
+        The reason, such as ``the model is wrong in 25.0% of pairs, but no generation of such a row
+        has a mark``. Empty if there is an accuracy.
+    """
+    weight = right_weight(sums)
     if math.isnan(weight):
         return "no pair of a true and a false completion has scores"
-    for subset, weight_of_subset in ((RIGHT, weight), (WRONG, 1 - weight)):
-        if weight_of_subset and not any(marks_of(sums, subset)):
+
+    for group, weight_of_group in ((RIGHT, weight), (WRONG, 1 - weight)):
+        has_marks = any(marks_of_subset(sums, group).values())
+        if weight_of_group and not has_marks:
             return (
-                f"the model is {subset} in {weight_of_subset:.1%} of pairs, but no generation of"
+                f"the model is {group} in {weight_of_group:.1%} of pairs, but no generation of"
                 " such a row has a mark"
             )
-    is_undefined = math.isnan(score(sums, WEIGHTED, ACCURACY))
-    return "no generation is marked true or false" if is_undefined else ""
+
+    if math.isnan(subset_score(sums, WEIGHTED, ACCURACY)):
+        return "no generation is marked true or false"
+    return ""
 
 
-def sums_of(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Return what the row of a sample adds to the scores of its marks."""
-    sums = tuple(RowTally(*sample[ACCURACY]).sums().tolist())
-    return {score.name: sums for score in _MARK_SCORES}
+def pooled_counts(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Return what the row of a sample adds to each score of marks.
+
+    Args:
+        sample: A line of a samples file.
+
+    Returns:
+        The numbers of the row, in the order of `Sums`, by the name of the score.
+    """
+    # Samples hold the tally of a row as the value of every score of marks.
+    row = RowTally(*sample[ACCURACY])
+    counts = tuple(row.to_array().tolist())
+    return {score.name: counts for score in _MARK_SCORES}
 
 
-def rows_behind(rows: Iterable[RowTally], subset: str, name: str) -> int:
-    """Count the rows of a subset with a generation that `score` is of."""
+def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> int:
+    """Count the rows that have a generation with a part in a score.
+
+    Args:
+        rows: The tallies of all rows.
+        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
+            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
+            rows, mixed by how often the model is right).
+        name: ``accuracy``, to which neutral generations add nothing, or a mark, of whose share all
+            marked generations are the whole.
+    """
     groups = {POOLED: GROUPS, WEIGHTED: (RIGHT, WRONG)}.get(subset, (subset,))
-    marks = 2 if name == ACCURACY else 3
-    return sum(row.group in groups and any(row.counts[:marks]) for row in rows)
+    # True and false generations come first in the counts of a row, then neutral ones.
+    num_marks = 2 if name == ACCURACY else 3
+    return sum(row.group in groups and any(row.counts[:num_marks]) for row in rows)
 
 
-def rows_with_pairs(rows: Iterable[RowTally]) -> int:
-    """Count the rows with a pair of completions that have scores."""
+def count_rows_with_pairs(rows: Iterable[RowTally]) -> int:
+    """Count the rows in which a true and a false completion both have scores."""
     return sum(row.pairs > 0 for row in rows)
 
 
-def aggregation_of(
-    value: Callable[[Sums], float], count: Callable[[Sequence[RowTally]], int] = len
+def aggregate_sums(
+    score_of_sums: Callable[[Sums], float], count_rows: Callable[[Sequence[RowTally]], int] = len
 ) -> Aggregation:
-    """Return the aggregation of rows to a value of their sums, of which ``count`` have a part."""
+    """Return how tallies of rows become a score that is computed from their sums.
 
-    def value_of(rows: Sequence[RowTally]) -> float:
-        return value(add(rows))
+    Args:
+        score_of_sums: Computes the score from the sums over rows.
+        count_rows: Counts the rows that have a part in the score.
 
-    # Without a value there is no error of it, though draws may happen to have one.
-    def stderr_of(rows: Sequence[RowTally]) -> float:
-        return math.nan if math.isnan(value_of(rows)) else pooled_stderr(by_document(rows), value)
+    Returns:
+        The aggregation, with a standard error and an interval from a bootstrap over documents. Both
+        are undefined if the score is, although single draws of the bootstrap may have one.
+    """
 
-    def interval_of(rows: Sequence[RowTally]) -> tuple[float, float] | None:
-        ends = pooled_interval(by_document(rows), value)
-        return None if math.isnan(ends[0] + value_of(rows)) else ends
+    def value(rows: Sequence[RowTally]) -> float:
+        """Return the score of the rows."""
+        return score_of_sums(sum_tallies(rows))
 
-    return Aggregation(value_of, stderr_of, interval_of, count)
+    def stderr(rows: Sequence[RowTally]) -> float:
+        """Return the standard error, or NaN."""
+        if math.isnan(value(rows)):
+            return math.nan
+        return pooled_stderr(sums_by_document(rows), score_of_sums)
+
+    def interval(rows: Sequence[RowTally]) -> tuple[float, float] | None:
+        """Return the ends of the 95% interval, or None."""
+        low, high = pooled_interval(sums_by_document(rows), score_of_sums)
+        if math.isnan(low) or math.isnan(value(rows)):
+            return None
+        return low, high
+
+    return Aggregation(value, stderr, interval, count_rows)
 
 
-def _mark_scores() -> Iterator[Score]:
-    """The accuracy and the shares of marks in each subset; tables show the weighted ones."""
+# Each score with its label, and whether more of it is better. A neutral generation is neither.
+_LABELS = (
+    (ACCURACY, "True of true and false", True),
+    (TRUE, "True", True),
+    (FALSE, "False", False),
+    (NEUTRAL, "Neither", None),
+)
+
+
+def _scores_of_marks() -> Iterator[Score]:
+    """Make the accuracy and the share of each mark in each subset.
+
+    Yields:
+        The scores. Only those of the weighted subset have a label, with which tables show them.
+    """
     for subset in SUBSETS:
-        for name, label, higher in (
-            (ACCURACY, "True of true and false", True),
-            (TRUE, "True", True),
-            (FALSE, "False", False),
-            (NEUTRAL, "Neither", None),
-        ):
-            aggregation = aggregation_of(
-                partial(score, subset=subset, name=name),
-                partial(rows_behind, subset=subset, name=name),
+        for name, label, higher_is_better in _LABELS:
+            aggregation = aggregate_sums(
+                partial(subset_score, subset=subset, name=name),
+                partial(count_rows_with_score, subset=subset, name=name),
             )
-            if subset != WEIGHTED:
-                yield Score(f"{name}_{subset}", aggregation, SHARE, higher_is_better=higher)
+            if subset == WEIGHTED:
+                note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
+                yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
                 continue
-            note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
-            yield Score(name, aggregation, SHARE, label, higher, note=note)
+            # Such as accuracy_right, the accuracy in the rows that the model has right.
+            full_name = f"{name}_{subset}"
+            yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
 
 
-_MARK_SCORES = tuple(_mark_scores())
+def _bounds_of_accuracy() -> Iterator[Score]:
+    """Make the worst and the best case of the accuracy, which have no standard error."""
+    for name, mark in worst_and_best_of(ACCURACY, FALSE, TRUE).items():
+        aggregation = aggregate_sums(partial(accuracy_bound, mark=mark))
+        yield Score(name, Aggregation(aggregation.value))
+
+
+_MARK_SCORES = tuple(_scores_of_marks())
 SCORES = (
     *_MARK_SCORES,
-    *(
-        Score(name, Aggregation(aggregation_of(partial(bound, mark=mark)).value))
-        for name, mark in worst_and_best_of(ACCURACY, FALSE, TRUE).items()
-    ),
-    Score("pairs_right", aggregation_of(weight_of, rows_with_pairs), SHARE),
+    *_bounds_of_accuracy(),
+    Score("pairs_right", aggregate_sums(right_weight, count_rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher_is_better=False),
-    Score("without_fact", Aggregation(how_many), higher_is_better=False),
+    Score("without_fact", Aggregation(count_present), higher_is_better=False),
 )

@@ -1,5 +1,8 @@
-"""The lm_eval task of FACTOR in open generation: the evaluated model goes on where a true and a
-false completion part."""
+"""The lm_eval task of FACTOR in open generation (section 6 of the FACTOR paper).
+
+lm_eval makes a `FactorGenerationTask` for each task of a run. The model continues where a true and
+a false completion begin to differ, and a judge marks what it writes.
+"""
 
 import logging
 from collections import defaultdict
@@ -12,7 +15,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import row_document
+from lm_factuality.benchmarks.factor.rows import Row, named_error_types, row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
@@ -21,7 +24,12 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     find_minimal_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, why_undefined
+from lm_factuality.benchmarks.factor_generation.tally import (
+    ACCURACY,
+    RowTally,
+    sum_tallies,
+    why_undefined,
+)
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
@@ -33,151 +41,212 @@ from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
 
-_OWN_KEYS = (
-    "output_type",
-    "generation_kwargs",
-    "repeats",
-    "metric_list",
-)  # which a FACTOR task does not have
+_GENERATION_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")
+"""The keys of the YAML that a FACTOR task does not have."""
 
 
 class FactorGenerationTask(JudgedTask):
-    """Section 6 of the FACTOR paper, by a YAML that includes
-    ``tasks/factor/_factor_generation.yaml``.
+    """A task that scores the choices of FACTOR's rows, and generates where they begin to differ.
 
-    A row's choices are scored as in the FACTOR tasks, which tells whether the model is right on its
-    pairs of a true and a false completion; and the model generates ``repeats`` times from the
-    prefix and the words common to one pair, which the judge marks. Samples hold what the scores say
-    in their ``doc`` (``mean_logprob`` of each choice), all that ``lm-factuality judge`` needs.
-    ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which
-    false completion is taken); ``judge``, ``judge_store``. Raises ConfigError, DataError: the YAML,
-    its data or the judge cannot be used."""
+    Its YAML includes ``tasks/factor/_factor_generation.yaml``. The choices are scored as in the
+    FACTOR tasks, which tells whether the model is right on pairs of a true and a false completion.
+    The model then generates ``repeats`` times from the prefix and the words common to one pair, and
+    the judge marks the generations. The documents in samples hold the scores (``mean_logprob`` of
+    each choice), so that ``lm-factuality judge`` needs nothing else.
 
-    _instances: list[Instance]  # lm_eval's requests of this process
+    Its ``metadata`` are those of a FACTOR task, ``contradiction`` (which false completion is taken:
+    ``first``, or the first of an error type), ``judge`` and ``judge_store``.
+
+    Raises:
+        ConfigError: The YAML or the judge cannot be used.
+        DataError: The data or the judge's store cannot be used.
+    """
+
+    # lm_eval's requests of this process.
+    _instances: list[Instance]
 
     declared = BENCHMARK
     problem_key = "problem"
     reads = (*METADATA_KEYS, "contradiction")
 
     passed = ("generation_kwargs", "repeats")
-    states = ()  # of a corpus, doc_to_text and its like are templates over the columns of its table
+    # In the YAML of a corpus, doc_to_text and its like are templates over the table's columns.
+    states = ()
 
     def built(self) -> None:
+        """Set the attributes that lm_eval's constructor would overwrite."""
         super().built()
-        self.OUTPUT_TYPE = (
-            requests.REQUEST_TYPE
-        )  # what lm_eval pads by when several processes share the work: no generations
+        # When several processes share the work, lm_eval pads with requests of this type, and not
+        # with generations.
+        self.OUTPUT_TYPE = requests.REQUEST_TYPE
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        self._corpus = parse_corpus(
-            {key: value for key, value in config.items() if key not in _OWN_KEYS}
+        """Check the YAML, and set ``_corpus`` and ``_contradiction_type`` to its settings.
+
+        Also begins to collect the scores of rows and the reasons of unscored generations.
+
+        Args:
+            config: The YAML of the task.
+            metadata: Its metadata with those of the command line.
+
+        Returns:
+            The method of judging, and the settings for lm_eval with the metadata that results files
+            record.
+
+        Raises:
+            ConfigError: The YAML cannot be used.
+        """
+        corpus = parse_corpus(
+            {key: value for key, value in config.items() if key not in _GENERATION_KEYS}
         )
-        if self._corpus.metadata.protocol == "dola":
+        if corpus.metadata.protocol == "dola":
             raise ConfigError(
-                f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
-                " and code"
+                f"{corpus.where}: the protocol dola only scores choices; open generation has the"
+                " protocols paper and code"
             )
-        self._scores: dict[int, JsonObject] = {}
+        self._corpus = corpus
+        self._contradiction_type = str(metadata.get("contradiction", FIRST))
+        self._scores_by_row: dict[int, JsonObject] = {}
         self._reasons: list[str] = []
-        self._choice = str(metadata.get("contradiction", FIRST))
-        corpus = self._corpus
-        about = {
+
+        # Results name every setting that changes a score.
+        recorded_metadata = {
             "window": corpus.metadata.window,
             "protocol": corpus.metadata.protocol,
             **corpus.join.metadata,
-            "contradiction": self._choice,
+            "contradiction": self._contradiction_type,
         }
+        # Such a judge sees a fact only in the row's own words.
         if not reads_prompt(self._judge_config):
-            about["caution"] = CAUTION
-        return FACTOR_GENERATION, TaskSettings(
-            {"doc_to_text": "prompt", "doc_to_target": "true"}, about
-        )
+            recorded_metadata["caution"] = CAUTION
+        lm_eval_settings = {"doc_to_text": "prompt", "doc_to_target": "true"}
+        return FACTOR_GENERATION, TaskSettings(lm_eval_settings, recorded_metadata)
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """As declared; where there is no accuracy, the task's caution says why."""
-        declared = super().aggregation()
+        """Return how each metric becomes one number.
 
-        def accuracy(rows: Sequence[RowTally]) -> float:
-            reason = why_undefined(add(rows))
+        If the accuracy is not defined, computing it adds the reason to the ``caution`` of the task.
+
+        Returns:
+            The aggregations by metric.
+        """
+        aggregations = super().aggregation()
+        # The value is computed from all rows of the task.
+        declared_accuracy = aggregations[ACCURACY]
+
+        def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
+            """Return the accuracy, after a warning if it is not defined."""
+            reason = why_undefined(sum_tallies(rows))
             if reason:
                 logger.warning("%s: no accuracy: %s", self.config.task, reason)
-                self.config.metadata["caution"] = (
-                    f"{self.config.metadata.get('caution', '')} No accuracy: {reason}.".strip()
-                )
-            return declared[ACCURACY].value(rows)
+                caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
+                self.config.metadata["caution"] = caution.strip()
+            return declared_accuracy.value(rows)
 
-        return {**declared, ACCURACY: replace(declared[ACCURACY], value=accuracy)}
+        return {**aggregations, ACCURACY: replace(declared_accuracy, value=accuracy_with_caution)}
 
     def read_documents(self) -> list[JsonObject]:
-        loaded = load_corpus(self._corpus, self._data_dir)
-        rows = loaded.rows_after_warning(self._corpus.task, "rows")
-        types = sorted({kind for row in rows for kind in row.error_types if kind})
-        if self._choice not in (FIRST, *types):
-            known = ", ".join(types) or "the data names none"
-            raise ConfigError(
-                f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected"
-                f" {FIRST} or an error type ({known}){did_you_mean(self._choice, [FIRST, *types])}"
-            )
-        log_first_join(self._corpus.task, rows, self._corpus.join)
-        facts = [find_minimal_fact(row, self._choice, self._corpus.join) for row in rows]
+        """Load the rows of the corpus with their minimal facts, as documents for lm_eval.
+
+        Also records in the task's metadata where the data is from.
+
+        Returns:
+            The documents, in the order of the file.
+
+        Raises:
+            ConfigError: The data has no contradiction of the error type that the YAML names.
+            DataError: The data cannot be read, or nothing can be generated for any row.
+        """
+        corpus = self._corpus
+        loaded = load_corpus(corpus, self._data_dir)
+        rows = loaded.rows_after_warning(corpus.task, "rows")
+        self._check_contradiction_type(rows)
+        log_first_join(corpus.task, rows, corpus.join)
+
+        facts = [find_minimal_fact(row, self._contradiction_type, corpus.join) for row in rows]
+        # A run that generates nothing would end without any score.
         if all(fact.no_fact for fact in facts):
             raise DataError(
-                f"{self._corpus.task}: no row has a minimal fact, the first because:"
-                f" {facts[0].no_fact}"
+                f"{corpus.task}: no row has a minimal fact, the first because: {facts[0].no_fact}"
             )
         self.config.metadata["data"] = dict(loaded.provenance)
         return [row_document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
 
-    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
-        """Build the requests of a row; nothing is generated without a fact.
+    def _check_contradiction_type(self, rows: Sequence[Row]) -> None:
+        """Check that the data has the error type that ``metadata.contradiction`` names.
 
-        The scores come first, so that a model that has none says so before it generates.
+        Raises:
+            ConfigError: It does not. The message lists the error types of the data.
         """
+        choices = [FIRST, *named_error_types(row.error_types for row in rows)]
+        if self._contradiction_type in choices:
+            return
+        named_types = ", ".join(choices[1:]) or "the data names none"
+        raise ConfigError(
+            f"{self._corpus.where}: metadata.contradiction: found {self._contradiction_type!r},"
+            f" expected {FIRST} or an error type ({named_types})"
+            f"{did_you_mean(self._contradiction_type, choices)}"
+        )
+
+    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
+        """Return the requests of a row: a score for each choice, and the generations.
+
+        The scores come first, so that a model that gives none fails before it generates.
+
+        Args:
+            doc: The document of the row. Nothing is generated if it has no minimal fact.
+            ctx: The prompt of the generations, in the chat template if the run applies one.
+            **kwargs: The other arguments of lm_eval's requests. ``metadata`` are the name of the
+                task, the number of the row, and the number of generations.
+
+        Returns:
+            The requests, that of the generations last.
+        """
+        # lm_eval would repeat every request of the row.
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
-        built = []
-        for place, choice in enumerate(doc["choices"]):
-            asked = (*self._corpus.join(doc["prefix"], choice), self._corpus.metadata.window)
-            about = (task, doc_id, 1)
-            built.append(Instance(requests.REQUEST_TYPE, doc, asked, place, about, **arguments))
-        times = 0 if doc["no_fact"] else repeats
-        metadata = (task, doc_id, times)
-        built.append(self.generation(doc, ctx, len(built), metadata=metadata, **arguments))
-        return built
+        corpus = self._corpus
+        score_metadata = (task, doc_id, 1)
+        instances = []
+        for index, choice in enumerate(doc["choices"]):
+            request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
+            instances.append(
+                Instance(requests.REQUEST_TYPE, doc, request, index, score_metadata, **arguments)
+            )
+
+        num_generations = 0 if doc["no_fact"] else repeats
+        generation_metadata = (task, doc_id, num_generations)
+        instances.append(
+            self.generation(doc, ctx, len(instances), metadata=generation_metadata, **arguments)
+        )
+        return instances
 
     def apply_filters(self) -> None:
-        """Put what the scores say into the documents, and hand the generations to the judge.
+        """Add the scores of choices to the documents, and hand the generations to the judge.
 
-        Samples show the generations alone.
+        Replaces the requests of the task by its generations, the only ones that samples show.
         """
-        scored: dict[int, list[ScoredContinuation]] = defaultdict(list)
+        choice_scores: dict[int, list[ScoredContinuation]] = defaultdict(list)
         generations = []
         for instance in self._instances:
+            # A request for a score comes back with one response.
             if instance.request_type == requests.REQUEST_TYPE:
-                scored[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
+                score = ScoredContinuation(*instance.resps[0])
+                choice_scores[instance.doc_id].append(score)
             else:
                 generations.append(instance)
-        copies = []
+
+        # The judge sees copies of the requests, since the documents themselves stay the same for
+        # every model. The copies share the dictionary of filtered responses.
+        self._instances = []
         for instance in generations:
-            doc = instance.doc
-            row = score_row(
-                scored[instance.doc_id],
-                doc["choices"],
-                doc["gold"],
-                doc["problem"],
-                self._corpus.metadata.protocol,
-            )
-            scores = {
-                "mean_logprob": list(row.mean_logprob),
-                "factor_acc": row.correct.get("factor_acc"),
-            }
-            self._scores[instance.doc_id] = scores
-            # The copies share the dictionary of filtered responses; the documents themselves stay
-            # the same for every model.
-            copies.append(replace(instance, doc=doc | scores))
-        self._instances = copies
+            scores = self._score_choices(instance.doc, choice_scores[instance.doc_id])
+            self._scores_by_row[instance.doc_id] = scores
+            self._instances.append(replace(instance, doc=instance.doc | scores))
+
+        # Nothing is judged in a run with --predict_only.
         if self.only_predicts:
             for instance in self._instances:
                 instance.filtered_resps["none"] = instance.resps
@@ -185,22 +254,57 @@ class FactorGenerationTask(JudgedTask):
             super().apply_filters()
         self._instances = generations
 
+    def _score_choices(self, doc: JsonObject, scores: Sequence[ScoredContinuation]) -> JsonObject:
+        """Return the scores of a row's choices that its document holds.
+
+        Args:
+            doc: The document of the row.
+            scores: The log-probability and the number of tokens of each choice.
+        """
+        protocol = self._corpus.metadata.protocol
+        # Choices are scored as in the FACTOR tasks.
+        row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
+        return {
+            "mean_logprob": list(row_score.mean_logprob),
+            "factor_acc": row_score.correct.get("factor_acc"),
+        }
+
     def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, JsonObject]]:
-        """lm_eval's, with the scores once there are any."""
+        """Iterate over the documents as lm_eval does, with the scores of their choices if known.
+
+        Yields:
+            The number and the document of each row.
+        """
         for doc_id, doc in super().doc_iterator(**kwargs):
-            yield doc_id, {**doc, **self._scores.get(doc_id, {})}
+            yield doc_id, {**doc, **self._scores_by_row.get(doc_id, {})}
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        self._reasons += filter(None, results[0]["reasons"])
+        """Return the metrics of one row, and collect why its generations are unscored.
+
+        Args:
+            doc: The document of the row.
+            results: The judge's record on it, alone in a list.
+        """
+        (record,) = results
+        self._reasons += [reason for reason in record["reasons"] if reason]
         return super().row_metrics(doc, results)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
-        """Of generations, of which a row has several and counts those without a mark."""
+        """Return why generations are unscored, with one reason for each of them.
+
+        Args:
+            values: The number of unscored generations of each row, which do not name the reasons.
+        """
         return self._reasons
 
     def higher_is_better(self) -> dict[str, bool]:
-        """As declared; that fewer are neither true nor false counts as better in a list that knows
-        no third way."""
-        return super().higher_is_better() | {
-            name: False for name in self.aggregation() if name.startswith("neutral")
-        }
+        """Return for each metric whether more of it is better.
+
+        A neutral generation is neither good nor bad, but lm_eval knows no third value, so fewer of
+        them count as better.
+        """
+        directions = super().higher_is_better()
+        for name in self.aggregation():
+            if name.startswith("neutral"):
+                directions[name] = False
+        return directions

@@ -1,19 +1,20 @@
-"""FELM as the rest of the suite knows it; its scores out of samples, and people in its annotators'
-place; and its part of the report, as table 4 of its paper lays it out, with the published models
-beneath one's own."""
+"""The declaration of FELM: its scores, its part of the report, and questions to people.
 
+The rest of the suite finds `BENCHMARK` here. The report shows the user's models in the layout of
+table 4 of the paper, with the published models below them.
+"""
+
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
-from operator import ne
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, make_relabel
 from lm_factuality.benchmarks.certifiable import as_mapping
-from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns, score_figure
+from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns, ScoreFigure, score_figure
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -28,7 +29,12 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
-from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
+from lm_factuality.benchmarks.felm.metrics import (
+    LEVELS,
+    SCORES,
+    read_judged_document,
+    response_metrics,
+)
 from lm_factuality.benchmarks.felm.questions import FelmSettings
 from lm_factuality.benchmarks.felm.rows import FELM, RULES
 from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
@@ -39,20 +45,47 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import texts
 
 FACTUAL = "factual"
-TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
-_SHOWN = tuple(score for score in SCORES if score.label)
+"""The verdict on a segment without an error, as people and judges state it."""
+
+TABLE4 = load_yaml(__package__, "table4.yaml")
+"""Table 4 of the paper: its layout, and the scores of the published models."""
+
+_TABLE_SCORES = tuple(score for score in SCORES if score.label)
 
 
-def keep(sample: Sample) -> KeptRow:
-    """Keep the response that is judged and what the model wrote about it."""
+class _Table4Method(NamedTuple):
+    """A column of table 4: how the judge was asked."""
+
+    mode: str
+    unit: str
+
+
+class _Table4Block(NamedTuple):
+    """A block of table 4: the scores of one model on one file of data."""
+
+    data: str
+    """The name of the file, or of the task if the file is not known."""
+
+    model: Model
+
+
+def keep_response(sample: Sample) -> KeptRow:
+    """Reduce a sample to what `make_rescorer` needs: the response, its labels and the outputs.
+
+    Args:
+        sample: A line of lm_eval's samples file.
+    """
+    # No score depends on the rest of the document, which is most of it.
     keys = ("index", "domain", "labels", "owners", "problem", "mode")
     doc = {key: sample["doc"][key] for key in keys}
     return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
 
 
-def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
-    protocol, mode = _setting(task, "protocol"), _setting(task, "mode")
-    return Rescorer(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
+    """Return the function that scores a kept row of a run again, with the settings of the run."""
+    protocol = _setting_of_run(task, "protocol")
+    mode = _setting_of_run(task, "mode")
+    return Rescorer(lambda row: response_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
 def segment_items(
@@ -61,99 +94,188 @@ def segment_items(
     verdicts: Sequence[str] | None,
     references: Sequence[str] = (),
 ) -> list[Item]:
-    """Return an item for each segment, with the judge's verdict on it."""
-    pages = ((f"Reference {number}", text) for number, text in enumerate(references, start=1))
-    context = (("Question", prompt), ("Whole answer", "\n".join(segments)), *pages)
-    return [
-        Item(f"segment:{place}", "segment", text, context, verdicts[place] if verdicts else None)
-        for place, text in enumerate(segments)
-    ]
+    """Make the items with which people decide about each segment of an answer.
+
+    Args:
+        prompt: The question that was answered.
+        segments: The segments of the answer.
+        verdicts: The verdict on each segment to compare people with. None if there is none.
+        references: The texts that people may check the segments against.
+
+    Returns:
+        One item per segment, in order, with the ids ``segment:0``, ``segment:1`` and so on.
+    """
+    # Out of its context, a segment such as "He was." could not be judged.
+    context = [("Question", prompt), ("Whole answer", "\n".join(segments))]
+    for number, text in enumerate(references, start=1):
+        context.append((f"Reference {number}", text))
+
+    items = []
+    for index, segment in enumerate(segments):
+        verdict = verdicts[index] if verdicts else None
+        items.append(Item(f"segment:{index}", "segment", segment, tuple(context), verdict))
+    return items
 
 
-def _items(result: TaskResult, sample: Sample) -> list[Item]:
-    """People take the place of FELM's annotators: how well they agree (table 2), and how a judge
-    does by their labels."""
+def _items_for_people(result: TaskResult, sample: Sample) -> list[Item]:
+    """Ask people about every segment of a response, in the place of FELM's annotators.
+
+    The labels of the annotators are the verdicts that people are compared with (table 2).
+
+    Args:
+        result: The run, which does not matter here.
+        sample: A line of lm_eval's samples file.
+    """
     doc = sample["doc"]
-    labels = [FACTUAL if label else "wrong" for label in doc["labels"]]
-    return segment_items(doc["prompt"], doc["segments"], labels)
+    # The options of the question are texts, and labels are true or false.
+    verdicts = [FACTUAL if is_factual else "wrong" for is_factual in doc["labels"]]
+    return segment_items(doc["prompt"], doc["segments"], verdicts)
 
 
-def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-    labels = [answers[item.id] == FACTUAL for item in _items(result, sample)]
+def _with_labels_of_people(
+    result: TaskResult, sample: Sample, answers: Answers
+) -> Mapping[str, Any]:
+    """Replace the labels in a sample's document by the answers of people.
+
+    Args:
+        result: The run.
+        sample: A line of lm_eval's samples file.
+        answers: The answers by the id of the item.
+
+    Returns:
+        The changed part of the sample.
+    """
+    items = _items_for_people(result, sample)
+    # The other answer is that the segment is wrong.
+    labels = [answers[item.id] == FACTUAL for item in items]
     return {"doc": {**sample["doc"], "labels": labels}}
 
 
-def sections(chosen: ReportRuns) -> Sequence[Markup]:
+def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
+    """Render FELM's section of the report: a table of all runs, and the layout of table 4."""
     entries = chosen.of_kind("felm")
     values = {
         "table": TABLE4,
-        "blocks": _blocks(entries),
-        "runs": [(entry, _method_in_words(entry.result)) for entry in entries],
-        "scores": _SHOWN,
+        "blocks": _table4_blocks(entries),
+        "runs": [(entry, _describe_method(entry.result)) for entry in entries],
+        "scores": _TABLE_SCORES,
     }
     return [render(f"{__package__}/page.html", **values)]
 
 
-def _setting(task: TaskResult, name: str) -> str:
-    """Return what a run says of ``protocol``, ``unit`` or ``mode``."""
+def _setting_of_run(task: TaskResult, name: str) -> str:
+    """Return a setting of a run, such as ``mode``, or its default if the results lack it."""
     return str(task.metadata.get(name, getattr(FelmSettings, name)))
 
 
-def _method_in_words(task: TaskResult) -> str:
-    """Return the method, and whether its claims are clauses or references are lacking."""
-    mode = _setting(task, "mode")
-    words = f"{TABLE4['modes'].get(mode, mode)}, {_setting(task, 'unit')}s"
+def _describe_method(task: TaskResult) -> str:
+    """Describe in a few words how the model of a run was asked.
+
+    Example:
+        ``Link, claims (clauses cut by rules) (12 rows without references)``
+    """
+    mode = _setting_of_run(task, "mode")
+    description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
+
+    # The task is meant for claims from a judge, so only other claims need a remark.
     if as_mapping(task.metadata.get("claims_from")).get(RULES):
-        words += " (clauses cut by rules)"
-    lacking = int(task.metrics.get("without_references") or 0)
-    return f"{words} ({lacking} rows without references)" if lacking else words
+        description += " (clauses cut by rules)"
+    num_without_references = int(task.metrics.get("without_references") or 0)
+    if num_without_references:
+        description += f" ({num_without_references} rows without references)"
+    return description
 
 
-def _blocks(entries: Sequence[Entry]) -> list[JsonObject]:
-    """Return the scores of each model on each file of data, laid out as in table 4.
+def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
+    """Arrange the scores of all runs as in table 4 of the paper.
+
+    Args:
+        entries: The FELM runs of the report.
 
     Returns:
-        For each the ``model``, the ``data``, and ``rows`` with a ``domain``, a ``level`` and
-        ``cells``, one for each method. KeptRows of domains that the data lacks are left out.
+        One block for each model and file of data: ``model``, ``data``, and ``rows``, each with a
+        ``domain``, a ``level`` and one of ``cells`` per method. Rows without scores are left out.
     """
-    runs: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
+    runs: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
         result = entry.result
+        # Scores on different data cannot be compared, so each file has its own block.
         data = as_mapping(result.metadata.get("data")).get("file") or result.task
-        method = _setting(result, "mode"), _setting(result, "unit")
-        runs.setdefault((str(data), entry.model), {})[method] = entry
+        method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
+        runs[_Table4Block(str(data), entry.model)][method] = entry
+
     blocks = []
-    for (data, model), entry_of in runs.items():
-        columns = [entry_of.get((column["mode"], column["unit"])) for column in TABLE4["columns"]]
-        rows = []
-        for domain, level in product(TABLE4["domains"], LEVELS):
-            cells = [entry and _cell(entry, domain, level) for entry in columns]
-            if any(cells):
-                rows.append({"domain": domain, "level": level, "cells": cells})
-        blocks.append({"model": model.label, "data": data, "rows": rows})
+    for block, run_of_method in runs.items():
+        # A method that the model was not run with leaves its column empty.
+        columns = [run_of_method.get(_Table4Method(**column)) for column in TABLE4["columns"]]
+        rows = _table4_rows(columns)
+        blocks.append({"model": block.model.label, "data": block.data, "rows": rows})
     return blocks
 
 
-def _cell(entry: Entry, domain: str, level: str) -> JsonObject | None:
-    """Return what a run has in a cell of table 4, or None if its F1 is not defined."""
-    figures = {}
-    for name in TABLE4["scores"]:
-        suffix = "" if domain == "all" else f"_{domain}"
-        figures[name] = score_figure(entry.result, f"{level}_{name}{suffix}")
+def _table4_rows(runs: Sequence[Entry | None]) -> list[JsonObject]:
+    """Make the rows of one block of table 4.
+
+    Args:
+        runs: The run in each column. None if the model was not run with that method.
+    """
+    rows = []
+    for domain in TABLE4["domains"]:
+        for level in LEVELS:
+            cells = [_table4_cell(run, domain, level) if run else None for run in runs]
+            # A file of one's own may lack a domain.
+            if any(cells):
+                rows.append({"domain": domain, "level": level, "cells": cells})
+    return rows
+
+
+def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, ScoreFigure | None] | None:
+    """Return F1, precision and recall of a run in one cell of table 4.
+
+    Args:
+        run: The run.
+        domain: A domain of FELM, or ``all``.
+        level: ``segment`` or ``response``.
+
+    Returns:
+        The figures by score, or None if the run has no F1 there.
+    """
+    # The score of all domains together has no suffix.
+    suffix = "" if domain == "all" else f"_{domain}"
+    figures = {
+        measure: score_figure(run.result, f"{level}_{measure}{suffix}")
+        for measure in TABLE4["scores"]
+    }
     return figures if figures["f1"] else None
 
 
-def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, outputs = sample["doc"], texts(sample["filtered_resps"])
-    judged = judge_document(doc, outputs, _setting(result, "protocol"))
+def report_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Make the row of the report that shows a response and the model's verdict on its segments.
+
+    Args:
+        result: The run.
+        sample: A line of lm_eval's samples file.
+    """
+    doc = sample["doc"]
+    outputs = texts(sample["filtered_resps"])
+    judged = read_judged_document(doc, outputs, _setting_of_run(result, "protocol"))
+
+    wrong_verdicts = None
+    if judged.flagged is not None:
+        pairs = zip(judged.errors, judged.flagged, strict=True)
+        # A missed error and a false alarm are equally wrong.
+        wrong_verdicts = [error != flagged for error, flagged in pairs]
+
+    shown_doc = {key: doc[key] for key in ("prompt", "segments", "claims", "owners")}
     return segments_row(
         sample,
-        judged.flagged and list(map(ne, judged.errors, judged.flagged)),
+        wrong_verdicts,
         SCORES,
-        doc={
-            **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
+        row_doc={
+            **shown_doc,
             "id": doc["index"],
-            "gold": [not label for label in doc["labels"]],
+            # The page marks errors, and labels mark factual segments.
+            "gold": [not is_factual for is_factual in doc["labels"]],
         },
         detail={
             "flagged": judged.flagged,
@@ -165,35 +287,48 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 
 def segments_row(
-    sample: Sample, wrong: Sequence[bool] | None, scores: Sequence[Score], **shown: JsonObject
+    sample: Sample,
+    wrong: Sequence[bool] | None,
+    scores: Sequence[Score],
+    row_doc: JsonObject,
+    detail: JsonObject,
 ) -> SampleRow:
-    """Return an answer in segments as the report shows it.
+    """Make the row of the report that shows an answer in segments.
 
     Args:
-        sample: The sample.
-        wrong: Whether each segment is wrong. None if the answer is unscored.
-        scores: The scores of the benchmark.
-        **shown: ``doc`` and ``detail`` of the row.
+        sample: A line of lm_eval's samples file.
+        wrong: Whether each segment counts against the model. None if the answer is unscored.
+        scores: The scores of the benchmark. Those with a label are compared row by row.
+        row_doc: The texts that the row shows for every model.
+        detail: The texts and verdicts that the row shows for this model.
+
+    Returns:
+        The row. Its margin is the negative share of wrong segments, so that higher is better.
     """
     doc = sample["doc"]
     row = SampleRow(
         key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
+        # Errors of segments of one answer depend on each other, so answers are drawn as wholes.
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
         outcome="unscored",
         margin=None,
+        doc=row_doc,
         facets=(doc["domain"],),
-        **shown,
+        detail=detail,
     )
     if wrong is None:
         return row
+
+    # The report compares two models by the counts of each row.
+    score_counts = {
+        score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
+    }
     return replace(
         row,
         outcome="wrong" if any(wrong) else "right",
         margin=-sum(wrong) / max(1, len(wrong)),
-        score_counts={
-            score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
-        },
+        score_counts=score_counts,
     )
 
 
@@ -203,8 +338,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("segment_f1",),
         scores=SCORES,
-        keep_row=keep,
-        make_rescorer=recount,
+        keep_row=keep_response,
+        make_rescorer=make_rescorer,
     ),
     data=Data(
         sources=(FELM,),
@@ -212,9 +347,9 @@ BENCHMARK = Benchmark(
     ),
     page=Page(
         lead="Can the model find the factual errors in somebody else's answer?",
-        sections=sections,
+        sections=report_sections,
         samples=SampleDisplay(
-            sample_row,
+            report_row,
             ("all segments right", "some wrong", "unscored", "other"),
             margin_label="share judged wrongly",
             facet_label="Domain",
@@ -228,7 +363,7 @@ BENCHMARK = Benchmark(
     order=20,
     people=People(
         tuple(load_questions(__package__).values()),
-        _items,
-        make_relabel(_items, _change, recount, keep),
+        _items_for_people,
+        make_relabel(_items_for_people, _with_labels_of_people, make_rescorer, keep_response),
     ),
 )

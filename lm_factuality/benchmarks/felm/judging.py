@@ -1,6 +1,8 @@
-"""A judge works through FELM: every row asked in one setting, every answer read, and claims
-extracted (appendix D, table 5); and is certified on it, with intervals and beside judges that do
-not read."""
+"""Judges at work on FELM: they extract claims (appendix D of the paper) and are certified.
+
+``lm-factuality claims extract`` calls `extract_claims`, and ``lm-factuality certify`` runs a
+`FelmTrial` for one of `SETTINGS`.
+"""
 
 import random
 from bisect import bisect
@@ -18,10 +20,10 @@ from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
     MEASURES,
-    count_response,
-    of_totals,
-    pooled_scores,
-    to_report,
+    count_detections,
+    measure_from_totals,
+    report_detection_scores,
+    score_pooled_counts,
 )
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
@@ -29,7 +31,7 @@ from lm_factuality.benchmarks.felm.questions import (
     FelmSettings,
     Mode,
     Unit,
-    extraction_subject,
+    claim_extraction_subject,
 )
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
@@ -37,212 +39,323 @@ from lm_factuality.benchmarks.felm.rows import (
     ClaimsReply,
     FelmRow,
     RowClaims,
-    check_claims,
-    read_rows,
-    to_claims,
+    claims_from_reply,
+    find_claims_problem,
+    read_felm_rows,
 )
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
-from lm_factuality.scores.statistics import interval_of, pooled_interval
+from lm_factuality.scores.statistics import interval_or_none, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
-CLAIM_TOKENS = 1500  # that a judge may write for a row, as in appendix D
+"""The name of the prompt that asks for the claims of a row."""
 
+CLAIM_TOKENS = 1500
+"""The tokens that a judge may write for the claims of one row, as in appendix D of the paper."""
 
-def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
-    """Return the claims of every row, or its problem.
-
-    Args:
-        judge: The judge that extracts them.
-        rows: The rows.
-    """
-    replies = judge.ask_typed(
-        CLAIM_PROMPT,
-        ClaimsReply,
-        [extraction_subject(row) for row in rows],
-        "claims",
-        check_claims,
-        samples=1,
-        max_tokens=CLAIM_TOKENS,
-    )
-    return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, replies, strict=True)]
-
-
-def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
-    """Return the scores of judges that do not read, on the same responses.
-
-    The one that flags at random does so with the share of segments that hold an error.
-    """
-    errors = list(chain.from_iterable(response.errors for response in responses))
-    shares = {"everything": 1.0, "nothing": 0.0, "at random": sum(errors) / max(1, len(errors))}
-    reports = {}
-    for name, share in shares.items():
-        draw = random.Random(0)
-        flagged = []
-        for response in responses:
-            flags = tuple(draw.random() < share for _ in response.errors)
-            flagged.append(replace(response, flagged=flags))
-        reports[f"flag {name}"] = pooled_scores(flagged)
-    return reports
-
-
-_BINS = 10
-_CALIBRATED = (
+_CALIBRATION_BINS = 10
+_CALIBRATION_NOTE = (
     "segments with references and a probability of {low:.1f} to {high:.1f}: {units}, {supported}"
     " supported by the labels, {wrong} wrong verdicts"
 )
 
 
-class FelmTrial:
-    """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
+def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
+    """Ask a judge to extract the claims from the segments of every row.
 
-    def __init__(self, unit: Unit, mode: Mode, wanted: CertifyOptions) -> None:
-        """Read the rows and their claims.
+    Args:
+        judge: The judge. Its store keeps the answers.
+        rows: The rows of FELM.
+
+    Returns:
+        The claims of each row, in the order of ``rows``. If the judge's reply cannot be used, the
+        entry has no claims and names the problem.
+    """
+    samples_by_row = judge.ask_typed(
+        CLAIM_PROMPT,
+        ClaimsReply,
+        [claim_extraction_subject(row) for row in rows],
+        "claims",
+        find_claims_problem,
+        samples=1,
+        max_tokens=CLAIM_TOKENS,
+    )
+    # One sample was asked for, so each row has a single reply.
+    return [
+        claims_from_reply(row, reply, judge.name)
+        for row, (reply,) in zip(rows, samples_by_row, strict=True)
+    ]
+
+
+class FelmTrial:
+    """A test of judges on FELM's rows with one kind of prompt, for a certificate."""
+
+    def __init__(self, unit: Unit, mode: Mode, options: CertifyOptions) -> None:
+        """Read the rows and, if claims are judged, their claims.
+
+        Args:
+            unit: Whether the judge sees segments or claims.
+            mode: The kind of prompt.
+            options: The options of ``lm-factuality certify``.
 
         Raises:
-            DataError: The data or the claims cannot be read.
+            DataError: The rows or the claims cannot be read.
         """
-        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
-        path, self.data = find_data(sample, FELM, wanted.data_dir)
-        self._rows = read_rows(path)
-        claims = str(wanted.claims or RULES)
-        self._settings = FelmSettings(unit, mode, claims=claims)
-        self._claims = self._settings.claims_of(self._rows)
+        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if options.sample else None
+        path, self.data = find_data(sample, FELM, options.data_dir)
+        self._rows = read_felm_rows(path)
+        # Without a file of claims, rules cut the segments into clauses.
+        self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
+        self._claims = self._settings.load_claims(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
-        """Return the judge's verdict on every row; several samples are voted on."""
-        subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for row in self._rows:
-            question = self._settings.ask(row, self._claims.get(row.index))
-            if question is not None:
-                subjects.setdefault(question.prompt, {})[row.index] = question.subject
-        answers: dict[str, Sequence[Answer]] = {}
-        for prompt, subject_of in subjects.items():
-            replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
-            answers |= zip(subject_of, replies, strict=True)
-        judged = []
+        """Ask the judge about every row, and read its verdicts.
+
+        Args:
+            judge: The judge. If it gives several samples per row, the majority decides.
+
+        Returns:
+            The verdict on each row, or the reason why there is none, in the order of the rows.
+        """
+        answers = self._ask_questions(judge)
+        responses = []
         for row in self._rows:
             claims = self._claims.get(row.index)
-            response = judge_response(
+            response = read_judged_response(
                 row.domain,
                 row.labels,
                 answers.get(row.index, ()),
-                owners=claims.owners() if claims else (),
+                # Claims are numbered through the whole response.
+                segment_of_claim=claims.segment_numbers() if claims else (),
                 problem="" if row.index in answers else "no claims for this row",
             )
-            judged.append(response)
-        return judged
+            responses.append(response)
+        return responses
+
+    def _ask_questions(self, judge: Judge) -> dict[str, Sequence[Answer]]:
+        """Ask the judge the question about each row, all rows with the same prompt at once.
+
+        Returns:
+            The samples of the judge's answer by the index of the row. Rows without claims are left
+            out if claims are judged.
+        """
+        subjects_by_prompt: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for row in self._rows:
+            question = self._settings.make_question(row, self._claims.get(row.index))
+            if question is None:
+                continue
+            subjects = subjects_by_prompt.setdefault(question.prompt, {})
+            subjects[row.index] = question.subject
+
+        answers: dict[str, Sequence[Answer]] = {}
+        for prompt, subjects in subjects_by_prompt.items():
+            # A judge answers many questions at a time if they are asked together.
+            samples = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
+            answers |= zip(subjects, samples, strict=True)
+        return answers
 
     def measure(self, judge: Judge) -> JsonObject:
-        """Return the scores, their intervals, and those of judges that do not read.
+        """Measure how well a judge finds the errors of FELM's responses.
 
-        Intervals are 95% bootstrap intervals over responses. Judges that do not read are measured
-        on all responses, and on those alone that the judge has a verdict on.
+        Args:
+            judge: The judge to certify.
+
+        Returns:
+            The ``scores``, the 95% bootstrap ``intervals`` over responses, the scores of
+            ``baselines`` that read nothing on all responses, the same on the responses that the
+            judge has a verdict on (``baselines_where_scored``), and the ``calibration`` of judges
+            that give probabilities instead of reading prompts.
+
+        Raises:
+            BackendDownError: The judge has no verdict on any response.
         """
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
+        # Scores of nothing would not be defined.
         if not scored:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
                 f" {responses[0].reason}; there is nothing to certify"
             )
-        intervals = {}
-        for level in LEVELS:
-            counts = [count_response(response, level) for response in scored]
-            intervals[level] = {
-                name: interval_of(pooled_interval(counts, of_totals(name))) for name in MEASURES
-            }
+
         measured: JsonObject = {
-            "scores": to_report(responses, "paper"),
-            "intervals": intervals,
-            "baselines": baselines(responses),
-            "baselines_where_scored": baselines(scored),
+            "scores": report_detection_scores(responses, "paper"),
+            "intervals": _score_intervals(scored),
+            "baselines": score_baselines(responses),
+            # A judge that skips hard responses must be compared on the others alone.
+            "baselines_where_scored": score_baselines(scored),
         }
         if not judge.config.capabilities.reads_prompts:
-            measured["calibration"] = calibrate(judge, self._rows)
+            measured["calibration"] = measure_calibration(judge, self._rows)
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        unit, mode = self._settings.unit, self._settings.mode
-        without_references = "cot" if mode == "cot" else "vanilla"
-        used = {f"felm/{unit}_{mode}", f"felm/segment_{without_references}"}
-        return judge.prompts.hashes(used)
+        """Return the hashes of all prompts that the judge may be asked with."""
+        unit = self._settings.unit
+        mode = self._settings.mode
+        # Rows of math and reasoning are asked by segments, and without references.
+        mode_without_references = "cot" if mode == "cot" else "vanilla"
+        names = {f"felm/{unit}_{mode}", f"felm/segment_{mode_without_references}"}
+        return judge.prompts.hashes(names)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        """Format a certificate as a table for the terminal.
+
+        Args:
+            certificate: The result of `measure`.
+            judge: The name of the judge.
+
+        Returns:
+            The columns, the rows (one per judge or domain and level), and notes below the table.
+        """
         scores = certificate["scores"]
         unscored = scores["unscored"]
-        parts = {judge: scores[ALL]}
-        parts |= {f"  {name}": scores[name] for name in unscored["domains"]}
-        parts |= certificate["baselines"]
+        scores_by_label = {judge: scores[ALL]}
+        # The lines of domains are indented below the line of the judge.
+        for domain in unscored["domains"]:
+            scores_by_label[f"  {domain}"] = scores[domain]
+        scores_by_label |= certificate["baselines"]
+        # The judge and its baselines are compared on the same responses.
         if unscored["responses"]:
-            for name, part in certificate["baselines_where_scored"].items():
-                parts[f"{name} where it has a verdict"] = part
+            for name, baseline in certificate["baselines_where_scored"].items():
+                scores_by_label[f"{name} where it has a verdict"] = baseline
+
         rows = []
         for level in LEVELS:
-            for name, part in parts.items():
-                ends = interval(certificate["intervals"][level]["f1"]) if name == judge else ""
-                cells = [shown(part[level][measure]) for measure in MEASURES]
-                rows.append((f"{name}, {level}", *cells, ends))
-        notes = [
-            f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"
-        ]
-        notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-        for counts in certificate.get("calibration", ()):
-            notes.append(_CALIBRATED.format(**counts))
-        names = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
-        return ("judge, level", *names, "#95% interval of F1"), rows, notes
+            f1_interval = interval(certificate["intervals"][level]["f1"])
+            for label, scores_by_level in scores_by_label.items():
+                cells = [shown(scores_by_level[level][measure]) for measure in MEASURES]
+                # Only the judge has an interval.
+                rows.append((f"{label}, {level}", *cells, f1_interval if label == judge else ""))
+
+        columns = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
+        return ("judge, level", *columns, "#95% interval of F1"), rows, _table_notes(certificate)
 
 
-def _setting(unit: Unit, mode: Mode) -> CertifiableSetting:
+def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
+    """Compute the 95% bootstrap interval of every score, by level and name of the score."""
+    intervals: JsonObject = {}
+    for level in LEVELS:
+        counts = [count_detections(response, level) for response in responses]
+        intervals[level] = {}
+        for measure in MEASURES:
+            # Whole responses are drawn, since the segments of one are not independent.
+            ends = pooled_interval(counts, measure_from_totals(measure))
+            intervals[level][measure] = interval_or_none(ends)
+    return intervals
+
+
+def score_baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
+    """Score judges that flag segments without reading them.
+
+    The judge that flags at random flags each segment with the probability that a segment has an
+    error. Its choices are the same in every run.
+
+    Args:
+        responses: The responses with their labels. The verdicts are ignored.
+
+    Returns:
+        The scores under ``flag everything``, ``flag nothing`` and ``flag at random``.
+    """
+    errors = list(chain.from_iterable(response.errors for response in responses))
+    flag_probabilities = {
+        "everything": 1.0,
+        "nothing": 0.0,
+        "at random": sum(errors) / max(1, len(errors)),
+    }
+    scores = {}
+    for name, probability in flag_probabilities.items():
+        # A fixed seed makes certificates reproducible.
+        generator = random.Random(0)
+        baseline = []
+        for response in responses:
+            flagged = tuple(generator.random() < probability for _ in response.errors)
+            baseline.append(replace(response, flagged=flagged))
+        scores[f"flag {name}"] = score_pooled_counts(baseline)
+    return scores
+
+
+def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
+    """Count how often a judge is right about a segment, by the probability that it states.
+
+    Args:
+        judge: A judge that states the probability that passages support a segment.
+        rows: The rows of FELM. Those without reference documents are left out.
+
+    Returns:
+        One entry for each tenth of the probability from ``low`` to ``high``: the number of
+        segments (``units``), how many of them the labels call factual (``supported``), and on how
+        many the judge's verdict is ``wrong``.
+    """
+    settings = FelmSettings("segment", "doc")
+    pairs = []
+    labels: list[bool] = []
+    for row in rows:
+        question = settings.make_question(row)
+        # Without passages the judge would not be asked.
+        if question is None or not question.subject["passages"]:
+            continue
+        passages = tuple(question.subject["passages"])
+        pairs += [Pair(segment, passages) for segment in question.subject["units"]]
+        labels += row.labels
+
+    bins: list[JsonObject] = []
+    for number in range(_CALIBRATION_BINS):
+        ends = {"low": number / _CALIBRATION_BINS, "high": (number + 1) / _CALIBRATION_BINS}
+        bins.append({**ends, "units": 0, "supported": 0, "wrong": 0})
+    lows = [counts["low"] for counts in bins]
+
+    for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
+        # The judge gave no verdict, so there is no probability to check.
+        if verdict.score is None:
+            continue
+        # The bin with the highest lower end that the probability reaches.
+        counts = bins[bisect(lows, verdict.score) - 1]
+        counts["units"] += 1
+        counts["supported"] += is_factual
+        counts["wrong"] += (verdict.verdict == SUPPORTED) != is_factual
+    return bins
+
+
+def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the lines below a certificate's table: what is unscored and why, and calibration."""
+    unscored = certificate["scores"]["unscored"]
+    notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
+    for reason, count in unscored["reasons"].items():
+        notes.append(f"  {count} x {reason}")
+    for counts in certificate.get("calibration", ()):
+        notes.append(_CALIBRATION_NOTE.format(**counts))
+    return notes
+
+
+def _certifiable_setting(unit: Unit, mode: Mode) -> CertifiableSetting:
+    """Declare one way of asking as a setting in which ``lm-factuality certify`` tests judges."""
     name = f"{unit}_{mode}"
+    # Judges that need evidence are tested with documents, all others with reasoning.
     needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
     return CertifiableSetting(
-        name,
-        "finding errors",
-        ("segment", "f1"),
-        "F1 of segments with errors",
-        FELM.blob,
-        partial(FelmTrial, unit, mode),
+        name=name,
+        description="finding errors",
+        headline=("segment", "f1"),
+        label="F1 of segments with errors",
+        git_blob=FELM.blob,
+        open_trial=partial(FelmTrial, unit, mode),
         accepted_options=("sample", "claims") if unit == "claim" else ("sample",),
         is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 
 
-SETTINGS = {f"{unit}_{mode}": _setting(unit, mode) for unit, mode in product(UNITS, MODES)}
-# Those that come nearest to marking the segments of a text, the best first: what other benchmarks
-# have a judge do.
+SETTINGS = {
+    f"{unit}_{mode}": _certifiable_setting(unit, mode) for unit, mode in product(UNITS, MODES)
+}
+"""The settings in which a judge can be certified on FELM, by name."""
+
 SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
+"""The settings by segments, the best first.
 
-
-def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
-    """Measure how often a judge is right about a segment, by the probability that it gives.
-
-    Returns:
-        For each tenth the number of ``units``, how many are ``supported`` by the labels, and on how
-        many the judge's verdict is ``wrong``. Only segments with references count.
-    """
-    settings = FelmSettings("segment", "doc")
-    pairs = []
-    is_factual: list[bool] = []
-    for row in rows:
-        question = settings.ask(row)
-        if question and question.subject["passages"]:
-            evidence = tuple(question.subject["passages"])
-            pairs += [Pair(unit, evidence) for unit in question.subject["units"]]
-            is_factual += row.labels
-    lows = [place / _BINS for place in range(_BINS)]
-    bins = [
-        {"low": low, "high": (place + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0}
-        for place, low in enumerate(lows)
-    ]
-    for verdict, label in zip(verify(judge, pairs, "calibrating"), is_factual, strict=True):
-        if verdict.score is not None:
-            counts = bins[bisect(lows, verdict.score) - 1]
-            counts["units"] += 1
-            counts["supported"] += label
-            counts["wrong"] += (verdict.verdict == SUPPORTED) != label
-    return bins
+They come nearest to what other benchmarks have a judge do: to mark the segments of a text.
+"""

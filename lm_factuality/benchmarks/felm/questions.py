@@ -1,10 +1,7 @@
-"""What a judge is asked about a row: one of eight prompts (tables 6 to 9 of the paper), and what is
-put into it.
+"""The questions that a judge is asked about a FELM row (tables 6 to 9 and appendix D of the paper).
 
-Reference documents (appendix D) are cut into chunks of 512 tokens, of which BM25 chooses the one
-nearest to the question and the answer. The paper does not say whose tokens: with OpenAI's judges
-``tiktoken:cl100k_base`` is the likeliest, which has to be downloaded; of ``words``, the default, a
-token is a run of letters and digits or one other sign."""
+FELM's tasks and certificates build prompts here; FELM-gen uses the choice of reference passages.
+"""
 
 import hashlib
 import itertools
@@ -32,215 +29,334 @@ from lm_factuality.ground.records import read_text
 from lm_factuality.harness.generation import JsonObject
 
 Unit = Literal["segment", "claim"]
+"""What the judge decides about, one by one: the segments of an answer, or the claims in them."""
+
 Mode = Literal["vanilla", "cot", "link", "doc"]
+"""How the judge is asked: plainly, with reasoning, with links, or with passages of documents."""
+
 UNITS: tuple[Unit, ...] = get_args(Unit)
 MODES: tuple[Mode, ...] = get_args(Mode)
+
 CHUNK_TOKENS = 512
-PROMPTS = "eval/prompt"  # in the authors' repository
-WORDS, _TIKTOKEN = "words", "tiktoken:"
+"""The length of a chunk of a reference document (appendix D of the paper)."""
+
+PROMPTS = "eval/prompt"
+"""The folder of the prompts in the authors' repository."""
+
+WORDS = "words"
+"""The tokenizer for chunks that counts words and punctuation marks."""
+
+_TIKTOKEN = "tiktoken:"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+_DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
+
+# The authors' prompt file of each unit, domain and mode.
+_AUTHORS_FILES = load_yaml(__package__, "authors.yaml")
 
 
 @dataclass(frozen=True)
 class RowQuestion:
-    """What a judge is asked about a row."""
+    """The question to a judge about one row."""
 
     prompt: str
-    """The name of the prompt."""
+    """The name of the prompt template, such as ``felm/segment_cot``."""
 
     mode: str
-    """The mode asked for, or ``vanilla`` if the row has no references for it."""
+    """The mode that was asked for, or ``vanilla`` if the row lacks the references for it."""
 
     subject: Mapping[str, Any]
-    """What the prompt is about."""
+    """The variables of the template, such as ``question``, ``units`` and ``passages``."""
 
 
 @dataclass(frozen=True)
 class FelmSettings:
-    """How a judge is asked about rows, and what it is told, as the metadata of a task has it."""
+    """How a judge is asked about FELM's rows. A task has these settings in its metadata."""
 
     unit: Unit = "segment"
+    """Whether the judge sees segments or claims."""
+
     mode: Mode = "vanilla"
+    """The kind of prompt."""
+
     protocol: Literal["paper", "code"] = "paper"
+    """Whether to follow the paper's text, or the authors' script where it differs."""
+
     chunk_tokenizer: str = WORDS
+    """The tokenizer that measures chunks (see `make_token_finder`)."""
 
     claims: str = RULES
-    """``rules``, or a file of ``lm-factuality claims extract``."""
+    """``rules``, or the path of a file written by ``lm-factuality claims extract``."""
 
     prompts: str | None = None
-    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
+    """A checkout of the authors' repository, whose prompts are used. None for the suite's own."""
 
     references: str = PUBLISHED
-    """``published``, or the folder of ``lm-factuality data fetch-references``."""
+    """``published``, or the folder filled by ``lm-factuality data fetch-references``."""
 
-    def unit_of(self, row: FelmRow) -> str:
-        """Math and reasoning are judged by segments in every setting, as in the paper."""
+    def unit_for(self, row: FelmRow) -> str:
+        """Return the unit for a row. Math and reasoning always use segments, as in the paper."""
         return "segment" if row.domain in WITHOUT_REFERENCES else self.unit
 
-    def claims_of(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
-        """Return the claims of the rows that are judged by claims, by the index of the row.
+    def load_claims(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
+        """Load the claims of the rows that are judged by claims, or make them by rules.
+
+        Args:
+            rows: All rows of the task. Rows that are judged by segments need no claims.
+
+        Returns:
+            The claims by the index of the row. Rows that the file of claims lacks are left out.
 
         Raises:
             DataError: The file of claims cannot be read.
         """
-        judged = [row for row in rows if self.unit_of(row) == "claim"]
+        rows_with_claims = [row for row in rows if self.unit_for(row) == "claim"]
         if self.claims == RULES:
-            return {row.index: split_claims(row) for row in judged}
-        claims = read_claims(Path(self.claims), rows) if judged else {}
-        return {row.index: claims[row.index] for row in judged if row.index in claims}
+            return {row.index: split_claims(row) for row in rows_with_claims}
+        if not rows_with_claims:
+            return {}
 
-    def ask(
-        self, row: FelmRow, claims: RowClaims | None = None, texts: tuple[str, ...] | None = None
+        # A row that the file lacks becomes unscored. It is no error of the file.
+        claims = read_claims(Path(self.claims), rows)
+        return {row.index: claims[row.index] for row in rows_with_claims if row.index in claims}
+
+    def make_question(
+        self,
+        row: FelmRow,
+        claims: RowClaims | None = None,
+        reference_texts: tuple[str, ...] | None = None,
     ) -> RowQuestion | None:
-        """Make the question about a row.
+        """Make the question that asks a judge which units of a row's answer contain errors.
+
+        Units are segments or claims. In mode ``link`` the question shows the links that the row
+        cites, and in mode ``doc`` the passage of each linked document that fits best.
 
         Args:
             row: The row.
-            claims: Its claims, if claims are judged.
-            texts: The contents of its references, if the row's own are not to be used.
+            claims: The claims of the row. Only needed if claims are judged.
+            reference_texts: The documents to quote in mode ``doc``. None for the row's own.
 
         Returns:
-            The question, or None if claims are judged and there are none.
+            The question, or None if claims are judged and the row has none.
         """
-        unit = self.unit_of(row)
-        units = [segment_text(segment, self.protocol) for segment in row.segments]
-        if unit == "claim":
-            units = claims.numbered() if claims and not claims.problem else []
+        unit = self.unit_for(row)
+        if unit == "segment":
+            units = [format_segment(segment, self.protocol) for segment in row.segments]
+        else:
+            units = claims.all_claims() if claims and not claims.problem else []
         if not units:
             return None
+
         links: list[str] = []
         passages: list[str] = []
-        shows_references = self.mode in MODES_WITH_REFERENCES
-        # The authors' script shows no references.
-        if shows_references and row.domain not in WITHOUT_REFERENCES and self.protocol != "code":
-            if self.mode == "link":
-                links = [link.strip().rstrip(",") for link in row.references if link.strip()]
-            else:
-                query = "\n".join([row.prompt, *units])
-                texts = row.reference_texts if texts is None else texts
-                passages = choose(texts, query, self.chunk_tokenizer)
-        mode = "vanilla" if shows_references and not (links or passages) else self.mode
-        subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
+        # The authors' script never shows references, whatever the mode is.
+        may_have_references = row.domain not in WITHOUT_REFERENCES and self.protocol != "code"
+        if self.mode == "link" and may_have_references:
+            # Some published links end with the comma of the list that they were copied from.
+            links = [link.strip().rstrip(",") for link in row.references if link.strip()]
+        if self.mode == "doc" and may_have_references:
+            # Fetched pages, if there are any, replace the texts in the published file.
+            documents = row.reference_texts if reference_texts is None else reference_texts
+            query = "\n".join([row.prompt, *units])
+            passages = best_chunks(documents, query, self.chunk_tokenizer)
+
+        # A prompt that announces references and then shows none would confuse the judge.
+        lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
+        mode = "vanilla" if lacks_references else self.mode
+        variables = _template_variables(f"{unit}s", row, units)
+        subject = {**variables, "links": links, "passages": passages}
         return RowQuestion(f"felm/{unit}_{mode}", mode, subject)
 
 
-def extraction_subject(row: FelmRow) -> JsonObject:
-    """Return what the prompt for claims is about."""
-    return _subject("extract_claims", row, [segment_text(segment) for segment in row.segments])
+def claim_extraction_subject(row: FelmRow) -> JsonObject:
+    """Return the variables of the prompt that asks a judge to extract the claims of a row."""
+    segments = [format_segment(segment) for segment in row.segments]
+    return _template_variables("extract_claims", row, segments)
 
 
-_DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
+def _template_variables(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
+    """Return the variables that all prompts about a row have.
 
-
-def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
+    Args:
+        kind: The kind of question: ``segments``, ``claims`` or ``extract_claims``.
+        row: The row.
+        units: The segments or claims to list in the prompt.
+    """
+    # Domains without a demonstration of their own share the one about world knowledge.
+    demonstration = _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["world"])
     return {
         "kind": kind,
         "question": row.prompt.strip(),
         "units": units,
-        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["world"]),
+        "demonstration": demonstration,
     }
 
 
-def segment_text(segment: str, protocol: str = "paper") -> str:
-    """Return a segment on one line.
+def format_segment(segment: str, protocol: str = "paper") -> str:
+    """Format a segment as one line of a prompt.
 
-    By ``code`` all before its first Latin letter is dropped, which blanks segments of numbers.
+    Example:
+        ``They  are   big.`` → ``They are big.``
+
+    Args:
+        segment: The segment as FELM's file holds it.
+        protocol: ``paper``, or ``code`` to drop everything before the first Latin letter, as the
+            authors' script does. Segments without letters then become empty.
     """
     if protocol == "code":
         return re.sub("^[^a-zA-Z]*", "", segment)
+    # A numbered line without text would look like a mistake of the prompt.
     return " ".join(segment.split()) or "(no text)"
 
 
-@cache
-def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
-    """Return what finds where the tokens of a text begin.
+def best_chunks(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list[str]:
+    """Choose the chunk of each document that BM25 ranks first for a query.
 
     Args:
-        tokenizer: ``words``, ``tiktoken:ENCODING``, or a fast tokenizer of transformers (a folder
-            or a name on the Hub).
+        documents: The texts of the reference documents.
+        query: The question and the units that the judge sees.
+        tokenizer: The tokenizer that measures chunks.
+
+    Returns:
+        One chunk for each document that is not empty. Of equally good chunks, it is the first.
+    """
+    best: list[str] = []
+    for document in documents:
+        chunks = tuple(split_into_chunks(document, tokenizer))
+        # An empty document has no chunks, and adds nothing.
+        best += nearest_passages(chunks, query, 1)
+    return best
+
+
+def split_into_chunks(text: str, tokenizer: str = WORDS, size: int = CHUNK_TOKENS) -> list[str]:
+    """Cut a text into consecutive chunks of equally many tokens.
+
+    Args:
+        text: The text of a document.
+        tokenizer: The tokenizer, as for `make_token_finder`.
+        size: The number of tokens in a chunk. The last chunk may have fewer.
+
+    Returns:
+        The chunks without white space around them. Empty chunks are left out.
+    """
+    find_token_starts = make_token_finder(tokenizer)
+    # Every token at a multiple of the size begins a new chunk.
+    boundaries = [*find_token_starts(text)[::size], len(text)]
+    chunks = [text[start:end].strip() for start, end in itertools.pairwise(boundaries)]
+    return [chunk for chunk in chunks if chunk]
+
+
+@cache
+def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
+    """Make a function that returns the character offset of each token of a text.
+
+    The paper does not name the tokenizer of its 512-token chunks. ``tiktoken:cl100k_base``, the
+    one of its judges, is the likeliest, but has to be downloaded.
+
+    Example:
+        ``make_token_finder("words")("It is old.")`` → ``[0, 3, 6, 9]``
+
+    Args:
+        tokenizer: ``words``, ``tiktoken:ENCODING``, or the name or folder of a fast tokenizer of
+            transformers.
 
     Raises:
-        ConfigError: It cannot be loaded.
+        ConfigError: The tokenizer cannot be loaded.
     """
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
+
+    # All of these errors mean that the user named a tokenizer that this machine does not have.
     try:
         if tokenizer.startswith(_TIKTOKEN):
-            import tiktoken
-
-            encoding = tiktoken.get_encoding(tokenizer.removeprefix(_TIKTOKEN))
-            return lambda text: encoding.decode_with_offsets(
-                encoding.encode(text, disallowed_special=())
-            )[1]
-        from transformers import AutoTokenizer
-
-        fast = AutoTokenizer.from_pretrained(tokenizer, use_fast=True)
-        fast("", return_offsets_mapping=True)
+            return _make_tiktoken_finder(tokenizer.removeprefix(_TIKTOKEN))
+        return _make_transformers_finder(tokenizer)
     except (ImportError, OSError, ValueError, NotImplementedError) as error:
+        reason = " ".join(str(error).split())
         raise ConfigError(
-            f"chunk_tokenizer {tokenizer!r} cannot be loaded: {' '.join(str(error).split())};"
+            f"chunk_tokenizer {tokenizer!r} cannot be loaded: {reason};"
             f" expected {WORDS}, {_TIKTOKEN}cl100k_base, or a fast tokenizer"
         ) from error
-    return lambda text: [
-        start
-        for start, _ in fast(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )["offset_mapping"]
-    ]
 
 
-def chunk(text: str, tokenizer: str = WORDS, size: int = CHUNK_TOKENS) -> list[str]:
-    """Cut a text into pieces of ``size`` tokens, the last one shorter."""
-    borders = [*token_starts(tokenizer)(text)[::size], len(text)]
-    pieces = [text[start:end].strip() for start, end in itertools.pairwise(borders)]
-    return list(filter(None, pieces))
+def _make_tiktoken_finder(encoding_name: str) -> Callable[[str], list[int]]:
+    """Make the token finder of an encoding of tiktoken, such as ``cl100k_base``."""
+    # The package is optional, so it is imported only when it is needed.
+    import tiktoken
+
+    encoding = tiktoken.get_encoding(encoding_name)
+
+    def find_token_starts(text: str) -> list[int]:
+        """Return the offset of each token. Special tokens in the text are ordinary text."""
+        tokens = encoding.encode(text, disallowed_special=())
+        return encoding.decode_with_offsets(tokens)[1]
+
+    return find_token_starts
 
 
-def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list[str]:
-    """Choose from each document that has any text the chunk with the highest BM25 score.
-
-    Of equal chunks it is the first.
-    """
-    chosen: list[str] = []
-    for document in documents:
-        chosen += nearest_passages(tuple(chunk(document, tokenizer)), query, 1)
-    return chosen
-
-
-_FILES = load_yaml(__package__, "authors.yaml")  # of their prompts
-
-
-def authors_prompt(
-    checkout: str, row: FelmRow, question: RowQuestion, settings: FelmSettings
-) -> str:
-    """Render the authors' instructions for a row and mode, then the row.
-
-    The question and its segments are byte for byte as their script writes them, segments without a
-    letter blank. Claims and references, which it never writes, stand as in their examples.
-
-    Args:
-        checkout: The folder of their repository.
-        row: The row.
-        question: What is asked about it.
-        settings: How it is asked.
+def _make_transformers_finder(name: str) -> Callable[[str], list[int]]:
+    """Make the token finder of a fast tokenizer of transformers.
 
     Raises:
-        DataError: The checkout lacks the file.
+        NotImplementedError: The tokenizer is not a fast one, so it knows no offsets.
+    """
+    # The import takes seconds, so tasks that use words do without it.
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
+    # A slow tokenizer fails here, and not at the first document.
+    tokenizer("", return_offsets_mapping=True)
+
+    def find_token_starts(text: str) -> list[int]:
+        """Return the offset of each token."""
+        encoding = tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        return [start for start, _ in encoding["offset_mapping"]]
+
+    return find_token_starts
+
+
+def render_authors_prompt(
+    checkout: str, row: FelmRow, question: RowQuestion, settings: FelmSettings
+) -> str:
+    """Render the question about a row with the prompt that the authors of FELM published.
+
+    The question and the segments are written byte for byte as the authors' script writes them,
+    which leaves segments without letters empty. The script never writes claims or references.
+    These follow the examples in the authors' prompts.
+
+    Args:
+        checkout: The folder of a checkout of the authors' repository.
+        row: The row.
+        question: The question about the row, as `FelmSettings.make_question` returns it.
+        settings: The settings of the task.
+
+    Returns:
+        The authors' instructions, followed by the question, the units and the references.
+
+    Raises:
+        DataError: The checkout lacks the file of the prompt.
     """
     subject = question.subject
-    is_claim = subject["kind"] == "claims"
-    files = _FILES["claim" if is_claim else "segment"]
-    # Their script gives the instructions about references though it shows none.
-    is_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
-    mode = settings.mode if is_script else question.mode
-    file = files.get(row.domain, files["wk"])[mode]
+    is_about_claims = subject["kind"] == "claims"
+    # The script uses the instructions about references although it shows no references.
+    follows_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
+    mode = settings.mode if follows_script else question.mode
+
+    # Domains without prompts of their own use those of world knowledge.
+    file_by_domain = _AUTHORS_FILES["claim" if is_about_claims else "segment"]
+    file = file_by_domain.get(row.domain, file_by_domain["wk"])[mode]
     text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
-    units = [segment_text(segment, "code") for segment in row.segments]
-    heading, asked = "Segments: ", row.prompt
-    if is_claim:
-        units, heading, asked = subject["units"], "Claims: \n", subject["question"]
-    numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
-    text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
+
+    if is_about_claims:
+        units = subject["units"]
+        text += f"\n\nQuestion: {subject['question']}\nClaims: \n"
+    else:
+        units = [format_segment(segment, "code") for segment in row.segments]
+        text += f"\n\nQuestion: {row.prompt}\nSegments: "
+    text += "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, start=1))
+
+    # The wording follows the examples in the prompt files of the authors.
     if subject["links"]:
         text += f"Reference Links:\n{', '.join(subject['links'])}\n"
     if subject["passages"]:
@@ -248,11 +364,16 @@ def authors_prompt(
     return text
 
 
-def authors_hash(checkout: str) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files of a checkout."""
+def hash_authors_prompts(checkout: str) -> str:
+    """Hash all prompt files in a checkout of the authors' repository.
+
+    Returns:
+        The first 16 hexadecimal digits of the SHA-256 of the files' names and contents.
+    """
     folder = Path(checkout, PROMPTS)
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.txt")):
         name = path.relative_to(folder).as_posix()
+        # The zero bytes mark where a name or a content ends.
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -1,15 +1,23 @@
-"""The lm_eval tasks of FELM: the evaluated model is the judge."""
+"""The lm_eval tasks of FELM, in which the evaluated model is the judge.
 
-from collections.abc import Iterator, Mapping, Sequence
+lm_eval creates a `FelmTask` from each YAML in ``tasks/felm``.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from judges.templates import Prompts
-from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
-from lm_factuality.benchmarks.felm.questions import FelmSettings, authors_hash, authors_prompt
+from lm_factuality.benchmarks.felm.metrics import response_metrics
+from lm_factuality.benchmarks.felm.questions import (
+    FelmSettings,
+    RowQuestion,
+    hash_authors_prompts,
+    render_authors_prompt,
+)
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
     MODES_WITH_REFERENCES,
@@ -17,9 +25,9 @@ from lm_factuality.benchmarks.felm.rows import (
     WITHOUT_REFERENCES,
     FelmRow,
     RowClaims,
-    provenance,
-    read_rows,
-    reference_texts,
+    count_claim_sources,
+    load_reference_texts,
+    read_felm_rows,
 )
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
@@ -29,12 +37,10 @@ from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
 class FelmTask(SuiteTask):
-    """Asks the evaluated model which segments (or claims) of an answer hold errors, by a YAML that
-    includes ``tasks/felm/_felm.yaml``.
+    """A task that asks the evaluated model which segments or claims of an answer contain errors.
 
-    Samples hold the counts of their response: zeros under the names of other domains, and where it
-    is unscored. ``dataset_path`` names a file in FELM's columns. ``metadata`` holds the fields of
-    `FelmSettings` and ``data_dir``.
+    Its YAML includes ``tasks/felm/_felm.yaml``. ``dataset_path`` may name a file with FELM's
+    columns, and ``metadata`` holds the fields of `FelmSettings` and ``data_dir``.
     """
 
     declared = BENCHMARK
@@ -44,47 +50,104 @@ class FelmTask(SuiteTask):
     problem_key = "problem"
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        stated = {name: metadata[name] for name in self.reads if name in metadata}
-        self._settings = read_settings(FelmSettings, stated, f"{config.get('task')}: metadata")
+        """Check the YAML of the task, and keep its settings and its own data file in the task.
+
+        Args:
+            config: The YAML as lm_eval read it.
+            metadata: The metadata of the YAML, together with ``--metadata`` of the command line.
+
+        Returns:
+            The config for lm_eval, and the settings to add to the metadata in results.
+
+        Raises:
+            ConfigError: A setting is wrong, or the file in ``dataset_path`` does not exist.
+        """
+        # The metadata also have keys of lm_eval and of the base class.
+        settings_in_yaml = {name: metadata[name] for name in self.reads if name in metadata}
+        self._settings = read_settings(
+            FelmSettings, settings_in_yaml, f"{config.get('task')}: metadata"
+        )
         self._own_data = own_data(config, "JSONL in FELM's columns")
-        own = {"output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "index"}
-        about: dict[str, str] = {"protocol": self._settings.protocol}
-        if self._settings.mode == "doc":  # of a folder the last part of its path
-            about["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
-        return TaskSettings(own, about)
+
+        lm_eval_config = {
+            "output_type": "generate_until",
+            "doc_to_text": "text",
+            "doc_to_target": "index",
+        }
+        reported: dict[str, str] = {"protocol": self._settings.protocol}
+        if self._settings.mode == "doc":
+            # The tokenizer may be a folder. Only its last part is the same on every machine.
+            reported["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
+        return TaskSettings(lm_eval_config, reported)
 
     def read_documents(self) -> list[JsonObject]:
-        """Read the rows, as samples show them, each with the prompt that the model sees."""
-        settings, metadata = self._settings, self.config.metadata
+        """Make the documents of the task, and record in its metadata how they were made.
+
+        The metadata get ``data``, ``prompt_hashes`` and, where they apply, ``claims_from``,
+        ``prompts`` and ``caution``. lm_eval writes them into the results file.
+
+        Returns:
+            One document per row of FELM, each with the prompt that the model sees.
+
+        Raises:
+            DataError: The rows, the claims or the references cannot be read.
+        """
+        metadata = self.config.metadata
         path, metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
-        rows = read_rows(path)
-        claims = settings.claims_of(rows)
+        rows = read_felm_rows(path)
+
+        claims = self._settings.load_claims(rows)
+        # Scores by clauses and scores by extracted claims cannot be compared.
         if claims:
-            metadata["claims_from"] = provenance(claims.values())
-        texts_of_rows = reference_texts(settings.references, rows)
+            metadata["claims_from"] = count_claim_sources(claims.values())
+
+        # The same object renders the prompts below, so the hashes are of what is asked.
         self._prompts = Prompts()
-        if settings.prompts:
-            metadata["prompts"] = "authors"
-            metadata["prompt_hashes"] = {"authors": authors_hash(settings.prompts)}
-        else:
-            used = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
-            metadata["prompt_hashes"] = self._prompts.hashes(used)
+        self._record_prompt_hashes()
+
+        reference_texts = load_reference_texts(self._settings.references, rows)
         docs = [
-            self._document(row, claims.get(row.index), texts_of_rows[row.index]) for row in rows
+            self._make_document(row, claims.get(row.index), reference_texts[row.index])
+            for row in rows
         ]
-        cautions = " ".join(self._cautions(docs, claims))
-        if cautions:
-            metadata["caution"] = cautions
+
+        # The base class prints the caution, and reports show it.
+        cautions = [
+            self._caution_about_clauses(list(claims.values())),
+            self._caution_about_references(docs),
+        ]
+        if any(cautions):
+            metadata["caution"] = " ".join(filter(None, cautions))
         return docs
 
-    def _document(
-        self, row: FelmRow, claims: RowClaims | None, texts_of_references: tuple[str, ...]
-    ) -> JsonObject:
-        """Return a row as samples show it.
+    def _record_prompt_hashes(self) -> None:
+        """Add the hashes of the prompts to the metadata, so that runs can be compared."""
+        metadata = self.config.metadata
+        settings = self._settings
+        if settings.prompts:
+            # The path of the checkout is replaced, since it says nothing on other machines.
+            metadata["prompts"] = "authors"
+            metadata["prompt_hashes"] = {"authors": hash_authors_prompts(settings.prompts)}
+        else:
+            # Math and reasoning are asked by segments also in the tasks by claims.
+            names = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
+            metadata["prompt_hashes"] = self._prompts.hashes(names)
 
-        Where nothing can be judged, the prompt is the bare question, since lm_eval wants a request
-        for every row.
+    def _make_document(
+        self, row: FelmRow, claims: RowClaims | None, reference_texts: tuple[str, ...]
+    ) -> JsonObject:
+        """Make the document of a row, as lm_eval's samples show it.
+
+        Args:
+            row: The row.
+            claims: The claims of the row, or None if it has none.
+            reference_texts: The documents that the row cites.
+
+        Returns:
+            The document. ``text`` is the prompt. If there are no claims to judge, ``problem`` says
+            why, and ``text`` is the bare question, since lm_eval sends a request for every row.
         """
+        # Samples hold labels and claims, so that a saved run can be scored again.
         doc = {
             "index": row.index,
             "domain": row.domain,
@@ -94,44 +157,77 @@ class FelmTask(SuiteTask):
             "text": row.prompt,
             "problem": "",
             "mode": "",
-            "claims": claims.numbered() if claims else [],
-            "owners": claims.owners() if claims else [],
+            "claims": claims.all_claims() if claims else [],
+            "owners": claims.segment_numbers() if claims else [],
         }
-        settings = self._settings
-        question = settings.ask(row, claims, texts_of_references)
-        if question is None:
-            problem = "not in the claims file"
-            if claims:
-                problem = claims.problem or "none in any segment"
-            return doc | {"problem": f"no claims: {problem}"}
-        if settings.prompts:
-            text = authors_prompt(settings.prompts, row, question, settings)
-        else:
-            text = self._prompts.render(question.prompt, question.subject)
-        return doc | {"text": text, "mode": question.mode}
+        question = self._settings.make_question(row, claims, reference_texts)
+        if question is not None:
+            return doc | {"text": self._render(row, question), "mode": question.mode}
 
-    def _cautions(
-        self, docs: Sequence[Mapping[str, Any]], claims: Mapping[str, RowClaims]
-    ) -> Iterator[str]:
-        if claims and self._settings.claims == RULES:
-            segments = list(chain.from_iterable(row.claims for row in claims.values()))
-            share = sum(len(segment) == 1 for segment in segments) / max(1, len(segments))
-            yield (
-                "The claims are clauses cut by rules, not claims:"
-                f" {share:.1%} of the segments are one clause."
-                " Extract claims with a judge: lm-factuality claims extract, then --metadata"
-                " claims=FILE."
-            )
+        if claims is None:
+            # Rules make claims for every row, so these claims are from a file.
+            problem = "not in the claims file"
+        else:
+            problem = claims.problem or "none in any segment"
+        return doc | {"problem": f"no claims: {problem}"}
+
+    def _render(self, row: FelmRow, question: RowQuestion) -> str:
+        """Render the prompt of a question, with the authors' templates or with the suite's."""
+        checkout = self._settings.prompts
+        if checkout:
+            return render_authors_prompt(checkout, row, question, self._settings)
+        return self._prompts.render(question.prompt, question.subject)
+
+    def _caution_about_clauses(self, claims: Sequence[RowClaims]) -> str:
+        """Warn if the claims were cut by rules, since most segments are then a single clause.
+
+        Args:
+            claims: The claims of the rows that are judged by claims.
+
+        Returns:
+            The warning, or an empty text if a judge extracted the claims or none are needed.
+        """
+        if not claims or self._settings.claims != RULES:
+            return ""
+        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims))
+        # A segment with one clause is judged as a whole, as in the task by segments.
+        num_single = sum(len(segment_claims) == 1 for segment_claims in segments)
+        share = num_single / max(1, len(segments))
+        return (
+            "The claims are clauses cut by rules, not claims:"
+            f" {share:.1%} of the segments are one clause."
+            " Extract claims with a judge: lm-factuality claims extract, then --metadata"
+            " claims=FILE."
+        )
+
+    def _caution_about_references(self, docs: Sequence[Mapping[str, Any]]) -> str:
+        """Warn if rows are asked without the references that the task should show.
+
+        Args:
+            docs: The documents of the task.
+
+        Returns:
+            The warning, or an empty text if no row lacks references or the task shows none.
+        """
+        if self._settings.mode not in MODES_WITH_REFERENCES:
+            return ""
+        # Math and reasoning have no references in any mode, so they are not counted.
         modes = [doc["mode"] for doc in docs if doc["domain"] not in WITHOUT_REFERENCES]
-        lacking = sum(mode not in MODES_WITH_REFERENCES for mode in modes)
-        if lacking and self._settings.mode in MODES_WITH_REFERENCES:
-            yield (
-                f"{lacking} of {len(modes)} rows that should show references show none and are"
-                " asked as vanilla (without_references). Fetch the pages: lm-factuality data"
-                " fetch-references, then --metadata references=DIR."
-            )
+        num_lacking = sum(mode not in MODES_WITH_REFERENCES for mode in modes)
+        if not num_lacking:
+            return ""
+        return (
+            f"{num_lacking} of {len(modes)} rows that should show references show none and are"
+            " asked as vanilla (without_references). Fetch the pages: lm-factuality data"
+            " fetch-references, then --metadata references=DIR."
+        )
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        return metrics.row_metrics(
-            doc, texts(results), self._settings.protocol, self._settings.mode
-        )
+        """Compute the part of one row in every score (see `response_metrics`).
+
+        Args:
+            doc: The document of the row.
+            results: The model's outputs, nested in lists as lm_eval's filters leave them.
+        """
+        settings = self._settings
+        return response_metrics(doc, texts(results), settings.protocol, settings.mode)

@@ -1,5 +1,5 @@
-"""FELM-gen: how many of the evaluated model's own answers to FELM's prompts hold errors?
+"""FELM-gen: how many of the evaluated model's own answers to FELM's prompts contain errors?
 
-``steps`` what counts as an answer, how a judge cuts it into segments and marks them, ``judging``
-all of it in order, up to the error rates, ``benchmark`` the rates out of samples, with people in
-the judge's place."""
+``steps`` sorts out refusals, cuts answers into segments and reads a judge's marks, ``judging`` puts
+the steps together and computes error rates, ``benchmark`` and ``task`` connect it to the suite.
+"""

@@ -1,11 +1,14 @@
-"""FELM-gen as the rest of the suite knows it."""
+"""The declaration of FELM-gen to the rest of the suite, which finds `BENCHMARK` here.
+
+The report shows each answer with the judge's marks on its segments.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
 from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Data, Page, Sample, SampleDisplay
+from lm_factuality.benchmarks.declaration import Data, JudgeRole, Page, Sample, SampleDisplay
 from lm_factuality.benchmarks.felm.benchmark import segments_row
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, SCORES
@@ -15,14 +18,29 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, verdict_of
 
 
-def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, record = sample["doc"], verdict_of(sample)
+def report_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Make the row of the report that shows a model's answer and the judge's marks on it.
+
+    Args:
+        result: The run, which does not matter here.
+        sample: A line of lm_eval's samples file.
+
+    Returns:
+        The row. Its outcome is ``none`` if the model gave no answer.
+    """
+    doc = sample["doc"]
+    record = verdict_of(sample)
     errors = record["errors"]
+    has_error = None
+    if errors is not None:
+        # A factual segment has no error type.
+        has_error = [error_type is not None for error_type in errors]
+
     row = segments_row(
         sample,
-        errors and [error is not None for error in errors],
+        has_error,
         SCORES,
-        doc={"id": doc["index"], "prompt": doc["prompt"]},
+        row_doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={
             "segments": record["segments"],
             "errors": errors,
@@ -30,16 +48,19 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": record["unscored"] or record["no_answer"],
         },
     )
+    # A refusal is neither right, nor wrong, nor a failure of the judge.
     return replace(row, outcome="none") if record["no_answer"] else row
 
 
 BENCHMARK = judged_benchmark(
-    title="FELM-gen",
-    method_of=lambda metadata: FELM_GEN,
-    steps=(
-        JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep("marking segments", SEGMENTS, "all scores"),
+    JudgeRole(
+        lambda metadata: FELM_GEN,
+        steps=(
+            JudgedStep("cutting answers into segments", (), "scores of segments"),
+            JudgedStep("marking segments", SEGMENTS, "all scores"),
+        ),
     ),
+    title="FELM-gen",
     questions=load_questions(__package__).values(),
     headline="segment_error_rate",
     data=Data(settings=("references",)),
@@ -47,7 +68,7 @@ BENCHMARK = judged_benchmark(
         lead="How many segments of the model's own answers to FELM's prompts have errors?",
         name="felm",
         samples=SampleDisplay(
-            sample_row,
+            report_row,
             ("no error", "has errors", "unscored", "no answer"),
             margin_label="share of errors",
             facet_label="Domain",

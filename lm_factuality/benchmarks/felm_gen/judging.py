@@ -1,10 +1,8 @@
-"""The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge
-marks each segment, and marks become error rates.
+"""FELM-gen as a method: answers are cut into segments, a judge marks them, and rates follow.
 
-A response holds an error if any of its segments does. Rates are of pooled counts, by segment and by
-response, over all and for each domain. What is no answer (empty, a refusal) and what has no verdict
-is in no rate; ``worst`` and ``best`` are the rates if every response without a verdict were wrong
-throughout, or right. What is no answer is in neither: there is nothing in it to be wrong.
+`FELM_GEN` does this in runs of lm_eval and in ``lm-factuality judge``. Error rates pool the counts
+of all answers. Refusals, empty outputs and answers without a verdict are in no rate. The ``worst``
+and ``best`` rates count each answer without a verdict as wrong throughout, or as right.
 """
 
 from collections import Counter
@@ -30,66 +28,88 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     UNTYPED,
     CutReply,
     MarksReply,
-    check_cut,
-    check_marks,
-    cut,
+    answer_without_thinking,
+    apply_judge_cut,
+    combine_marks,
     cut_by_rules,
-    cut_subject,
-    mark_subject,
-    no_answer,
-    pieces_of,
-    read_marks,
-    to_answer,
+    cutting_subject,
+    find_cut_problem,
+    find_marks_problem,
+    marking_subject,
+    split_into_pieces,
+    why_no_answer,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
-from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
+from lm_factuality.scores.statistics import TOTAL, Aggregation, count_present, pooled, ratio
 
 ERROR_KINDS = (*TYPES, UNTYPED)
+"""Every type that an error can have in a record."""
 
 
 def error_rate(totals: Sequence[float]) -> float:
-    """Return the share of units with an error, or NaN where there are none."""
+    """Compute the share of units (segments or responses) that contain an error.
+
+    Args:
+        totals: The number of units with an error, and the number of all units.
+
+    Returns:
+        The share from 0 to 1, or NaN if there are no units.
+    """
     errors, units = totals
     return ratio(errors, units)
 
 
-def _scores() -> Iterator[Score]:
-    rate = pooled(error_rate)
-    rates = [
-        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
-        for level in LEVELS
-    ]
+def _declare_scores() -> Iterator[Score]:
+    """Yield every score of FELM-gen: error rates with their bounds, and counts of errors."""
+    aggregation = pooled(error_rate)
+    rates = []
+    for level in LEVELS:
+        label = f"{level.capitalize()}s with errors"
+        rates.append(
+            Score(f"{level}_error_rate", aggregation, ERROR_RATE, label, higher_is_better=False)
+        )
     yield from rates
-    for score in rates:
+
+    # Rates by domain and bounds have no label, so tables do not show them.
+    for rate in rates:
         for domain in DOMAINS:
-            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher_is_better=False)
-        yield from score.worst_and_best()
+            yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher_is_better=False)
+        yield from rate.worst_and_best()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher_is_better=False)
+        yield Score(name, Aggregation(count_present), higher_is_better=False)
 
 
-SCORES = tuple(_scores())
+SCORES = tuple(_declare_scores())
+"""Every score of FELM-gen."""
 
 
 class PromptDocument(BaseModel):
-    """What a judge needs of a document."""
+    """The part of a sample's document that the judge needs."""
 
     index: str
+    """The index of the row of FELM."""
+
     domain: str
+    """The domain of the question."""
+
     prompt: str
+    """The question."""
+
     reference_texts: tuple[str, ...]
+    """The texts of the pages that FELM's annotators cited."""
 
 
 class FelmGen(JudgedMethod):
-    """Marks the segments of answers to FELM's prompts.
+    """The method by which a judge marks the segments of answers to FELM's prompts.
 
-    A record has the ``segments`` and for each the type of its error or None (``errors``), or
-    ``no_answer`` or ``unscored`` with the reason; who cut it (``cut_by``, ``cut_refused``); and the
-    judge's ``outputs``.
+    The record of an answer has its ``segments``, and in ``errors`` the type of error of each
+    segment, or None for a factual one. Instead of ``errors`` it may have the reason under
+    ``unscored`` and, if the model gave no answer, under ``no_answer``. ``cut_by`` and
+    ``cut_refused`` say how it was cut, and ``outputs`` are the texts that the judge wrote.
     """
 
     name = "felm_gen"
@@ -100,143 +120,268 @@ class FelmGen(JudgedMethod):
     scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        answers = [to_answer(text) for (text,) in responses]
-        records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        judged = [place for place, record in enumerate(records) if record["unscored"] is None]
-        uncut = []
+        """Cut all answers into segments, and have a judge mark the segments with errors.
+
+        Args:
+            judge: The judge that marks segments. It also cuts some answers if it can.
+            docs: The documents.
+            responses: One response of the model to each document.
+
+        Returns:
+            The record of each response, in order.
+        """
+        texts = [text for (text,) in responses]
+        records = [_make_record(doc, text) for doc, text in zip(docs, texts, strict=True)]
+        # Judges that cannot cut leave the segments of the rules as they are.
         if judge.config.capabilities.can_answer("cut"):
-            uncut = [place for place in judged if _is_cut_by_judge(docs[place], answers[place])]
-        cuts = judge.ask_typed(
-            CUT_PROMPT,
-            CutReply,
-            [cut_subject(answers[place]) for place in uncut],
-            "cutting responses",
-            check_cut,
-            samples=1,
-            max_tokens=CUT_TOKENS,
+            _cut_again_by_judge(judge, records, texts)
+
+        subjects = []
+        records_to_mark = []
+        for doc, record in zip(docs, records, strict=True):
+            # Refusals and empty outputs have a reason already. The judge never sees them.
+            if record["unscored"] is None:
+                subjects.append(marking_subject(doc, record["segments"]))
+                records_to_mark.append(record)
+
+        samples_by_answer = judge.ask_typed(
+            MARK_PROMPT, MarksReply, subjects, "marking segments", find_marks_problem
         )
-        for place, (reply,) in zip(uncut, cuts, strict=True):
-            records[place] |= vars(cut(answers[place], docs[place]["domain"], reply))
-        marks = judge.ask_typed(
-            MARK_PROMPT,
-            MarksReply,
-            [mark_subject(docs[place], records[place]["segments"]) for place in judged],
-            "marking segments",
-            check_marks,
-        )
-        for place, replies in zip(judged, marks, strict=True):
-            records[place] |= _marked(records[place], replies)
+        for record, samples in zip(records_to_mark, samples_by_answer, strict=True):
+            record.update(_marks_for_record(record, samples))
         return list(records)
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        record = _begin(doc, responses[0])
+        """Return the record of a response that the judge could not mark.
+
+        Args:
+            doc: The document.
+            responses: The response of the model, alone in a list.
+            reason: Why there is no verdict. If the response is no answer, that is the reason.
+        """
+        record = _make_record(doc, responses[0])
         return {**record, "unscored": record["unscored"] or reason}
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Count the reasons, error types and cuts in the records, for tables.
+
+        Returns:
+            By the name of the count, how often each reason or type occurs.
+        """
         errors = chain.from_iterable(verdict["errors"] or () for verdict in verdicts)
+        # A response that is no answer has a count of its own.
+        unscored = [verdict["unscored"] for verdict in verdicts if verdict["no_answer"] is None]
         return {
             **super().summary_counts(docs, verdicts),
-            "unscored": count_reasons(
-                row["unscored"] for row in verdicts if row["no_answer"] is None
-            ),
-            "no_answer": count_reasons(row["no_answer"] for row in verdicts),
+            "unscored": count_reasons(unscored),
+            "no_answer": count_reasons(verdict["no_answer"] for verdict in verdicts),
             "wrong_segments": count_reasons(errors),
             "cut_by": count_reasons(verdict["cut_by"] for verdict in verdicts),
             "cuts_refused": count_reasons(verdict["cut_refused"] for verdict in verdicts),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """Return the counts of one response, (units with an error, units), by score.
+        """Compute the part of one response in every score.
 
-        A unit is a segment or the whole response. A response without a verdict has units in
-        ``worst`` and ``best`` alone.
+        Args:
+            doc: The document.
+            verdict: The record of the response.
+
+        Returns:
+            The metrics by name. An error rate has the number of units with an error and the number
+            of units, or None if the response is unscored.
         """
-        errors = verdict["errors"] or ()
+        # A response that is no answer has a reason as well, but does not count as unscored.
         is_unscored = verdict["unscored"] is not None and verdict["no_answer"] is None
-        types = Counter(errors)
-        wrong = len(errors) - types[None]
+        errors_by_type = Counter(verdict["errors"] or ())
         metrics: JsonObject = {
             "unscored": verdict["unscored"] if is_unscored else None,
             "no_answer": verdict["no_answer"],
         }
         for kind in ERROR_KINDS:
-            metrics[f"errors_{kind}"] = types[kind]
-        segments = len(verdict["segments"]) or 1  # one for an answer that never came
-        for level, counts, units in (
-            ("segment", [wrong, len(errors)], segments),
-            ("response", [int(wrong > 0), int(verdict["errors"] is not None)], 1),
-        ):
+            metrics[f"errors_{kind}"] = errors_by_type[kind]
+
+        for level in LEVELS:
             name = f"{level}_error_rate"
-            scored = None if verdict["unscored"] else counts
-            metrics[name] = scored
-            metrics[f"{name}_{verdict['domain']}"] = scored
-            ends = ([units, units], [0, units]) if is_unscored else (counts, counts)
-            metrics |= worst_and_best_of(name, *ends)
+            counts = _count_errors(verdict, level)
+            # None keeps the response out of the rate.
+            scored_counts = None if verdict["unscored"] else counts
+            metrics[name] = scored_counts
+            metrics[f"{name}_{verdict['domain']}"] = scored_counts
+            if not is_unscored:
+                metrics |= worst_and_best_of(name, counts, counts)
+                continue
+            # An answer that never came has no segments. It counts as one.
+            num_segments = max(1, len(verdict["segments"]))
+            units = num_segments if level == "segment" else 1
+            metrics |= worst_and_best_of(name, [units, units], [0, units])
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
-        errors, segments = verdict["errors"], verdict["segments"]
+        """Check that a record from a file is complete.
+
+        Raises:
+            ValueError: The record has too few or too many errors, or it has both errors and a
+                reason why there are none, or neither.
+        """
+        errors = verdict["errors"]
+        segments = verdict["segments"]
+        # A verdict on other segments would shift every mark.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
-        if (errors is None) != isinstance(verdict["unscored"], str):
+        # Every record has either a verdict or a reason.
+        has_reason = isinstance(verdict["unscored"], str)
+        if (errors is None) != has_reason:
             raise ValueError("it has errors and a reason why it has none, or neither")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
-        """Return the record with what follows from the response alone: whether it is an answer.
+        """Return a record with everything that follows from the response alone filled in anew.
 
-        The judge is believed. Who doubts it runs the task again.
+        Only whether the response is an answer follows from it. The marks of the judge are believed,
+        since only another run with the judge could check them.
+
+        Args:
+            doc: The document.
+            responses: The response of the model, alone in a list.
+            verdict: The record as the file has it.
         """
-        record = _begin(doc, responses[0])
-        return {**verdict, "no_answer": None} if record["unscored"] is None else record
+        record = _make_record(doc, responses[0])
+        # The response is an answer, so the judge may have marked it.
+        if record["unscored"] is None:
+            return {**verdict, "no_answer": None}
+        return record
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        """Return the segments of an answer as items that people decide about.
+
+        Args:
+            doc: The document.
+            verdict: The record, whose marks people are compared with.
+            response: The response of the model.
+        """
+        # People see a verdict in place of the None of a factual segment.
         marks = verdict["errors"] and [error or FACTUAL for error in verdict["errors"]]
         references = doc.get("reference_texts") or ()
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        only_kind = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else ""
-        errors = [None if answer == FACTUAL else only_kind or answer for answer in answers]
+        """Return the record with the decisions of people in place of the judge's marks.
+
+        Args:
+            doc: The document.
+            verdict: The record with the marks of the judge.
+            answers: For each segment ``factual`` or the type of its error.
+        """
+        has_one_type = doc["domain"] in WITHOUT_REFERENCES
+        errors = []
+        for answer in answers:
+            # All errors in math and reasoning are reasoning errors, as in the paper.
+            error_type = "reasoning" if has_one_type else answer
+            errors.append(None if answer == FACTUAL else error_type)
+        # The outputs of the judge do not explain the decisions of people.
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
 
 FELM_GEN = FelmGen()
+"""The method, which has no settings."""
 
 
-def _begin(doc: Doc, response: str) -> JsonObject:
-    """Return the record of a response before it is judged, cut by rules.
+def _make_record(doc: Doc, response: str) -> JsonObject:
+    """Make the record of a response before it is judged, with segments that are cut by rules.
 
-    A response that is no answer is never judged. An unfinished thought does not decline to answer.
+    Args:
+        doc: The document.
+        response: The response of the model.
+
+    Returns:
+        The record. If the response is no answer, it has no segments, and ``unscored`` says why.
     """
-    problem = no_answer(response)
-    refusal = None if problem == UNFINISHED else problem
+    problem = why_no_answer(response)
+    # A model that never ends its thinking has not declined to answer.
+    declined = None if problem == UNFINISHED else problem
     record = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
-        "no_answer": refusal,
-        "unscored": f"no answer: {problem}" if refusal else problem,
+        "no_answer": declined,
+        "unscored": f"no answer: {problem}" if declined else problem,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
     }
     if problem is None:
-        record |= vars(cut_by_rules(to_answer(response), doc["domain"]))
+        # These segments stay if no judge can cut the answer.
+        record |= vars(cut_by_rules(answer_without_thinking(response), doc["domain"]))
     return record
 
 
-def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
-    """Tell whether a judge is to cut an answer. One piece has nothing to group."""
-    return doc["domain"] in BY_JUDGE and len(pieces_of(answer)) > 1
+def _cut_again_by_judge(
+    judge: Judge, records: Sequence[JsonObject], responses: Sequence[str]
+) -> None:
+    """Have a judge cut the answers in math and writing_rec, and replace the cuts in their records.
+
+    Args:
+        judge: The judge.
+        records: The records of all responses. Those that the judge cuts are changed in place.
+        responses: The response of each record.
+    """
+    answers = []
+    records_to_cut = []
+    for record, response in zip(records, responses, strict=True):
+        # Responses that are no answers have no segments.
+        if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
+            continue
+        answer = answer_without_thinking(response)
+        # A single piece cannot be grouped in two ways.
+        if len(split_into_pieces(answer)) > 1:
+            answers.append(answer)
+            records_to_cut.append(record)
+
+    samples_by_answer = judge.ask_typed(
+        CUT_PROMPT,
+        CutReply,
+        [cutting_subject(answer) for answer in answers],
+        "cutting responses",
+        find_cut_problem,
+        samples=1,
+        max_tokens=CUT_TOKENS,
+    )
+    # One sample was asked for, so each answer has a single reply.
+    for record, answer, (reply,) in zip(records_to_cut, answers, samples_by_answer, strict=True):
+        record.update(vars(apply_judge_cut(answer, record["domain"], reply)))
 
 
-def _marked(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
-    """Return what the judge's replies make of a record."""
-    marks = read_marks(replies, len(record["segments"]), record["domain"])
-    is_read = not isinstance(marks, str)
+def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
+    """Return the fields that a judge's replies add to the record of an answer.
+
+    Args:
+        record: The record with the segments of the answer.
+        replies: The samples of the judge's reply.
+
+    Returns:
+        The ``outputs`` of the judge, and the error type of each segment under ``errors`` or the
+        reason why there is no verdict under ``unscored``.
+    """
+    # If no reply can be read, the result is a text with the reason.
+    marks = combine_marks(replies, len(record["segments"]), record["domain"])
+    is_unscored = isinstance(marks, str)
     return {
-        "errors": list(marks) if is_read else None,
-        "unscored": None if is_read else marks,
+        "errors": None if is_unscored else list(marks),
+        "unscored": marks if is_unscored else None,
         "outputs": [reply.answer.text or "" for reply in replies],
     }
+
+
+def _count_errors(verdict: Verdict, level: str) -> list[int]:
+    """Count the units with an error, and all units, of a response that has a verdict.
+
+    Args:
+        verdict: The record of the response. Without ``errors`` both counts are 0.
+        level: ``segment`` to count segments, ``response`` to count the response as one unit.
+    """
+    errors = verdict["errors"] or ()
+    num_wrong = sum(error is not None for error in errors)
+    if level == "segment":
+        return [num_wrong, len(errors)]
+    return [int(num_wrong > 0), int(verdict["errors"] is not None)]

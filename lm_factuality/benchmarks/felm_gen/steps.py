@@ -1,135 +1,205 @@
-"""What counts as an answer (an empty generation and a refusal hold no errors, but that does not
-make them factual), and what a judge is asked of it, in order: to cut it into segments (section 3.5
-and table 3 of the paper), and to mark each.
+"""The steps of FELM-gen: set refusals aside, cut answers into segments, and mark the wrong ones.
 
-The paper says "sentence boundary" for four kinds of prompts and a model for math and
-recommendation. The published file does not tell recommendation from writing, so the judge cuts all
-of ``writing_rec``; and its segments of ``reasoning`` end at empty lines too. Against the published
-segments the cuts have a boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82
-(reasoning, paragraphs; 0.76 by sentences) and, where no judge cuts, 0.90 (writing_rec) and 0.75
-(math). What wk and science lack are segments of nothing but "1.": the paper's tokenizer (NLTK's
-Punkt, 0.97 on this text) cuts the number of a list off its item. Such cuts aside they have 0.96 and
-0.97."""
+`lm_factuality.benchmarks.felm_gen.judging` runs them in this order. The cuts follow section 3.5 and
+table 3 of the paper: a judge cuts math and recommendation, rules cut the rest. The published file
+does not tell recommendation from writing, so the judge cuts all of ``writing_rec``.
+
+Against the published segments, the cuts by rules have a boundary F1 of 0.90 (wk), 0.89 (science),
+0.82 (reasoning, 0.76 if empty lines did not count), 0.90 (writing_rec) and 0.75 (math). In wk and
+science most of the rest is that the paper's tokenizer (NLTK's Punkt, which reaches 0.97) cuts the
+number of a list item, such as "1.", off the item. Without these cuts the figures are 0.96 and 0.97.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from judges.typed import ParsedReply, Reply, numbering_problem
-from lm_factuality.benchmarks.felm.questions import choose, segment_text
+from lm_factuality.benchmarks.felm.questions import best_chunks, format_segment
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm.verdicts import vote
+from lm_factuality.benchmarks.felm.verdicts import majority_vote
 from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 from lm_factuality.harness.generation import JsonObject
 
-EMPTY, REFUSAL = "empty", "refusal"
+EMPTY = "empty"
+REFUSAL = "refusal"
+
+CUT_PROMPT = "felm_gen/segment"
+"""The name of the prompt that asks a judge to cut an answer into segments."""
+
+MARK_PROMPT = "felm_gen/mark_segments"
+"""The name of the prompt that asks a judge to mark the segments with errors."""
+
+CUT_TOKENS = 1024
+"""The tokens that a judge may write to cut one answer. It only lists the numbers of the pieces."""
+
+BY_JUDGE = frozenset({"math", "writing_rec"})
+"""The domains whose answers a judge cuts into segments, if it can."""
+
+ErrorType = Literal["knowledge", "reasoning", "irrelevant", "fooled"]
+"""The types of errors (section 3.6 of the paper)."""
+
+TYPES: tuple[str, ...] = get_args(ErrorType)
+
+UNTYPED = "untyped"
+"""The type of an error for which the judge names none. The lexical judge never names one."""
+
+_BY_SENTENCES = frozenset({"wk", "science"})
+_PARAGRAPH_END = re.compile(r"\n\s*\n")
+_NO_EVIDENCE = "no evidence"
 _PATTERNS = load_patterns(__package__)
 
 
-def to_answer(generation: str) -> str:
-    """The generation without the thinking that some models put before their answer; all of it if
-    the thinking never ends."""
+def answer_without_thinking(generation: str) -> str:
+    """Return a generation without the thinking that some models write before their answer.
+
+    Example:
+        ``<think>Is it?</think> It is.`` → ``It is.``
+
+    If the thinking never ends, all of the generation is returned.
+    """
     return said(generation).strip()
 
 
-def no_answer(generation: str) -> str | None:
-    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
-    A refusal is a text without a list whose every sentence either refuses or is what people put
-    round a refusal (an apology, an offer), one of them refusing."""
+def why_no_answer(generation: str) -> str | None:
+    """Tell why a model's output is not an answer that could contain errors.
+
+    An output is a refusal if at least one sentence refuses, every other sentence is an apology or
+    an offer of help, and no list follows.
+
+    Example:
+        ``I'm sorry, but I can't help with that.`` → ``refusal``
+
+    Args:
+        generation: The output, which may begin with the thinking of the model.
+
+    Returns:
+        ``empty``, ``refusal`` or `UNFINISHED` (the thinking never ends), or None for an answer.
+    """
     text = without_thinking(generation)
     if text is None:
         return UNFINISHED
+    # Punctuation alone states nothing.
     if not re.search(r"\w", text):
         return EMPTY
+    # A list, or a turn such as "but here is ...", follows some refusals and answers after all.
     if _PATTERNS["answers_anyway"].search(text):
         return None
-    sentences = split_sentences(text.strip().replace("’", "'"))
-    refusing = [bool(_PATTERNS["refusing"].search(sentence)) for sentence in sentences]
-    around = [bool(_PATTERNS["around"].search(sentence)) for sentence in sentences]
-    return REFUSAL if any(refusing) and all(map(max, refusing, around)) else None
+
+    has_refused = False
+    # The patterns are written with straight apostrophes.
+    for sentence in split_sentences(text.strip().replace("’", "'")):
+        if _PATTERNS["refusing"].search(sentence):
+            has_refused = True
+        elif not _PATTERNS["around"].search(sentence):
+            return None
+    return REFUSAL if has_refused else None
 
 
-CUT_PROMPT, MARK_PROMPT = "felm_gen/segment", "felm_gen/mark_segments"
-CUT_TOKENS = 1024  # that a judge may write: the numbers of all pieces
-BY_JUDGE = frozenset({"math", "writing_rec"})
-_BY_SENTENCES = frozenset({"wk", "science"})
-_PARAGRAPH = re.compile(r"\n\s*\n")
-ErrorType = Literal["knowledge", "reasoning", "irrelevant", "fooled"]
-TYPES: tuple[str, ...] = get_args(ErrorType)
-UNTYPED = (  # an error of which the judge does not say the type; the lexical judge never does
-    "untyped"
-)
-_NO_EVIDENCE = "no evidence"
-
-
+# Servers are sent the docstrings of replies as part of their schema, so these must not change.
 class CutReply(Reply):
     """The numbers, from 1, of the pieces of each segment."""
 
     segments: list[list[int]]
+    """The 1-based numbers of the pieces in each segment."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The segments of a response, which make up all of it, as records hold them."""
+    """The segments of an answer. The fields are part of the records in samples files."""
 
     segments: list[str]
+    """The segments, which together make up the whole answer."""
 
     cut_by: str
-    """``sentences``, ``paragraphs`` or ``judge``."""
+    """What found the boundaries: ``sentences``, ``paragraphs`` (and sentences) or ``judge``."""
 
     cut_refused: str | None = None
-    """Why a judge's cut was not taken."""
+    """Why a judge's reply was not used. None if no judge was asked, or its reply was used."""
 
 
 def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
-    """Cut a response into sentences. Outside ``wk`` and ``science`` an empty line ends one too."""
+    """Cut an answer into sentences.
+
+    Args:
+        response: The answer.
+        domain: The domain of the question. Outside ``wk`` and ``science``, empty lines end a
+            segment as well.
+        refused: Why the reply of a judge was not used, if one was asked before.
+    """
     if domain in _BY_SENTENCES:
         return Cut(split_sentences(response), "sentences", refused)
+
     sentences: list[str] = []
-    for paragraph in _PARAGRAPH.split(response):
+    # The published segments of these domains end at empty lines as well.
+    for paragraph in _PARAGRAPH_END.split(response):
         sentences += split_sentences(paragraph)
     return Cut(sentences, "paragraphs", refused)
 
 
-def pieces_of(response: str) -> list[str]:
-    """The sentences of each line: the smallest parts that a judge can group into segments."""
-    return [sentence for line in response.splitlines() for sentence in split_sentences(line)]
+def split_into_pieces(response: str) -> list[str]:
+    """Split an answer into the sentences of each line, which a judge can group into segments."""
+    return list(chain.from_iterable(map(split_sentences, response.splitlines())))
 
 
-def cut_subject(response: str) -> JsonObject:
-    return {"kind": "cut", "pieces": pieces_of(response)}
+def cutting_subject(response: str) -> JsonObject:
+    """Return the variables of the prompt that asks a judge to cut an answer into segments."""
+    return {"kind": "cut", "pieces": split_into_pieces(response)}
 
 
-def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every piece is there once, in order."""
-    numbers = [number for segment in reply.segments for number in segment]
-    return numbering_problem(numbers, len(subject["pieces"]), "piece") or (
-        "" if numbers == sorted(numbers) else "pieces out of order"
-    )
+def find_cut_problem(reply: CutReply, subject: Mapping[str, Any]) -> str:
+    """Check that a judge's reply has every piece of an answer exactly once and in order.
+
+    Args:
+        reply: The groups of pieces.
+        subject: The variables of the prompt. ``pieces`` are the pieces.
+
+    Returns:
+        The problem, such as ``no piece 2``, or an empty text if there is none.
+    """
+    numbers = list(chain.from_iterable(reply.segments))
+    problem = numbering_problem(numbers, len(subject["pieces"]), "piece")
+    if problem:
+        return problem
+    # Segments are consecutive parts of the answer.
+    return "" if numbers == sorted(numbers) else "pieces out of order"
 
 
-def cut(response: str, domain: str, reply: ParsedReply[CutReply]) -> Cut:
-    """Cut a response as a judge's reply says, each segment the response's own text.
+def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) -> Cut:
+    """Cut an answer where a judge says that segments end.
 
-    Where the reply cannot be used, rules cut.
+    Args:
+        response: The answer.
+        domain: The domain of the question.
+        reply: The judge's groups of pieces. If they cannot be used, rules cut the answer.
+
+    Returns:
+        The segments. Each is copied from the answer with its line breaks and spaces.
     """
     if reply.value is None:
         return cut_by_rules(response, domain, reply.problem)
-    pieces = pieces_of(response)
-    # White space is no part of a piece, so borders are found by counting other characters.
-    ends = [end for end, character in enumerate(response, 1) if not character.isspace()]
+
+    pieces = split_into_pieces(response)
+    # Pieces lack some white space of the answer, so the other characters are counted.
+    ends = [end for end, character in enumerate(response, start=1) if not character.isspace()]
     segments = []
     start = 0
-    seen = 0
-    for numbers in filter(None, reply.value.segments):
-        text = "".join(pieces[number - 1] for number in numbers)
-        seen += len("".join(text.split()))
-        segments.append(response[start : ends[seen - 1]].strip())
-        start = ends[seen - 1]
+    num_characters = 0
+    for piece_numbers in reply.value.segments:
+        # Some judges write empty groups.
+        if not piece_numbers:
+            continue
+        text = "".join(pieces[number - 1] for number in piece_numbers)
+        num_characters += len("".join(text.split()))
+        # The segment ends behind its last character that is not white space.
+        end = ends[num_characters - 1]
+        segments.append(response[start:end].strip())
+        start = end
     return Cut(segments, "judge")
 
 
@@ -137,66 +207,117 @@ class WrongSegment(Reply):
     """A segment with an error, numbered from 1."""
 
     number: int
+    """The 1-based number of the segment."""
+
     reason: str
+    """Why the judge calls it wrong."""
+
     type: ErrorType | None = None
+    """The type of the error, if the judge names one."""
 
 
 class MarksReply(Reply):
     """The segments with errors."""
 
     wrong: list[WrongSegment]
+    """The segments with errors. Segments that are not listed are factual."""
 
 
-def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
-    """What the prompt is about: the question, the segments, and of each reference the chunk nearest
-    to them."""
-    question, units = str(doc["prompt"]), [segment_text(segment) for segment in segments]
+def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
+    """Return the variables of the prompt that asks a judge to mark the segments with errors.
+
+    Args:
+        doc: The document with the question, its domain and the texts of its references.
+        segments: The segments of the model's answer.
+
+    Returns:
+        The variables. ``passages`` has the chunk of each reference that fits the answer best.
+    """
+    question = str(doc["prompt"])
+    units = [format_segment(segment) for segment in segments]
+    # Math and reasoning are checked without references, as in the paper.
     is_reasoning = doc["domain"] in WITHOUT_REFERENCES
-    texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
-    passages = choose(texts, "\n".join([question, *units]))
+    reference_texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
+    query = "\n".join([question, *units])
     return {
         "kind": "marks",
         "question": question.strip(),
         "units": units,
-        "passages": passages,
+        "passages": best_chunks(reference_texts, query),
         "is_reasoning": is_reasoning,
     }
 
 
-def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
-    """Say what is wrong with a reply, whose numbers have to be those of segments, none twice."""
+def find_marks_problem(reply: MarksReply, subject: Mapping[str, Any]) -> str:
+    """Check that a judge marks only segments that exist, and none twice.
+
+    Args:
+        reply: The segments that the judge calls wrong.
+        subject: The variables of the prompt. ``units`` are the segments.
+
+    Returns:
+        The problem, such as ``segment 4 of 3``, or an empty text if there is none.
+    """
+    # Factual segments are not listed, so the numbers need not be complete.
     numbers = [segment.number for segment in reply.wrong]
     return numbering_problem(numbers, len(subject["units"]), "segment", is_whole=False)
 
 
-def read_marks(
+def combine_marks(
     replies: Sequence[ParsedReply[MarksReply]], num_segments: int, domain: str
 ) -> tuple[str | None, ...] | str:
-    """Return the majority of what replies say, as ``felm.verdicts.vote`` has it.
+    """Combine several replies of a judge into one verdict on each segment of an answer.
 
-    Of the types that they give to a segment it takes the commonest, the first of equals. All errors
-    in math and reasoning are reasoning errors, as in the paper.
+    A segment is wrong if more than half of the readable replies say so. Its error has the type
+    that most replies give, and of equally frequent types the one given first.
+
+    Args:
+        replies: The samples of the judge's reply.
+        num_segments: The number of segments of the answer.
+        domain: The domain. All errors in math and reasoning are reasoning errors, as in the paper.
 
     Returns:
-        For each segment the type of its error (section 3.6), None if it is factual; or the reason
-        why there are none.
+        The error type of each segment (None if the segment is factual), or the reason why there is
+        no verdict.
     """
     verdicts: list[frozenset[int] | str] = []
-    types: Counter[tuple[int, str]] = Counter()
+    type_counts: Counter[tuple[int, str]] = Counter()
     for reply in replies:
         if reply.value is None:
-            verdicts.append(_NO_EVIDENCE if _NO_EVIDENCE in reply.problem else reply.problem)
+            # Backends word this problem at greater length. One short reason can be counted.
+            is_evidence_missing = _NO_EVIDENCE in reply.problem
+            verdicts.append(_NO_EVIDENCE if is_evidence_missing else reply.problem)
             continue
+        # An empty set is a vote for "no errors".
         verdicts.append(frozenset(segment.number for segment in reply.value.wrong))
-        types.update((wrong.number, wrong.type) for wrong in reply.value.wrong if wrong.type)
-    flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
+        type_counts.update((wrong.number, wrong.type) for wrong in reply.value.wrong if wrong.type)
+
+    # The vote words the reason of a single reply differently.
+    flagged = verdicts[0] if len(verdicts) == 1 else majority_vote(verdicts)
     if isinstance(flagged, str):
         return flagged
-    errors = dict.fromkeys(flagged, UNTYPED)
-    # From the rarest to the commonest, which stays.
-    for (number, kind), _ in reversed(types.most_common()):
-        if number in errors:
-            errors[number] = kind
     if domain in WITHOUT_REFERENCES:
-        errors = dict.fromkeys(errors, "reasoning")
+        errors = dict.fromkeys(flagged, "reasoning")
+    else:
+        errors = _most_frequent_types(flagged, type_counts)
     return tuple(errors.get(segment) for segment in range(1, num_segments + 1))
+
+
+def _most_frequent_types(
+    segments: frozenset[int], type_counts: Counter[tuple[int, str]]
+) -> dict[int, str]:
+    """Choose the most frequent error type of each wrong segment.
+
+    Args:
+        segments: The 1-based numbers of the wrong segments.
+        type_counts: How often each pair of a segment and an error type was given.
+
+    Returns:
+        The type by segment. ``untyped`` stands for a segment for which no type was given.
+    """
+    types: dict[int, str] = {}
+    for (segment, error_type), _ in type_counts.most_common():
+        # The first type that is listed for a segment is its most frequent one.
+        if segment in segments and segment not in types:
+            types[segment] = error_type
+    return dict.fromkeys(segments, UNTYPED) | types

@@ -1,10 +1,17 @@
-"""The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks its
-answers."""
+"""The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks them.
 
-from collections.abc import Mapping
+lm_eval creates a `FelmGenTask` from each YAML that includes ``tasks/felm/_felm_gen.yaml``.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, read_rows, reference_texts
+from lm_factuality.benchmarks.felm.rows import (
+    FELM,
+    PUBLISHED,
+    load_reference_texts,
+    read_felm_rows,
+)
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.judged import JudgedMethod
@@ -15,9 +22,9 @@ from lm_factuality.harness.suite_task import TaskSettings
 
 
 class FelmGenTask(JudgedTask):
-    """A task by a YAML that includes ``tasks/felm/_felm_gen.yaml``.
+    """A task in which the evaluated model answers FELM's prompts and a judge marks the answers.
 
-    ``dataset_path`` names a file of one's own in FELM's columns. ``metadata`` holds ``judge``,
+    ``dataset_path`` may name a file with FELM's columns. ``metadata`` holds ``judge``,
     ``judge_store``, ``data_dir`` and ``references`` (``published``, or a folder of fetched pages).
     """
 
@@ -28,31 +35,73 @@ class FelmGenTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
+        """Keep the data file and the references that the YAML names, and return the method.
+
+        Args:
+            config: The YAML as lm_eval read it.
+            metadata: The metadata of the YAML, together with ``--metadata`` of the command line.
+
+        Returns:
+            How the judge marks answers, and the config for lm_eval.
+
+        Raises:
+            ConfigError: The file in ``dataset_path`` does not exist.
+        """
         self._references = str(metadata.get("references", PUBLISHED))
         self._own_data = own_data(config, "JSONL in FELM's columns")
-        return FELM_GEN, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, {})
+        # The base class adds what results say about the judge.
+        lm_eval_config = {"doc_to_text": "text", "doc_to_target": "index"}
+        return FELM_GEN, TaskSettings(lm_eval_config, {})
 
     def read_documents(self) -> list[JsonObject]:
-        """Read the prompts, with the texts of their references for whoever judges the samples."""
+        """Read FELM's prompts and the texts of their references, and record which file was read.
+
+        The metadata of the task get ``data`` and, if the judge lacks references, a ``caution``.
+
+        Returns:
+            One document per row. The references are in it so that a judge finds them in samples.
+
+        Raises:
+            DataError: The rows or the references cannot be read.
+        """
         path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
-        rows = read_rows(path)
-        texts = reference_texts(self._references, rows)
-        docs = [
-            {
+        rows = read_felm_rows(path)
+        reference_texts = load_reference_texts(self._references, rows)
+
+        docs = []
+        for row in rows:
+            # Blank pages would leave the judge without evidence, so they count as missing.
+            texts = [text for text in reference_texts[row.index] if text.strip()]
+            doc = {
                 "index": row.index,
                 "domain": row.domain,
                 "prompt": row.prompt,
                 "text": row.prompt.strip(),
-                "reference_texts": list(filter(str.strip, texts[row.index])),
+                "reference_texts": texts,
             }
-            for row in rows
-        ]
-        without = sum(not doc["reference_texts"] for doc in docs)
-        if without and self._judge and self._judge_config.capabilities.needs_evidence:
-            caution = (
-                f"{without} of {len(docs)} rows have no references, so judge"
-                f" {self._judge_config.name} has no verdict on their answers; a model needs none."
-            )
-            earlier = self.config.metadata.get("caution")
-            self.config.metadata["caution"] = f"{earlier} {caution}" if earlier else caution
+            docs.append(doc)
+        self._add_caution_about_references(docs)
         return docs
+
+    def _add_caution_about_references(self, docs: Sequence[JsonObject]) -> None:
+        """Add a caution to the metadata if the judge needs references that rows do not have.
+
+        Args:
+            docs: The documents of the task.
+        """
+        num_without = sum(not doc["reference_texts"] for doc in docs)
+        # A run with --predict_only need not name a judge.
+        if not num_without or not self._judge:
+            return
+        judge = self._judge_config
+        if not judge.capabilities.needs_evidence:
+            return
+
+        caution = (
+            f"{num_without} of {len(docs)} rows have no references, so judge"
+            f" {judge.name} has no verdict on their answers; a model needs none."
+        )
+        # The base class may have added a caution about the judge itself.
+        metadata = self.config.metadata
+        earlier_caution = metadata.get("caution")
+        metadata["caution"] = f"{earlier_caution} {caution}" if earlier_caution else caution

@@ -1,7 +1,8 @@
-"""Long-form factuality as the rest of the suite knows it: the steps of D-FActScore in the words of
-any prompt, its scores out of samples, and its rows in the report. Where entities may be confused
-all steps are taken; else a response is about one subject, and a fact is held against the passages
-of its document, or those that an index finds."""
+"""The long-form benchmark: how a judge verifies answers to any prompt, and its declaration.
+
+The method takes the steps of D-FActScore (``lm_factuality.benchmarks.biographies``). If entities
+share a name it takes all of them. Otherwise each fact is verified on its own.
+"""
 
 import re
 from collections import Counter
@@ -30,14 +31,20 @@ from lm_factuality.benchmarks.biographies.types import (
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
     count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
-from lm_factuality.benchmarks.longform.metrics import SCORES, FactTally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, LongFormMetadata
+from lm_factuality.benchmarks.longform.metrics import (
+    SCORES,
+    FactTally,
+    long_form_metrics,
+    missing_scores_reason,
+)
+from lm_factuality.benchmarks.longform.rows import DEFAULT_K, INDEX, SOURCES, LongFormMetadata
 from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
@@ -46,31 +53,36 @@ from lm_factuality.harness.samples import verdict_of
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 
-_MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
-_LEADS = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
+_LIST_MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
+"""The start of a line of a list or a quotation, such as ``- ``, ``2. `` or ``> ``."""
 
+_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
+"""A line without a statement: a heading, a bold title, an end in a colon, or no words."""
+
+_EMPHASIS = re.compile(r"\*\*|__|`")
 
 _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
 
 
 @dataclass(frozen=True)
 class LongForm(AmbigBio):
-    """The method for any prompts.
+    """The method that verifies the facts of long answers to any prompts.
 
-    A document is that of ``rows``, with one response. A record is that of ``biographies.types``
-    with ``index`` and ``unscored``. Where entities are not told apart it has one, without name.
+    It takes the steps of D-FActScore. Without ``kind``, a response is about one subject, so facts
+    are neither grouped nor linked, and each is verified against the passages nearest to it.
     """
 
     index: Index | None = None
-    """Finds the passages of a fact where documents have none."""
+    """The index that finds the passages for each fact, if documents have none."""
 
     passages: int = MAX_PASSAGES
-    """How many passages a judge sees of a fact."""
+    """The number of passages that the judge sees with a fact."""
 
     kind: str = ""
-    """What the entities are that may be confused. Empty where there is one subject."""
+    """The word for entities that share a name, such as ``town``, or empty for one subject."""
 
-    k: tuple[int, ...] = K
+    k: tuple[int, ...] = DEFAULT_K
+    """The numbers K of facts that are enough. The first one is that of the main score."""
 
     name = "longform"
     scores = SCORES
@@ -79,9 +91,10 @@ class LongForm(AmbigBio):
 
     @property
     def recorded_settings(self) -> JsonObject:
-        """The settings that can change a score, as a task's metadata have them."""
+        """The settings that can change a score, by their keys in a task's metadata."""
         return {
             "knowledge": self.knowledge,
+            # The content of an index, since its name says nothing about it.
             "knowledge_identity": self.index.identity if self.index else None,
             "k": list(self.k),
             "passages": self.passages,
@@ -90,148 +103,252 @@ class LongForm(AmbigBio):
             "entity_kind": self.kind or "entity",
         }
 
-    def document_problem(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
-        lacks_index = doc.get("evidence") == INDEX and self.index is None
-        return super().document_problem(doc, responses) or (_NO_INDEX if lacks_index else None)
+    def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        """Say what is wrong with a document or its responses, or return None.
+
+        Args:
+            doc: A document from a samples file.
+            responses: The responses to it.
+        """
+        problem = super().document_problem(doc, responses)
+        if problem:
+            return problem
+        # Such documents hold no passages, so an index has to be named again.
+        if doc.get("evidence") == INDEX and self.index is None:
+            return _NO_INDEX
+        return None
 
     def prompt_variables(self, text: GeneratedText) -> JsonObject:
-        return {
-            "question": text.question,
-            **({"entity_kind": self.kind} if self.kind else {}),
-        }
+        """Return the variables that all of the judge's prompts about a response have.
+
+        They are the ``question`` and, if entities share a name, ``entity_kind``.
+        """
+        variables = {"question": text.question}
+        if self.kind:
+            variables["entity_kind"] = self.kind
+        return variables
 
     def prepare(self, text: GeneratedText) -> JudgedBiography:
-        begun = super().prepare(replace(text, output=prose(text.output)))
-        return begun if self.kind else replace(begun, entities=SINGLE_SUBJECT)
+        """Split a response without its Markdown into sentences."""
+        prepared = super().prepare(replace(text, output=strip_markdown(text.output)))
+        if self.kind:
+            return prepared
+        # All facts are about one subject, so there are no candidates to tell apart.
+        return replace(prepared, entities=SINGLE_SUBJECT)
 
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
-        """Return what to verify of a response.
+        """Return each distinct fact of a response with the passages that it is verified against.
 
-        The passages are those nearest to a fact and to what the response is about, so that "It was
-        founded in 1780" finds its page.
+        Args:
+            judged: The response with its facts.
+
+        Returns:
+            The pairs. A fact without passages gets a preset judgement and is not asked about.
         """
         response = judged.generation
-        about = self.prompt_variables(response)
+        variables = self.prompt_variables(response)
         if self.kind:
-            return [replace(pair, prompt_variables=about) for pair in super().fact_pairs(judged)]
-        sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
-        queries = [f"{response.name or response.question} {fact}" for fact in sentences]
-        if self.index is not None:
-            passages = [
-                tuple(hit.passage.contents for hit in hits)
-                for hits in self.index.retrieve(queries, self.passages)
-            ]
-        else:
-            passages = [
-                nearest_passages(_known(response), query, self.passages) for query in queries
-            ]
+            pairs = super().fact_pairs(judged)
+            return [replace(pair, prompt_variables=variables) for pair in pairs]
+
+        # Of equal facts the first one counts: going backwards, it overwrites the others.
+        sentence_by_fact = {fact.text: fact.sentence for fact in reversed(judged.facts)}
+        passages_by_fact = self._find_passages(response, list(sentence_by_fact))
         pairs = []
-        for (fact, sentence), evidence in zip(sentences.items(), passages, strict=True):
-            unasked = None if evidence else Judgement("unscored", None, "no evidence")
-            asked_with = sentence if self.index else None
-            pairs.append(FactPair(fact, "", evidence, unasked, about, asked_with))
+        for fact, sentence in sentence_by_fact.items():
+            passages = passages_by_fact[fact]
+            preset = None if passages else Judgement("unscored", None, "no evidence")
+            # Facts of one sentence are verified together if an index found their passages.
+            page_sentence = sentence if self.index else None
+            pairs.append(FactPair(fact, "", passages, preset, variables, page_sentence))
         return pairs
 
+    def _find_passages(
+        self, response: GeneratedText, facts: Sequence[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """Find the passages nearest to each fact, in the index or among those of the document.
+
+        Args:
+            response: The response that states the facts.
+            facts: The texts of the facts, each only once.
+
+        Returns:
+            The passages by fact, the nearest first.
+        """
+        # With the subject, "It was founded in 1780" finds its page.
+        subject = response.name or response.question
+        queries = [f"{subject} {fact}" for fact in facts]
+
+        if self.index is not None:
+            # One call for all facts, because an index searches batches faster.
+            hits_by_query = self.index.retrieve(queries, self.passages)
+            found = [tuple(hit.passage.contents for hit in hits) for hits in hits_by_query]
+        else:
+            document_passages = _passages_for_judge(response)
+            found = [nearest_passages(document_passages, query, self.passages) for query in queries]
+        return dict(zip(facts, found, strict=True))
+
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        return row_metrics(biography_from_record(verdict), self.kind, self.k)
+        """Compute what a response adds to each score.
+
+        Args:
+            doc: The document.
+            verdict: The record of the response.
+        """
+        return long_form_metrics(biography_from_record(verdict), self.kind, self.k)
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        judged = [biography_from_record(verdict) for verdict in verdicts]
+        """Count the responses, those that declined, and the facts by verdict, over all prompts.
+
+        Args:
+            docs: The documents of the run.
+            verdicts: The record of each document.
+        """
+        responses = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
-        for response in judged:
+        for response in responses:
             facts.update(vars(FactTally.of(response)))
         return {
+            # Not those of AmbigBio, which count people.
             **JudgedMethod.summary_counts(self, docs, verdicts),
             "k": list(self.k),
-            "abstained": sum(response.abstained for response in judged),
+            "abstained": sum(response.abstained for response in responses),
             "facts": dict(facts),
         }
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
+        """Return the record of a judged response, which samples hold as JSON."""
         return {
             "index": judged.generation.index,
-            "unscored": unscored(judged),
+            "unscored": missing_scores_reason(judged),
             **biography_to_record(judged),
         }
 
 
-def generation(metadata: Mapping[str, Any]) -> LongForm:
-    """Make the judged method from the settings of a run.
+def _passages_for_judge(response: GeneratedText) -> tuple[str, ...]:
+    """Return the passages of a response's document in the form in which the judge reads them.
 
-    Of ``knowledge`` the folder of an index counts, for documents hold the pages themselves.
+    Example:
+        A passage with a title becomes ``Title: Grayport`` and its text on the next line.
+    """
+    texts = []
+    for passage in response.passages:
+        # Passages from a column may have no title.
+        title = f"Title: {passage.title}\n" if passage.title else ""
+        texts.append(f"{title}{passage.text}")
+    return tuple(texts)
+
+
+def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
+    """Make the method from the settings in a task's metadata, and open the index that they name.
+
+    Args:
+        metadata: The metadata. A ``knowledge`` that is no folder is ignored, since the documents
+            hold the pages from it.
 
     Raises:
         ConfigError: A setting is wrong.
         DataError: The index cannot be used.
     """
-    read = read_settings(LongFormMetadata, dict(metadata), "metadata")
-    path = Path(read.knowledge or DOCUMENTS)
-    has_index = bool(read.knowledge) and path.is_dir() and not read.kind
+    settings = read_settings(LongFormMetadata, dict(metadata), "metadata")
+    path = Path(settings.knowledge or DOCUMENTS)
+    # If entities share a name, the index has been searched when the prompts were read.
+    has_index = bool(settings.knowledge) and path.is_dir() and not settings.kind
     return LongForm(
-        linking=read.linking,
+        linking=settings.linking,
+        # Only the name, so that results do not depend on this machine's folders.
         knowledge=path.name,
         index=open_index(path) if has_index else None,
-        passages=read.passages,
-        kind=read.kind,
-        k=read.k,
+        passages=settings.passages,
+        kind=settings.kind,
+        k=settings.k,
     )
 
 
-def _known(generation: GeneratedText) -> tuple[str, ...]:
-    """Return the passages of a document as a judge reads them."""
-    return tuple(
-        f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
-        for passage in generation.passages
-    )
+def strip_markdown(response: str) -> str:
+    """Return a response as plain prose, because judges decompose sentences.
 
+    Args:
+        response: The response, possibly with Markdown.
 
-def prose(response: str) -> str:
-    """Return a response without Markdown.
+    Returns:
+        The lines without marks of lists, quotations and emphasis. Headings and other lines that
+        only introduce what follows are left out.
 
-    Marks of lists and emphasis, headings, and other lines that lead into what follows are left out.
+    Example:
+        The lines ``# Life`` and ``- **Born** in 1702.`` give ``Born in 1702.``
     """
     lines = []
     for line in response.splitlines():
-        text = _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
-        if not _LEADS.match(text):
-            lines.append(re.sub(r"\*\*|__|`", "", text).strip())
+        marker = _LIST_MARKER.match(line)
+        text = line[marker.end() :] if marker else line
+        # The marker goes first: "- **Life**" is a title as well.
+        if _LEAD_IN.match(text):
+            continue
+        lines.append(_EMPHASIS.sub("", text).strip())
     return "\n".join(lines)
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a response with its judged facts, and why the judge says so of each."""
-    doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
+    """Return a response with its judged facts and the judge's reasons as the report shows it.
+
+    Args:
+        result: The run's task.
+        sample: A line of its samples file.
+    """
+    doc = sample["doc"]
+    record = verdict_of(sample)
     judged = biography_from_record(record)
-    outcome = "wrong" if FactTally.of(judged).not_supported else "right"
+    f1 = sample.get("f1_at_k")
+
+    # The report's outcome for a response that declines is neither right nor wrong.
     if judged.abstained:
         outcome = "none"
     elif f1 is None or record["unscored"]:
         outcome = "unscored"
-    reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
+    elif FactTally.of(judged).not_supported:
+        outcome = "wrong"
+    else:
+        outcome = "right"
+
+    detail = report_detail(judged, record["unscored"])
+    detail["reasons"] = [_first_reason(judgements) for judgements in judged.matrix]
     return SampleRow(
         key=row_key(sample, doc["index"], doc["question"]),
+        # Prompts are independent, so each is a cluster of its own.
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
         outcome=outcome,
         margin=f1,
+        # Readers can filter the rows by topic.
         facets=[doc["topic"]] if doc["topic"] else [],
-        detail=report_detail(judged, record["unscored"]) | {"reasons": reasons},
+        detail=detail,
         score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
+def _first_reason(judgements: Sequence[Judgement]) -> str:
+    """Return the first reason that the judge gave for a fact, or an empty text."""
+    for judgement in judgements:
+        if judgement.reason:
+            return judgement.reason
+    return ""
+
+
 BENCHMARK = judged_benchmark(
-    generation,
-    steps=(
-        JudgedStep("decomposition", (), "all scores"),
-        JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
-        JudgedStep("verification", (), "all scores"),
+    JudgeRole(
+        long_form_method,
+        steps=(
+            JudgedStep("decomposition", (), "all scores"),
+            JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
+            JudgedStep("verification", (), "all scores"),
+        ),
     ),
     questions=people_questions(LongForm.noun),
     headline="f1_at_k",
     scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL_QUESTION,
+    optional_question=OPTIONAL_QUESTION,
     unaffected_scores=("respond_ratio",),
     title="Long-form factuality",
     data=Data(

@@ -1,11 +1,10 @@
-"""The scores of long-form factuality, of one response each and averaged over prompts.
+"""The scores of long-form factuality, for one response and as means over prompts.
 
-With S facts supported and N not (irrelevant ones left out), precision is S / (S + N), recall at K
-min(S / K, 1), and F1@K their harmonic mean, 0 if S = 0, as where nothing is stated (Wei et al.,
-2024, section 5). FActScore counts an irrelevant fact against the response, and is penalised for
-fewer than ten facts (Min et al., 2023). A repeated fact counts once: else repeating it would come
-to K. One without a verdict is in no score; ``worst`` and ``best`` count it as not supported and as
-supported."""
+With S supported and N unsupported facts, precision is S / (S + N), recall at K is min(S / K, 1),
+and F1@K is their harmonic mean, or 0 if S = 0 (Wei et al., 2024, section 5). FActScore also counts
+irrelevant facts as unsupported, and is penalised below ten facts (Min et al., 2023). Repeated facts
+count once, since a response could otherwise reach K by repetition.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,15 +25,18 @@ from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, Score
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.scores.statistics import MEAN, defined, ratio
+from lm_factuality.scores.statistics import MEAN, none_if_nan, ratio
 
-_OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
-_BOUNDED = ("f1_at_k", "precision", "factscore")
+_ENTITY_METRICS = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
+"""The metrics that are only defined if entities share a name."""
+
+_BOUNDED_METRICS = ("f1_at_k", "precision", "factscore")
+"""The metrics that have a worst and a best case."""
 
 
 @dataclass(frozen=True)
 class FactTally:
-    """The distinct facts of a response by verdict."""
+    """The number of distinct facts of a response by the judge's verdict."""
 
     supported: int = 0
     not_supported: int = 0
@@ -43,71 +45,114 @@ class FactTally:
 
     @classmethod
     def of(cls, judged: JudgedBiography) -> "FactTally":
-        outcomes: dict[str, str] = {}
-        for fact, cells in zip(judged.facts, judged.matrix, strict=True):
-            outcomes[" ".join(fact.text.casefold().split())] = outcome_by_any_page(cells)
-        return cls(**Counter(outcomes.values()))
+        """Count the distinct facts of a judged response."""
+        verdict_by_fact: dict[str, str] = {}
+        for fact, judgements in zip(judged.facts, judged.matrix, strict=True):
+            # Facts that differ only in case or spaces are the same.
+            normalized_fact = " ".join(fact.text.casefold().split())
+            verdict_by_fact[normalized_fact] = outcome_by_any_page(judgements)
+        return cls(**Counter(verdict_by_fact.values()))
 
     @property
-    def facts(self) -> int:
-        return sum(vars(self).values())
+    def num_facts(self) -> int:
+        """The number of distinct facts."""
+        return self.supported + self.not_supported + self.irrelevant + self.unscored
 
     def f1_at(self, k: int) -> float | None:
-        """Return F1@K, or None if there are facts and none has a verdict."""
+        """Return F1@K, the harmonic mean of precision and recall at K.
+
+        Args:
+            k: The number of supported facts that gives full recall.
+
+        Returns:
+            0 if no fact is supported. None if there are facts, but none has a verdict.
+        """
+        # Without a supported fact, the harmonic mean is 0 whatever the recall.
         if not self.supported:
-            return None if self.unscored and not self.not_supported else 0.0
+            has_no_verdict = self.unscored and not self.not_supported
+            return None if has_no_verdict else 0.0
         precision = self.supported / (self.supported + self.not_supported)
+        # More than K supported facts give no more than full recall.
         recall = min(self.supported / k, 1.0)
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
+        """Return the scores of the response by name. A score is None if it is not defined.
+
+        Args:
+            k: The number of supported facts that gives full recall.
+        """
         f1 = self.f1_at(k)
-        relevant = self.supported + self.not_supported
-        factscore = defined(ratio(self.supported, relevant + self.irrelevant))
+        num_relevant = self.supported + self.not_supported
+        factscore = none_if_nan(ratio(self.supported, num_relevant + self.irrelevant))
+        penalised = None
+        if factscore is not None:
+            # The penalty is for responses with fewer than ten facts.
+            penalised = factscore * length_penalty(self.num_facts)
         return {
             "f1_at_k": f1,
-            "precision": defined(ratio(self.supported, relevant)),
+            "precision": none_if_nan(ratio(self.supported, num_relevant)),
             "recall_at_k": None if f1 is None else min(self.supported / k, 1.0),
             "factscore": factscore,
-            "factscore_penalised": factscore and factscore * length_penalty(self.facts),
+            "factscore_penalised": penalised,
         }
 
 
-def unscored(judged: JudgedBiography) -> str | None:
-    """Say why a response has not all scores. One that states nothing has them, and None."""
-    says_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
-    return None if says_nothing else unscored_reason(judged, score_biography(judged))
+def missing_scores_reason(judged: JudgedBiography) -> str | None:
+    """Say why a response does not have all scores, or return None if it does.
+
+    A response that declines or states no fact has an F1@K of 0, so it is not unscored.
+    """
+    states_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
+    if states_nothing:
+        return None
+    return unscored_reason(judged, score_biography(judged))
 
 
-def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
-    """Return a response's part in every mean; None where it has none.
+def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
+    """Compute what a response adds to the mean of each metric.
 
     Args:
-        judged: The response.
-        kind: What its entities are. Empty where they are not told apart.
-        ks: The K of all scores, and others of F1 alone.
+        judged: The response with its judged facts.
+        kind: The word for entities that share a name, or empty for one subject.
+        ks: The numbers K of facts that are enough. All metrics use the first one. For the others
+            there is F1@K only.
+
+    Returns:
+        The value by metric, or None if the response is not part of the mean, and under ``unscored``
+        the reason why scores are missing.
     """
-    reason = unscored(judged)
+    reason = missing_scores_reason(judged)
     tally = FactTally.of(judged)
-    k, *further = ks
-    metrics = tally.scores(k) | {f"f1_at_{other_k}": tally.f1_at(other_k) for other_k in further}
-    metrics["facts_per_response"] = None if judged.abstained else float(tally.facts)
-    bounded = list(_BOUNDED)
-    of_entities = metrics_from_scores(score_biography(judged))
+    main_k, *further_ks = ks
+
+    metrics = tally.scores(main_k)
+    for k in further_ks:
+        metrics[f"f1_at_{k}"] = tally.f1_at(k)
+    metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
+    entity_metrics = metrics_from_scores(score_biography(judged))
     if kind:
-        bounded.append("d_factscore")
-        metrics |= {name: of_entities.get(name) for name in _OF_ENTITIES}
+        for name in _ENTITY_METRICS:
+            metrics[name] = entity_metrics.get(name)
+
+    # The judge failed before it found any fact, so nothing is known about the response.
     is_lost = reason is not None and not judged.facts
     if is_lost:
         metrics = dict.fromkeys(metrics)
-    ends = {
-        "worst": replace(tally, not_supported=tally.not_supported + tally.unscored, unscored=0),
-        "best": replace(tally, supported=tally.supported + tally.unscored, unscored=0),
-    }
-    for end, tally_of_end in ends.items():
-        scores = {"d_factscore": of_entities.get(f"d_factscore_{end}"), **tally_of_end.scores(k)}
-        for name in bounded:
-            metrics[f"{name}_{end}"] = float(end == "best") if is_lost else scores[name]
+
+    # In the worst case all facts without a verdict are wrong, in the best case all are right.
+    num_unscored = tally.unscored
+    worst = replace(tally, not_supported=tally.not_supported + num_unscored, unscored=0)
+    best = replace(tally, supported=tally.supported + num_unscored, unscored=0)
+    bounded_names = (*_BOUNDED_METRICS, "d_factscore") if kind else _BOUNDED_METRICS
+    for case, case_tally in (("worst", worst), ("best", best)):
+        scores = case_tally.scores(main_k)
+        scores["d_factscore"] = entity_metrics.get(f"d_factscore_{case}")
+        for name in bounded_names:
+            # A lost response can have any score, so its bounds are 0 and 1.
+            metrics[f"{name}_{case}"] = float(case == "best") if is_lost else scores[name]
+
+    # A model that never stopped thinking neither answered nor declined.
     metrics["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     return {**clustered_outcomes(metrics, judged.generation.index), "unscored": reason}
 

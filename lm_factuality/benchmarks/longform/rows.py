@@ -1,6 +1,8 @@
-"""A long-form task as its YAML describes it, and its prompts as lm_eval's documents, each with the
-passages that facts are verified by, unless an index finds those. Besides a user's own, LongFact's
-(Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
+"""The settings of a long-form task, and its prompts as documents with their passages.
+
+The task reads them. Prompts come from a user's table, or from LongFact (Wei et al., 2024), which
+has 30 prompts on each of 38 topics, once about objects and once about concepts.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,55 +34,87 @@ from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 from lm_factuality.retrieval.knowledge import Knowledge
 
-K = (64,)  # facts that are enough, unless a task says otherwise: the median of LongFact's responses
+DEFAULT_K = (64,)
+"""The number of facts that are enough: the median of responses to LongFact's prompts."""
+
+INDEX = "index"
+"""The value of a document's ``evidence`` if an index finds the passages for each fact."""
+
+KnowledgeSource: TypeAlias = Knowledge | Index | None
+"""The pages or the index that facts are verified against. None if a column holds passages."""
+
 _Count = Annotated[int, Field(ge=1)]
 
+_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
+"""The end of a title that tells namesakes apart, such as ``(Eastmark)``."""
 
-def in_tuple(value: Any) -> Any:
-    """Read one value, as ``--metadata k=64`` has it, in place of a list."""
-    return value if isinstance(value, list | tuple) or value is None else (value,)
+
+def as_tuple(value: object) -> object:
+    """Return a single value in a tuple, so that ``--metadata k=64`` can stand for a list.
+
+    Lists, tuples and None stay unchanged.
+    """
+    if value is None or isinstance(value, list | tuple):
+        return value
+    return (value,)
 
 
 class PromptColumns(Strict):
-    """Which column holds what."""
+    """The names of the columns of the table."""
 
     prompt: str = "prompt"
+    """The prompt, or the part of it that a template inserts."""
+
     id: Column = None
+    """An id of the prompt. By default, this is its number."""
 
     title: Column = None
-    """The title of a page, or a list of those that may be confused."""
+    """The title of a page, or a list of the titles that share a name."""
 
     passages: Column = None
+    """The passages that facts are verified against."""
 
 
 class LongFormMetadata(TableMetadata):
-    """The settings of a task."""
+    """The settings of a long-form task."""
 
     columns: PromptColumns = PromptColumns()
+
     longfact: Literal["concepts", "objects"] | None = None
+    """Which of LongFact's sets the prompts are from. None for a user's prompts."""
+
     topics: Annotated[
-        Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(in_tuple)
+        Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(as_tuple)
     ] = None
+    """LongFact's topics, or None for all."""
+
     knowledge: str | None = None
+    """The folder of an index, or a SQLite file with pages."""
 
     passages: _Count = MAX_PASSAGES
-    """How many a judge sees of a fact."""
+    """The number of passages that the judge sees with a fact."""
 
     k: Annotated[
-        tuple[_Count, ...], BeforeValidator(in_tuple), Field(strict=False, min_length=1)
-    ] = K
+        tuple[_Count, ...], BeforeValidator(as_tuple), Field(strict=False, min_length=1)
+    ] = DEFAULT_K
+    """The numbers K of facts that are enough."""
+
     entities: Annotated[bool, Field(strict=False)] = False
+    """Whether several entities share a name, so that facts are grouped and linked."""
+
     entity_kind: Annotated[str, Field(min_length=1)] = "entity"
+    """The word for these entities, such as ``town``."""
+
     linking: Literal["greedy", "hungarian"] = "greedy"
 
     @property
     def kind(self) -> str:
-        """What the entities are that may be confused. Empty where there is one subject."""
+        """The word for entities that share a name, or an empty text for one subject."""
         return self.entity_kind if self.entities else ""
 
 
 class LongFormYaml(TableYaml):
-    """The YAML of a task."""
+    """The YAML of a long-form task."""
 
     output_type: Literal["generate_until"] = "generate_until"
     doc_to_text: Any = None
@@ -91,7 +125,13 @@ class LongFormYaml(TableYaml):
 
     @model_validator(mode="after")
     def _has_prompts_and_knowledge(self) -> "LongFormYaml":
+        """Check that prompts and passages have one source each.
+
+        Raises:
+            ValueError: There are none or two. pydantic turns it into a validation error.
+        """
         metadata = self.metadata
+        # Equal truth values mean that both are given, or neither.
         if bool(self.dataset_path) == bool(metadata.longfact):
             raise ValueError("expected one source of prompts: dataset_path or metadata.longfact")
         if bool(metadata.knowledge) == bool(metadata.columns.passages):
@@ -102,46 +142,60 @@ class LongFormYaml(TableYaml):
         return self
 
     @property
-    def template(self) -> Any:
-        """A column, or a template over columns."""
+    def template(self) -> object:
+        """The name of the column with the prompts, or a Jinja template over columns."""
         return self.doc_to_text or self.metadata.columns.prompt
 
     @property
-    def knowledge(self) -> Path | None:
-        """What facts are verified against, or None where a column holds the passages.
+    def knowledge_path(self) -> Path | None:
+        """The path of the knowledge source, or None if a column holds the passages.
 
-        It is relative to the YAML, as its other paths, else as the command line has it.
+        Paths in a YAML are relative to its folder. Those of the command line are relative to the
+        working folder.
         """
         if self.metadata.knowledge is None:
             return None
         path = Path(self.metadata.knowledge).expanduser()
-        from_yaml = (self.folder or Path()) / path
-        return from_yaml if from_yaml.exists() else path
+        # Nothing tells whether the path is from the YAML, so the file decides.
+        path_from_yaml = (self.folder or Path()) / path
+        return path_from_yaml if path_from_yaml.exists() else path
 
 
-_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
-INDEX = "index"  # what finds the passages of each fact, where they are not in the documents
-Known: TypeAlias = Knowledge | Index | None
-_BLOBS: dict[str, dict[str, str]] = load_yaml(__package__, "longfact.yaml")
-_DATES = {"concepts": "01-10-2024", "objects": "01-12-2024"}
-_LONGFACT = ("google-deepmind/long-form-factuality", "9d27158d198ced0a9d8271a80147cae580614601")
-_FILE = "longfact/longfact-{0}_gpt4_{1}_noduplicates/longfact-{0}_{2}.jsonl"
-SOURCES = tuple(
-    Source(
-        f"longfact_{which}_{topic}",
-        *_LONGFACT,
-        _FILE.format(which, _DATES[which], topic),
-        blob,
-        "CC-BY-4.0",
-        30,
-    )
-    for which, blobs in _BLOBS.items()
-    for topic, blob in blobs.items()
-)
+_BLOB_BY_TOPIC: dict[str, dict[str, str]] = load_yaml(__package__, "longfact.yaml")
+"""The git blob id of each file of LongFact, by set and topic."""
 
 
-def _items(cell: Any) -> list[Any]:
-    """Return one value or a list of them, which a CSV file has as JSON."""
+def _longfact_sources() -> tuple[Source, ...]:
+    """Return the published files of LongFact, such as ``longfact_objects_music``."""
+    # The date in the file names of each set.
+    dates = {"concepts": "01-10-2024", "objects": "01-12-2024"}
+    sources = []
+    for set_name, blobs in _BLOB_BY_TOPIC.items():
+        folder = f"longfact/longfact-{set_name}_gpt4_{dates[set_name]}_noduplicates"
+        for topic, blob in blobs.items():
+            source = Source(
+                f"longfact_{set_name}_{topic}",
+                "google-deepmind/long-form-factuality",
+                "9d27158d198ced0a9d8271a80147cae580614601",
+                f"{folder}/longfact-{set_name}_{topic}.jsonl",
+                blob,
+                "CC-BY-4.0",
+                30,
+            )
+            sources.append(source)
+    return tuple(sources)
+
+
+SOURCES = _longfact_sources()
+
+
+def _cell_items(cell: object) -> list[Any]:
+    """Return the items of a cell that holds one value or a list.
+
+    Example:
+        ``Grayport`` gives ``["Grayport"]``, and so does ``["Grayport"]`` as the text of a CSV cell.
+    """
+    # CSV files have no lists, so these are written as JSON.
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         cell = parse_json(cell)
     if isinstance(cell, list | tuple):
@@ -149,27 +203,28 @@ def _items(cell: Any) -> list[Any]:
     return [] if cell is None else [cell]
 
 
-class KnownPage(BaseModel):
-    """A passage that is given with a prompt: a text, with or without a title."""
+class PassageCell(BaseModel):
+    """A passage in a cell: a text, or a mapping with ``title`` and ``text``."""
 
     title: str = ""
     text: str
 
     @model_validator(mode="before")
     @classmethod
-    def _is_text_or_mapping(cls, cell: Any) -> Any:
+    def _from_text(cls, cell: object) -> object:
+        """Turn a plain text into the fields of a passage without a title."""
         return {"text": cell} if isinstance(cell, str) else cell
 
 
 class PromptCells(BaseModel):
     """The cells of a row that may hold lists."""
 
-    title: Annotated[list[str], BeforeValidator(_items)] = []
-    passages: Annotated[list[KnownPage], BeforeValidator(_items)] = []
+    title: Annotated[list[str], BeforeValidator(_cell_items)] = []
+    passages: Annotated[list[PassageCell], BeforeValidator(_cell_items)] = []
 
 
 def open_knowledge(path: Path) -> Knowledge | Index:
-    """Open the index in a folder, or the pages in a SQLite file.
+    """Open a knowledge source: the index in a folder, or the pages in a SQLite file.
 
     Raises:
         DataError: It cannot be used.
@@ -177,88 +232,165 @@ def open_knowledge(path: Path) -> Knowledge | Index:
     return open_index(path) if path.is_dir() else Knowledge(path)
 
 
-def read_rows(
-    task: LongFormYaml, known: Known, data_dir: str | None
+def read_prompts(
+    task: LongFormYaml, knowledge: KnowledgeSource, data_dir: str | None
 ) -> tuple[list[JsonObject], JsonObject]:
-    """Read the prompts of a task.
+    """Read the prompts of a task with the passages that facts are verified against.
+
+    Args:
+        task: The YAML.
+        knowledge: The opened knowledge source, or None if a column holds the passages.
+        data_dir: The folder with downloaded data. None stands for the default folder.
 
     Returns:
-        The documents, and what results say of the data. In a document, ``text`` is what the model
-        sees, and ``evidence`` is where passages come from.
+        The documents, and the description of the data for results files. In a document, ``text`` is
+        the prompt, and ``evidence`` says whether the passages are in the document.
 
     Raises:
-        ConfigError: A column is not there, or a template fails.
-        DataError: Rows cannot be used, each of which is named.
+        ConfigError: A column is missing, or a template cannot be compiled.
+        DataError: Some rows cannot be used. The message names each of them.
     """
     metadata = task.metadata
     if metadata.longfact:
-        topics = metadata.topics or _BLOBS[metadata.longfact]
-        table, about = _longfact(metadata.longfact, topics, data_dir)
+        topics = metadata.topics or _BLOB_BY_TOPIC[metadata.longfact]
+        table, description = _read_longfact(metadata.longfact, topics, data_dir)
     else:
-        table, about = load_table(task)
+        # A user's own prompts.
+        table, description = load_table(task)
     refuse(table.problems)
-    for part, name in metadata.columns:
-        if name and (part != "prompt" or task.template == name):
-            require_column(task.where, f"metadata.columns.{part}", name, table)
+
+    for field, column in metadata.columns:
+        # A template need not use the column "prompt".
+        is_used = field != "prompt" or task.template == column
+        if column and is_used:
+            require_column(task.where, f"metadata.columns.{field}", column, table)
+    # The template is compiled once for all rows.
     render = compile_cell_template(task.where, "doc_to_text", task.template, column_names(table))
-    docs: list[JsonObject] = []
+
+    documents: list[JsonObject] = []
     problems = []
     for number, row in enumerate(table.records):
+        # All bad rows are collected, so that a user can mend them at once.
         try:
-            text = (cell_text(render(row.values)) or "").strip()
-            docs.append(_document(metadata, row.values, text, known, str(number)))
+            prompt = (cell_text(render(row.values)) or "").strip()
+            document = _make_document(metadata, row.values, prompt, knowledge, str(number))
         except (ValueError, TypeError, TemplateError) as error:
             problems.append(f"{row.location}: {error}")
+            continue
+        documents.append(document)
     refuse(problems, "rows")
-    return docs, about
+    return documents, description
 
 
-def _document(
-    metadata: LongFormMetadata, values: Mapping[str, Any], text: str, known: Known, number: str
-) -> JsonObject:
-    """Return the document of a row, whose prompt is ``text``."""
-    if not text:
-        raise ValueError("the prompt is empty, expected a text")
-    columns, kind = metadata.columns, metadata.kind
-    cells = to_model(PromptCells, {part: values.get(name) for part, name in columns})
-    titles = cells.title
-    # What is asked, without what the template adds.
-    question = (cell_text(values.get(columns.prompt)) or text).strip()
-    name = " / ".join(titles)
-    if kind:  # what the candidates have in common, for a reader who does not know of several
-        name = _BRACKET.sub("", titles[0]) if titles else question
-    pages = [(page.title, page.text) for page in cells.passages if page.text.strip()]
-    if isinstance(known, Index) and kind:  # the candidates are found by the prompt
-        (hits,) = known.retrieve([" ".join(titles) or question], metadata.passages)
-        pages = [(hit.passage.title, hit.passage.text) for hit in hits]
-    elif isinstance(known, Knowledge):
-        if not titles:
-            raise ValueError(
-                "no title: pages are found by title, so metadata.columns.title has to name the"
-                " column with it"
-            )
-        for title in titles:
-            pages += [(title, page) for page in known.passages(title) or ()]
-    index = cell_text(values.get(columns.id or "")) or number
-    passages = tuple(RetrievedPassage(*page) for page in pages)
-    return {
-        **generation_to_doc(GeneratedText(index, question, name, "", passages)),
-        "text": text,
-        "topic": cell_text(values.get("topic")) or "",
-        "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,
-    }
+def _read_longfact(
+    set_name: str, topics: Iterable[str], data_dir: str | None
+) -> tuple[Table, JsonObject]:
+    """Read LongFact's prompts on some topics, and download them if necessary.
 
+    Args:
+        set_name: ``objects`` or ``concepts``.
+        topics: The names of the topics.
+        data_dir: The folder with downloaded data. None stands for the default folder.
 
-def _longfact(which: str, topics: Iterable[str], data_dir: str | None) -> tuple[Table, JsonObject]:
-    """Read LongFact's prompts on some topics."""
+    Returns:
+        A table with ``prompt``, ``topic`` and ``id``, and the description of the data for results
+        files.
+    """
     rows = []
     is_published = True
     for topic in topics:
-        located = locate(find_source(f"longfact_{which}_{topic}"), data_dir)
+        located = locate(find_source(f"longfact_{set_name}_{topic}"), data_dir)
+        # A user may have changed the local file.
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
         refuse(table.problems)
+        # LongFact numbers no prompts, so the place in the file is the id.
         for number, row in enumerate(table.records):
             values = {"prompt": row.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
             rows.append(TableRow(row.location, values))
-    return Table(tuple(rows), ()), {"source": f"longfact_{which}", "is_published": is_published}
+    description = {"source": f"longfact_{set_name}", "is_published": is_published}
+    return Table(tuple(rows), ()), description
+
+
+def _make_document(
+    metadata: LongFormMetadata,
+    values: Mapping[str, Any],
+    prompt: str,
+    knowledge: KnowledgeSource,
+    number: str,
+) -> JsonObject:
+    """Make the document of a row.
+
+    Args:
+        metadata: The settings of the task.
+        values: The cells of the row, by column.
+        prompt: The prompt that the model gets.
+        knowledge: The opened knowledge source, or None.
+        number: The number of the row, which is its id unless a column holds one.
+
+    Raises:
+        ValueError: The prompt is empty, or a cell cannot be used.
+    """
+    if not prompt:
+        raise ValueError("the prompt is empty, expected a text")
+    columns = metadata.columns
+    cells = to_model(PromptCells, {field: values.get(column) for field, column in columns})
+
+    # The judge reads the question without the words that the template adds.
+    question = (cell_text(values.get(columns.prompt)) or prompt).strip()
+    name = " / ".join(cells.title)
+    if metadata.kind:
+        # A reader who does not know of several entities sees the name that they share.
+        name = _DISAMBIGUATION.sub("", cells.title[0]) if cells.title else question
+
+    passages = _document_passages(metadata, cells, question, knowledge)
+    document_id = cell_text(values.get(columns.id or "")) or number
+    needs_index = isinstance(knowledge, Index) and not metadata.kind
+    return {
+        **generation_to_doc(GeneratedText(document_id, question, name, "", passages)),
+        "text": prompt,
+        "topic": cell_text(values.get("topic")) or "",
+        "evidence": INDEX if needs_index else DOCUMENTS,
+    }
+
+
+def _document_passages(
+    metadata: LongFormMetadata, cells: PromptCells, question: str, knowledge: KnowledgeSource
+) -> tuple[RetrievedPassage, ...]:
+    """Return the passages that a document holds.
+
+    Args:
+        metadata: The settings of the task.
+        cells: The titles and passages of the row.
+        question: The question of the row.
+        knowledge: The opened knowledge source, or None.
+
+    Returns:
+        The passages. There are none if an index finds them later for each fact.
+
+    Raises:
+        ValueError: Pages are to be looked up, but the row has no title.
+    """
+    # Entities that share a name are found by the prompt, not by a fact.
+    if isinstance(knowledge, Index) and metadata.kind:
+        query = " ".join(cells.title) or question
+        (hits,) = knowledge.retrieve([query], metadata.passages)
+        return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
+
+    passages = []
+    for passage in cells.passages:
+        if passage.text.strip():
+            passages.append(RetrievedPassage(passage.title, passage.text))
+    if not isinstance(knowledge, Knowledge):
+        return tuple(passages)
+
+    if not cells.title:
+        raise ValueError(
+            "no title: pages are found by title, so metadata.columns.title has to name the"
+            " column with it"
+        )
+    for title in cells.title:
+        # A title without a page gives no passages, and its facts stay unscored.
+        for text in knowledge.passages(title) or ():
+            passages.append(RetrievedPassage(title, text))
+    return tuple(passages)

@@ -1,18 +1,20 @@
-"""The lm_eval task of long-form factuality: the evaluated model answers at length, and a judge
-verifies its facts."""
+"""The lm_eval task of long-form factuality: a model answers, and a judge verifies its facts.
+
+YAML files name the class `LongFormTask`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.factor.corpus import read_yaml
 from lm_factuality.benchmarks.judged import JudgedMethod
-from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
+from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, long_form_method
 from lm_factuality.benchmarks.longform.rows import (
-    Known,
+    KnowledgeSource,
     LongFormMetadata,
     LongFormYaml,
     open_knowledge,
-    read_rows,
+    read_prompts,
 )
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
@@ -20,32 +22,62 @@ from lm_factuality.harness.suite_task import TaskSettings
 
 
 class LongFormTask(JudgedTask):
-    """By a YAML that includes ``tasks/longform/_longform.yaml``. Its metrics are
-    ``metrics.SCORES``; samples hold in ``filtered_resps`` the judge's record. ``metadata``:
-    ``judge``, ``judge_store``, ``data_dir``, and those of `LongFormMetadata`. Raises ConfigError,
-    DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used."""
+    """A task by a YAML that includes ``tasks/longform/_longform.yaml``.
+
+    ``metadata`` holds the settings of `LongFormMetadata`, ``judge``, ``judge_store`` and
+    ``data_dir``. Samples hold the judge's record under ``filtered_resps``.
+    """
 
     declared = BENCHMARK
     reads = tuple(LongFormMetadata.model_fields)
     instructs = True
-    states = ()  # doc_to_text is a template over the columns of the table
+
+    # doc_to_text is a template over the columns of the user's table, so it is not checked.
+    states = ()
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        task = self._task = read_yaml(LongFormYaml, config)
-        self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
-        knowledge = str(task.knowledge) if task.knowledge else None
-        long_form = generation({**task.metadata.model_dump(), "knowledge": knowledge})
-        about = {
-            **long_form.recorded_settings,
-            "knowledge_identity": self._known.identity if self._known else None,
+        """Open the knowledge source, and return the method with what lm_eval is configured with.
+
+        The YAML and the knowledge source are stored for `read_documents`.
+
+        Args:
+            config: The YAML.
+            metadata: Its metadata, with those of the command line.
+
+        Raises:
+            ConfigError: A setting is wrong.
+            DataError: The knowledge source cannot be used.
+        """
+        self._task = read_yaml(LongFormYaml, config)
+        path = self._task.knowledge_path
+        self._knowledge: KnowledgeSource = open_knowledge(path) if path else None
+
+        settings = self._task.metadata.model_dump()
+        # The settings hold the path as the YAML states it, which depends on the YAML's folder.
+        method = long_form_method({**settings, "knowledge": str(path) if path else None})
+        recorded_settings = {
+            **method.recorded_settings,
+            "knowledge_identity": self._knowledge.identity if self._knowledge else None,
         }
-        return long_form, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, about)
+        lm_eval_config = {"doc_to_text": "text", "doc_to_target": "index"}
+        return method, TaskSettings(lm_eval_config, recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
-        docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)
-        return docs
+        """Read the prompts, and describe the data in the task's metadata.
+
+        Returns:
+            The documents, with the prompt under ``text``.
+
+        Raises:
+            ConfigError: A column is missing, or a template fails.
+            DataError: Rows cannot be used.
+        """
+        documents, description = read_prompts(self._task, self._knowledge, self._data_dir)
+        self.config.metadata["data"] = description
+        return documents
 
     def families(self) -> dict[str, Sequence[str]]:
+        """Return the endings of the metrics ``f1_at_*``: every K but the first one."""
         return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}

@@ -1,4 +1,7 @@
-"""Perplexity as the rest of the suite knows it, and its metrics."""
+"""The scores of perplexity tasks, and their declaration to the rest of the suite.
+
+The suite finds `BENCHMARK` here, and `PerplexityTask` computes the metrics of its documents here.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,6 +14,7 @@ from lm_factuality.benchmarks.declaration import (
     Comparing,
     Data,
     KeptRow,
+    KeptRows,
     Page,
     Rescorer,
     Sample,
@@ -29,63 +33,101 @@ from lm_factuality.scores.statistics import (
     mean,
 )
 
+_DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
+"""The metrics of a document that the report shows with its text."""
 
-def row_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
-    """Return the metrics of one document. None stands for what could not be scored."""
+
+def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
+    """Compute the metrics of one document from the log-probability of its text.
+
+    Args:
+        doc: The document, with its ``text``, its ``doc_id`` and the ``problem`` why it cannot be
+            scored, if there is one.
+        scored: The model's result, with the log-probability in nats.
+
+    Returns:
+        The metrics by name. None stands for a metric of a document without a score. Metrics per
+        token are left out if the tokens of the model cannot be counted.
+    """
+    # Either the text or the model may be the reason why there is no score.
     problem = doc["problem"] or scored.problem
     logprob = None if problem else scored.logprob
-    size = len(doc["text"].encode("utf-8"))
+    num_bytes = len(doc["text"].encode("utf-8"))
     metrics: JsonObject = {
         "byte_perplexity": None,
         "bits_per_byte": None,
         "logprob": logprob,
-        "num_bytes": None if logprob is None else size,
+        "num_bytes": None if logprob is None else num_bytes,
         "unscored": problem or None,
     }
     if logprob is not None:
-        metrics["byte_perplexity"] = _perplexity(logprob, size, doc["doc_id"])
-        metrics["bits_per_byte"] = Outcome(-logprob / size / math.log(2), doc["doc_id"], size)
+        bits_per_byte = -logprob / num_bytes / math.log(2)
+        metrics["byte_perplexity"] = _perplexity(logprob, num_bytes, doc["doc_id"])
+        # The number of bytes is the weight of the document in the mean over all documents.
+        metrics["bits_per_byte"] = Outcome(bits_per_byte, doc["doc_id"], num_bytes)
+
+    # Windows are counted in tokens. Without them the tokenizer is not known.
     if scored.window is None:
         return metrics
-    perplexity = None
-    if logprob is not None and scored.num_tokens:
-        perplexity = _perplexity(logprob, scored.num_tokens, doc["doc_id"])
-    return metrics | {
-        "perplexity": perplexity,
-        "num_tokens": None if logprob is None else scored.num_tokens,
-        "num_windows": None if logprob is None else scored.num_windows,
-    }
+
+    metrics |= {"perplexity": None, "num_tokens": None, "num_windows": None}
+    if logprob is not None:
+        metrics["num_tokens"] = scored.num_tokens
+        metrics["num_windows"] = scored.num_windows
+        if scored.num_tokens:
+            metrics["perplexity"] = _perplexity(logprob, scored.num_tokens, doc["doc_id"])
+    return metrics
 
 
-def _perplexity(logprob: float, count: int, cluster: str) -> Outcome:
-    """Return the perplexity of one document, which weighs as much as it has tokens or bytes."""
-    return Outcome(_exp(-logprob / count), cluster, count)
+def _perplexity(logprob: float, num_units: int, doc_id: str) -> Outcome:
+    """Compute the perplexity of one document per token or per byte.
+
+    Args:
+        logprob: The log-probability of the whole text, in nats.
+        num_units: The number of tokens or bytes, which is also the weight of the document.
+        doc_id: The id by which standard errors are clustered.
+    """
+    return Outcome(_exp_or_infinity(-logprob / num_units), doc_id, num_units)
 
 
 def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
-    """Return the perplexity of all documents together.
+    """Compute the perplexity of all documents together.
 
-    It is e to the weighted mean of the logarithms of theirs.
+    It is e to the weighted mean of the logarithms of the documents' perplexities.
+
+    Args:
+        perplexities: The perplexity of each document. None for documents without a score.
     """
-    return _exp(mean(_logarithms(perplexities)))
+    return _exp_or_infinity(mean(_log_perplexities(perplexities)))
 
 
 def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
-    """Return the standard error of `geometric_mean` by the delta method.
+    """Compute the standard error of `geometric_mean` by the delta method.
 
-    It is the value times the clustered standard error of its logarithm, a ratio of two sums over
-    documents (total negative log-probability over total tokens or bytes).
+    It is the geometric mean times the clustered standard error of its logarithm, a ratio of two
+    sums over documents (total negative log-probability over total tokens or bytes).
+
+    Args:
+        perplexities: The perplexity of each document. None for documents without a score.
     """
-    logarithms = _logarithms(perplexities)
-    return _exp(mean(logarithms)) * clustered_stderr(logarithms)
+    # The derivative of exp is exp, so the error of the logarithm is scaled by the value.
+    logarithms = _log_perplexities(perplexities)
+    return _exp_or_infinity(mean(logarithms)) * clustered_stderr(logarithms)
 
 
-def _logarithms(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
-    scored = [perplexity for perplexity in perplexities if perplexity is not None]
-    return [Outcome(math.log(value), value.cluster, value.weight) for value in scored]
+def _log_perplexities(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
+    """Return the natural logarithms of the perplexities that are not None, with their weights."""
+    logarithms = []
+    for perplexity in perplexities:
+        if perplexity is not None:
+            logarithm = math.log(perplexity)
+            logarithms.append(Outcome(logarithm, perplexity.cluster, perplexity.weight))
+    return logarithms
 
 
-def _exp(value: float) -> float:
+def _exp_or_infinity(value: float) -> float:
+    """Return e to a value, or infinity if the result is too large for a float."""
+    # A model that finds a text nearly impossible exceeds the largest float.
     try:
         return math.exp(value)
     except OverflowError:
@@ -93,56 +135,104 @@ def _exp(value: float) -> float:
 
 
 SCORES = load_scores(__package__, geometric_mean=Aggregation(geometric_mean, geometric_stderr))
+"""Every score of perplexity tasks."""
 
 
 class PerplexityAudit:
-    """The model was asked for the log-probability of each document's text."""
+    """A check that a submitted model was asked for the log-probability of each document's text."""
 
     def request_problem(self, sample: Sample) -> str | None:
-        is_asked = [each[0] for each in request_arguments(sample)] == [sample["doc"]["text"]]
-        return None if is_asked else "the model was asked another text"
+        """Return why the requests of a sample are not those of its document, or None if they are.
+
+        Args:
+            sample: A line of lm_eval's samples file.
+        """
+        # The first argument of a request is the text. The others are the window and the stride.
+        requested_texts = [request[0] for request in request_arguments(sample)]
+        if requested_texts == [sample["doc"]["text"]]:
+            return None
+        return "the model was asked another text"
 
 
-def keep(sample: Sample) -> KeptRow:
-    """The document and its log-probability. Raises ValueError: the responses are not as the task
-    writes them."""
+def keep_scored_text(sample: Sample) -> KeptRow:
+    """Reduce a sample to what `make_rescorer` needs: the document and the model's result.
+
+    Args:
+        sample: A line of lm_eval's samples file.
+
+    Raises:
+        ValueError: The responses are not as the task writes them.
+    """
+    # There is one request per document.
     (scored,) = results_in(sample, ScoredText)
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}
     return {"doc": doc, "scored": scored}
 
 
-def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    used, asked = task.metadata.get("window_used"), task.metadata.get("window")
-    if used is not None and asked not in (None, used):
-        yield f"window of {used} tokens, {asked} asked for"
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
+    """Return the function that computes the metrics of a kept sample again."""
+    return Rescorer(lambda row: document_metrics(row["doc"], row["scored"]))
 
 
-_DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
+def note_smaller_window(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Yield a note if the model could not hold the window of tokens that the task asked for.
+
+    Args:
+        file: The results file of the run.
+        task: The run of the task.
+
+    Example:
+        ``window of 512 tokens, 1024 asked for``
+    """
+    used_window = task.metadata.get("window_used")
+    requested_window = task.metadata.get("window")
+    # Both are None if the tokens of the model cannot be counted.
+    if used_window is not None and requested_window not in (None, used_window):
+        yield f"window of {used_window} tokens, {requested_window} asked for"
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, logprob, bits = sample["doc"], sample.get("logprob"), sample.get("bits_per_byte")
+def report_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Make the row of the report that shows a document and how well the model predicted it.
+
+    Args:
+        result: The run, which does not matter here.
+        sample: A line of lm_eval's samples file.
+
+    Returns:
+        The row. Its margin is the negative number of bits per byte, so that higher is better.
+    """
+    doc = sample["doc"]
+    bits_per_byte = sample.get("bits_per_byte")
+    logprob = sample.get("logprob")
+
+    parts = {}
+    if logprob is not None:
+        # Bits and bytes are added up over documents before they are divided.
+        bits = -float(logprob) / math.log(2)
+        parts["bits_per_byte"] = (bits, float(sample["num_bytes"]))
+
     return SampleRow(
-        row_key(sample, doc["text"]),
-        str(doc["doc_id"]),
-        snippet(doc["text"]),
-        {"id": doc["doc_id"], "text": doc["text"]},
-        "unscored" if logprob is None else "none",
-        None if bits is None else -bits,
-        (),
-        {key: sample.get(key) for key in _DETAIL},
-        {}
-        if logprob is None
-        else {"bits_per_byte": (-float(logprob) / math.log(2), float(sample["num_bytes"]))},
+        key=row_key(sample, doc["text"]),
+        # Texts of the same document are not independent.
+        cluster=str(doc["doc_id"]),
+        title=snippet(doc["text"]),
+        doc={"id": doc["doc_id"], "text": doc["text"]},
+        outcome="unscored" if logprob is None else "none",
+        # Fewer bits are better.
+        margin=None if bits_per_byte is None else -bits_per_byte,
+        facets=(),
+        detail={key: sample.get(key) for key in _DETAIL},
+        score_counts=parts,
     )
 
 
 SAMPLES = SampleDisplay(
-    row,
+    report_row,
     ("right", "wrong", "unscored", "scored"),
     "bits per byte",
     script=Path(__file__).with_name("page.js"),
 )
+"""How the report shows the documents of a run."""
 
 
 BENCHMARK = Benchmark(
@@ -151,10 +241,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("perplexity", "byte_perplexity"),
         scores=SCORES,
-        keep_row=keep,
-        make_rescorer=lambda task, rows: Rescorer(
-            lambda row: row_metrics(row["doc"], row["scored"])
-        ),
+        keep_row=keep_scored_text,
+        make_rescorer=make_rescorer,
         unit="documents",
     ),
     data=Data(
@@ -166,7 +254,7 @@ BENCHMARK = Benchmark(
         samples=SAMPLES,
     ),
     comparing=Comparing(
-        notes=notes,
+        notes=note_smaller_window,
         shown_with_kind="factor",
     ),
     checks=Checks(

@@ -1,10 +1,7 @@
-"""Whole documents to score: a table of texts, or those behind the rows of a FACTOR file.
+"""The whole documents that a perplexity task scores.
 
-A FACTOR row's text is its prefix (``full_prefix`` where the file has one, since the published files
-cut the other) joined to its true completion as for scoring. Of one document's texts those go that
-another holds (white space aside), and those whose prefix begins another, which would be counted
-twice. So do texts that begin any other in the file. What remains is for each document its longest
-text, and any that begins differently. How many rows went is in the provenance.
+They come from a table of texts, or are rebuilt from the rows of a FACTOR file. `PerplexityTask`
+parses its YAML and loads its documents here.
 """
 
 from collections import defaultdict
@@ -44,45 +41,62 @@ from lm_factuality.benchmarks.factor.rows import (
 )
 from lm_factuality.ground.tables import FORMATS, Table
 
-# Of the published files: the prefix before it was cut to the window of the authors' models.
 WHOLE_PREFIX = "full_prefix"
+"""The column of the published files with the prefix before it was cut to the authors' window."""
 
 
 class TextColumns(FactorColumns):
-    """Which column of a table of texts, or of a FACTOR file, holds what."""
+    """The names of the columns of a table of texts, or of a FACTOR file."""
 
     text: str = "text"
+    """The column of the text, in a table of texts."""
 
 
 class PerplexityMetadata(JoinMetadata):
     """The settings of a perplexity task."""
 
     documents_of: str | None = None
+    """The FACTOR file, or the name of a published one, whose documents are scored."""
+
     columns: TextColumns = TextColumns()
+    """The names of the columns."""
+
     window: Window = PAPER_WINDOW
+    """The number of tokens that the model sees at once. None for no limit."""
+
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
         BeforeValidator(read_null),
         Field(description="a number of tokens, at least 1, or null for half of the window"),
     ] = None
+    """The number of tokens by which the window advances. None for half of the window."""
 
     @model_validator(mode="after")
-    def _fits(self) -> "PerplexityMetadata":
+    def _check_stride_and_columns(self) -> "PerplexityMetadata":
+        """Refuse a stride that skips tokens, and names of columns that the data cannot have."""
+        # The first token of a window would otherwise have no context.
         if self.window and self.stride and self.stride >= self.window:
             raise ValueError(
                 f"stride: found {self.stride}, expected less than the window of {self.window}"
                 " tokens"
             )
-        unused = {"text"} if self.documents_of else FactorColumns.model_fields.keys() - {"doc_id"}
-        wrong = unused & self.columns.model_fields_set
-        if wrong:
-            texts = "rows of FACTOR" if self.documents_of else "texts"
-            raise ValueError(f"columns: {texts} have no column for {', '.join(sorted(wrong))}")
+
+        if self.documents_of:
+            data = "rows of FACTOR"
+            unused_columns = {"text"}
+        else:
+            data = "texts"
+            unused_columns = FactorColumns.model_fields.keys() - {"doc_id"}
+        # Only columns that the YAML names are in this set, and no defaults.
+        wrong_columns = unused_columns & self.columns.model_fields_set
+        if wrong_columns:
+            names = ", ".join(sorted(wrong_columns))
+            raise ValueError(f"columns: {data} have no column for {names}")
         return self
 
 
 class TextsYaml(TableYaml):
-    """A perplexity YAML."""
+    """The YAML of a perplexity task."""
 
     output_type: Literal["loglikelihood_rolling"] = "loglikelihood_rolling"
     doc_to_text: Annotated[Literal[""], Field(description="'': nothing stands before a text")] = ""
@@ -90,7 +104,9 @@ class TextsYaml(TableYaml):
     metadata: PerplexityMetadata = PerplexityMetadata()
 
     @model_validator(mode="after")
-    def _names_texts(self) -> "TextsYaml":
+    def _check_names_data_once(self) -> "TextsYaml":
+        """Refuse a YAML that names both a table of texts and a FACTOR file, or neither."""
+        # The two are equal if both are named, or neither is.
         if bool(self.dataset_path) == bool(self.metadata.documents_of):
             raise ValueError(
                 "expected either dataset_path (a CSV, JSONL or Parquet file with a column of texts,"
@@ -101,7 +117,7 @@ class TextsYaml(TableYaml):
 
 
 def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
-    """Read the config of a perplexity task.
+    """Parse and check the config of a perplexity task.
 
     Raises:
         ConfigError: A key is wrong.
@@ -111,91 +127,213 @@ def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
 
 @dataclass(frozen=True)
 class TextDocument:
-    """A text to score."""
+    """A document whose text is scored. Samples files show these fields."""
 
     location: str
+    """The file and the row that the text comes from."""
+
     doc_id: str
-    """What standard errors are clustered by."""
+    """The id of the document, by which standard errors are clustered."""
 
     text: str
+    """The text."""
+
     problem: str = ""
-    """Why it cannot be scored, empty if it can."""
+    """Why the text cannot be scored. Empty if it can."""
 
 
-def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
-    """Load all documents. One that cannot be scored keeps its place and says why.
+@dataclass(frozen=True, eq=False)
+class _RowText:
+    """The text of a FACTOR row. Two of them are equal only if they are the same object."""
+
+    row: Row
+    """The row."""
+
+    text: str
+    """The prefix of the row joined to its true completion."""
+
+    plain_text: str
+    """The text with single spaces, since the files differ in white space."""
+
+
+def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
+    """Load the documents that a YAML names.
+
+    Args:
+        yaml: The YAML of the task.
+        data_dir: A folder with the published FACTOR files.
+
+    Returns:
+        The documents, where they come from, and broken lines of the file. A document that cannot
+        be scored is among them and names its problem.
 
     Raises:
         ConfigError: The table lacks a column.
-        DataError: A file is missing, or nothing of it can be read.
+        DataError: A file is missing, or nothing in it can be read.
     """
-    file = yaml.metadata.documents_of
-    if not file:
-        table, provenance = load_table(yaml)
-        documents = _texts_of_table(yaml, table)
-    else:
-        source = None if file.lower().endswith(tuple(FORMATS)) else file
-        named = yaml.model_copy(update={"dataset_path": file})
-        table, provenance = load_table(named, source, data_dir)
-        columns: FactorColumns = yaml.metadata.columns
-        if columns.prefix is None and WHOLE_PREFIX in column_names(table):
-            columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
-        rows = rows_from_columns(yaml.where, columns, table)
-        documents = rebuild(rows, yaml.metadata.join_of(source))
-        dropped = len(rows) - len(documents)
-        provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
+    if yaml.metadata.documents_of:
+        return _load_documents_of_factor(yaml, yaml.metadata.documents_of, data_dir)
+
+    # The rows of a table of texts are whole documents already.
+    table, provenance = load_table(yaml)
+    documents = _documents_in_table(yaml, table)
     return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
-def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
-    """Return the documents that rows come from, without rows whose texts stand in others."""
-    texts = [
-        "".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix
-        for row in rows
-    ]
-    plain = [_plain(text) for text in texts]
-    # In sorted order a text that begins another, or repeats an earlier one, comes right before it.
-    order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
-    beginnings = {
-        index
-        for index, after in pairwise(order)
-        if plain[index] and plain[after].startswith(plain[index])
+def _load_documents_of_factor(
+    yaml: TextsYaml, file: str, data_dir: str | Path | None
+) -> LoadedData:
+    """Load the rows of a FACTOR file, and rebuild the documents that they were made from.
+
+    Args:
+        yaml: The YAML of the task.
+        file: The path of a table, or the name of a published file such as ``wiki_factor``.
+        data_dir: A folder with the published files.
+    """
+    # Names of published files have no extension.
+    is_path = file.lower().endswith(tuple(FORMATS))
+    source = None if is_path else file
+    yaml_with_path = yaml.model_copy(update={"dataset_path": file})
+    table, provenance = load_table(yaml_with_path, source, data_dir)
+
+    columns: FactorColumns = yaml.metadata.columns
+    # The published files cut their usual prefixes, and have the whole ones in another column.
+    if columns.prefix is None and WHOLE_PREFIX in column_names(table):
+        columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
+
+    rows = rows_from_columns(yaml.where, columns, table)
+    documents = rebuild_documents(rows, yaml.metadata.join_of(source))
+    counts = {
+        "rows": len(rows),
+        "rows_in_longer_texts": len(rows) - len(documents),
+        "documents": len(documents),
     }
-    longest: dict[str, list[str]] = defaultdict(list)
-    kept: list[int] = []
-    for index in sorted(range(len(plain)), key=lambda index: len(plain[index]), reverse=True):
-        prefix = _plain(rows[index].prefix)
-        longer = longest[rows[index].doc_id]
-        if any(plain[index] in text or (prefix and text.startswith(prefix)) for text in longer):
+    return LoadedData(tuple(documents), {**provenance, **counts}, table.problems)
+
+
+def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
+    """Rebuild the documents that FACTOR's rows were made from, without counting any text twice.
+
+    The text of a row is its prefix joined to its true completion. It is dropped if a longer text of
+    the same document contains it or continues its prefix, or if any other text begins with it. So
+    each document keeps its longest text, and every text that begins differently.
+
+    Example:
+        Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
+
+    Args:
+        rows: The rows of a FACTOR file.
+        join: The rule by which a prefix and a completion become one text.
+
+    Returns:
+        The kept texts in the order of the rows.
+    """
+    row_texts = [_join_row(row, join) for row in rows]
+    beginnings = _find_beginnings(row_texts)
+    longer_texts_by_document: dict[str, list[str]] = defaultdict(list)
+    kept_texts = set()
+    # A text can only be part of a longer one, so the longest come first.
+    for row_text in sorted(row_texts, key=lambda item: len(item.plain_text), reverse=True):
+        longer_texts = longer_texts_by_document[row_text.row.doc_id]
+        if _is_part_of(row_text, longer_texts):
             continue
-        longer.append(plain[index])
-        if index not in beginnings:
-            kept.append(index)
+        longer_texts.append(row_text.plain_text)
+        if row_text not in beginnings:
+            kept_texts.add(row_text)
+
     return [
-        _document(rows[index].location, rows[index].doc_id, texts[index]) for index in sorted(kept)
+        _make_document(row_text.row.location, row_text.row.doc_id, row_text.text)
+        for row_text in row_texts
+        if row_text in kept_texts
     ]
 
 
-def _plain(text: str) -> str:
+def _join_row(row: Row, join: Join) -> _RowText:
+    """Join the prefix of a row to its true completion."""
+    text = row.prefix
+    # A row that cannot be scored may have no completion.
+    if row.choices:
+        text = "".join(join(row.prefix, row.choices[row.gold]))
+    return _RowText(row, text, _normalise_spaces(text))
+
+
+def _find_beginnings(row_texts: Sequence[_RowText]) -> set[_RowText]:
+    """Find the texts with which another text begins. Of equal texts, the first is not one of them.
+
+    Example:
+        Of ``One.``, ``One. Two.`` and ``Three.``, it is ``One.``
+
+    Args:
+        row_texts: All texts of the file.
+
+    Returns:
+        These texts. Empty texts are never among them.
+    """
+    # Sorting puts a text right before one that begins with it. Since sorting keeps the order of
+    # equal texts, the list is reversed first, and the first of equal texts comes last.
+    order = list(reversed(row_texts))
+    order.sort(key=lambda item: item.plain_text)
+    beginnings = set()
+    for row_text, next_text in pairwise(order):
+        beginning = row_text.plain_text
+        if beginning and next_text.plain_text.startswith(beginning):
+            beginnings.add(row_text)
+    return beginnings
+
+
+def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
+    """Return whether a longer text contains a row's text, or begins with the row's prefix.
+
+    Args:
+        row_text: The text of the row.
+        longer_texts: The longer texts of the same document.
+    """
+    prefix = _normalise_spaces(row_text.row.prefix)
+    for longer_text in longer_texts:
+        # Every text begins with an empty prefix, so that tells nothing.
+        continues_prefix = prefix and longer_text.startswith(prefix)
+        if continues_prefix or row_text.plain_text in longer_text:
+            return True
+    return False
+
+
+def _normalise_spaces(text: str) -> str:
+    """Replace each run of white space by one space, and strip the text."""
     return " ".join(text.split())
 
 
-def _texts_of_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
+def _documents_in_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
+    """Make a document of each row of a table of texts.
+
+    Raises:
+        ConfigError: The table lacks the column of texts or of ids that the YAML names.
+    """
     columns = yaml.metadata.columns
     require_column(yaml.where, "metadata.columns.text", columns.text, table)
-    ids = document_ids(yaml.where, columns.doc_id, table, "document")
-    return [
-        _document(record.location, doc_id, cell_text(record.values.get(columns.text)))
-        for record, doc_id in zip(table.records, ids, strict=True)
-    ]
+    doc_ids = document_ids(yaml.where, columns.doc_id, table, "document")
+
+    documents = []
+    # The empty cell of a row is reported as its problem, and not as an error of the file.
+    for record, doc_id in zip(table.records, doc_ids, strict=True):
+        text = cell_text(record.values.get(columns.text))
+        documents.append(_make_document(record.location, doc_id, text))
+    return documents
 
 
-def _document(location: str, doc_id: str, text: str | None) -> TextDocument:
+def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument:
+    """Make a document, and find out why its text cannot be scored, if it cannot.
+
+    Args:
+        location: The file and the row that the text comes from.
+        doc_id: The id of the document.
+        text: The text, or None if the cell of the table holds none.
+    """
     problem = ""
     if text is None:
         problem = f"the text {NOT_TEXT}"
     elif not text.strip():
         problem = "the document is empty"
     elif SURROGATE_PATTERN.search(text):
+        # No tokenizer can encode half of a character.
         problem = LONE_SURROGATE
     return TextDocument(location, doc_id, replace_surrogates(text), problem)

@@ -1,5 +1,7 @@
-"""The lm_eval task behind every perplexity YAML: how likely a model finds the documents a FACTOR
-benchmark was made from."""
+"""The lm_eval task of perplexity: how likely a model finds whole documents.
+
+lm_eval creates a `PerplexityTask` from each YAML that includes ``tasks/factor/_perplexity.yaml``.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +9,8 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
-from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
-from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts
+from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, document_metrics
+from lm_factuality.benchmarks.perplexity.documents import load_documents, parse_texts
 from lm_factuality.harness import rolling
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredText
@@ -16,11 +18,10 @@ from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_ch
 
 
 class PerplexityTask(SuiteTask):
-    """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper).
+    """A task that scores whole documents in sliding windows (section 5.3 of the FACTOR paper).
 
-    Its YAML includes ``tasks/factor/_perplexity.yaml``. Perplexities are e to the mean negative
-    log-probability of a token, or of a UTF-8 byte, over all documents. ``logprob`` is in nats, and
-    totals are over the documents that have a score.
+    Perplexities are e to the mean negative log-probability of a token, or of a UTF-8 byte, over
+    all documents. ``logprob`` is in nats. Totals are over the documents that have a score.
 
     Raises:
         ConfigError: The YAML cannot be used.
@@ -32,48 +33,92 @@ class PerplexityTask(SuiteTask):
     reads = ("columns", "documents_of", "join", "delimiter", "stride", "window")
 
     def built(self) -> None:
-        """Set what lm_eval's constructor would undo."""
-        # What lm_eval pads by when several processes share the work.
+        """Set the type of the requests, which lm_eval's constructor would overwrite."""
+        # Several processes that share the work pad their requests to this type.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Return what the YAML says, checked."""
+        """Check the YAML of the task, and keep it in the task.
+
+        Args:
+            config: The YAML as lm_eval read it.
+            metadata: The metadata, which ``config`` also has.
+
+        Returns:
+            The config for lm_eval, and the window and the stride in tokens for the results.
+
+        Raises:
+            ConfigError: A setting is wrong.
+        """
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
-        stride = self._yaml.metadata.stride or (window // 2 if window else None)
-        return TaskSettings(
-            {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"},
-            {"window": window, "stride": stride},
-        )
+        stride = self._yaml.metadata.stride
+        # By default every window repeats half of the one before it as context.
+        if stride is None and window is not None:
+            stride = window // 2
+        lm_eval_config = {
+            "output_type": "loglikelihood_rolling",
+            "doc_to_text": "",
+            "doc_to_target": "doc_id",
+        }
+        return TaskSettings(lm_eval_config, {"window": window, "stride": stride})
 
     def read_documents(self) -> list[JsonObject]:
-        """Return the documents as samples show them."""
-        loaded = load_texts(self._yaml, self._data_dir)
+        """Load the documents, and record in the metadata of the task where they came from.
+
+        Returns:
+            The documents as lm_eval's samples show them.
+
+        Raises:
+            DataError: The data cannot be read.
+        """
+        loaded = load_documents(self._yaml, self._data_dir)
         self.config.metadata["data"] = dict(loaded.provenance)
-        return [
-            vars(document) | {"location": Path(document.location).name}
-            for document in loaded.rows_after_warning(self.config.task, "documents")
-        ]
+
+        docs = []
+        for document in loaded.rows_after_warning(self.config.task, "documents"):
+            # Samples are the same on every machine, so they have no folders in them.
+            location = Path(document.location).name
+            docs.append({**vars(document), "location": location})
+        return docs
 
     def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> str:
-        """Return nothing: no demonstrations, system instruction or chat template comes first."""
+        """Return an empty context: no demonstration, instruction or chat template comes first."""
         return ""
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
-        """Return the request for a document."""
-        # The stride as the YAML gives it: half of a window is half of a smaller one too, where the
-        # model has less.
+        """Make the request for the log-probability of a document.
+
+        Args:
+            doc: The document.
+            ctx: The context, which is always empty.
+            **kwargs: Further arguments of lm_eval for the request.
+
+        Returns:
+            The request, alone in a list.
+        """
         metadata = self._yaml.metadata
+        # Without a stride of its own, a model that holds less than the window advances by half of
+        # what it holds. So the stride is not computed before the model is known.
         arguments = (doc["text"], metadata.window, metadata.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
-        """Return the metrics of a document."""
+        """Compute the metrics of a document, and record the window that the model used.
+
+        Args:
+            doc: The document.
+            results: The fields of the model's `ScoredText`, alone in a list.
+
+        Returns:
+            The metrics by name (see `document_metrics`).
+        """
         scored = ScoredText(*results[0])
+        metadata = self.config.metadata
         if scored.window is None:
-            # They count tokens, so they were not applied.
-            self.config.metadata["window"] = None
-            self.config.metadata["stride"] = None
+            # A model whose tokens cannot be counted has applied neither of the two.
+            metadata["window"] = None
+            metadata["stride"] = None
         else:
-            self.config.metadata["window_used"] = scored.window
-        return row_metrics(doc, scored)
+            metadata["window_used"] = scored.window
+        return document_metrics(doc, scored)

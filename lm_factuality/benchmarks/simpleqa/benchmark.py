@@ -1,4 +1,7 @@
-"""SimpleQA and SimpleQA Verified: the grades, and the scores that follow from them."""
+"""The declaration of SimpleQA and SimpleQA Verified: the judge's grades, and the scores of them.
+
+The rest of the suite finds `BENCHMARK` here.
+"""
 
 from typing import Literal
 
@@ -8,13 +11,18 @@ from lm_factuality.benchmarks.graded import graded_benchmark
 from lm_factuality.benchmarks.grading import grade_share, harmonic_mean_of_shares
 
 GRADES = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED")
+"""The grades that the judge can give an answer."""
 
 
+# Servers are sent the docstring as part of the schema of the reply, so it must not change.
 class Grading(Reply):
     """The judge's reply: the reason first, so that the grade follows from it."""
 
     reason: str
+    """Why the answer deserves the grade."""
+
     grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
+    """One of `GRADES`."""
 
 
 CORRECT = grade_share(

@@ -10,7 +10,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.config import JudgeConfig
 from judges.templates import Prompts
-from judges.typed import ParsedReply, R, ReplyCheck, read_reply
+from judges.typed import ParsedReply, ReplyCheck, ReplyT, read_reply
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 
 
@@ -42,13 +42,13 @@ class RecordedJudge:
     def ask_typed(
         self,
         prompt_name: str,
-        reply: type[R],
+        reply: type[ReplyT],
         subjects: Sequence[Mapping[str, Any]],
         description: str,
-        check: ReplyCheck[R] | None = None,
+        check: ReplyCheck[ReplyT] | None = None,
         samples: int | None = None,
         **decoding: Any,
-    ) -> list[list[ParsedReply[R]]]:
+    ) -> list[list[ParsedReply[ReplyT]]]:
         self.calls += [
             (prompt_name, self._prompts.render(prompt_name, subject)) for subject in subjects
         ]

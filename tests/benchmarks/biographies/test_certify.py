@@ -144,14 +144,14 @@ def test_facts_are_matched_one_to_one(own, released, count):
 
 
 def test_pairs_of_facts_are_compared():
-    (case,) = STEPS["grouping"].cases(known((A, C, B, D, E)))
+    (case,) = STEPS["grouping"].make_cases(known((A, C, B, D, E)))
     # Released are facts 0, 1 and 2 of the painter, 3 and 4 of the sailor.
-    apart = compare_groups(replace(case.given, groups=((0, 3), (1, 2, 4))), case.released)
+    apart = compare_groups(replace(case.biography, groups=((0, 3), (1, 2, 4))), case.released)
     tp, fp, fn, tn = ((True, True), (True, False), (False, True), (False, False))
     assert [apart.count(outcome) for outcome in (tp, fp, fn, tn)] == [1, 3, 3, 3]
-    same = compare_groups(replace(case.given, groups=((0, 1, 2), (3, 4))), case.released)
+    same = compare_groups(replace(case.biography, groups=((0, 1, 2), (3, 4))), case.released)
     assert [same.count(outcome) for outcome in (tp, fp, fn, tn)] == [4, 0, 0, 6]
-    refused = replace(case.given, ungrouped="no JSON object")
+    refused = replace(case.biography, ungrouped="no JSON object")
     assert compare_groups(refused, case.released) == ["no JSON object"]
 
 

@@ -182,7 +182,7 @@ def test_each_pair_is_asked_once_in_three_batches():
     table = Table([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
     judge_citations([generation(text, index=str(number)) for number in range(20)], table)
-    assert len(table.asked) == len(set(table.asked)) == len(table.known)
+    assert len(table.asked) == len(set(table.asked)) == len(table.verdicts)
     assert table.batches == 3
     judge_citations([generation(text)], table)
     assert table.batches == 3

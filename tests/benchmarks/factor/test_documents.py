@@ -8,9 +8,9 @@ import pytest
 
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.perplexity.documents import (
-    load_texts,
+    load_documents,
     parse_texts,
-    rebuild,
+    rebuild_documents,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import example_row
@@ -29,7 +29,7 @@ def texts_of(documents):
 
 
 def test_the_longest_text_of_a_document_holds_the_others():
-    documents = rebuild(
+    documents = rebuild_documents(
         rows(
             ("a", "One. ", "Two."),
             ("b", "Other. ", "End."),
@@ -44,19 +44,19 @@ def test_the_longest_text_of_a_document_holds_the_others():
 
 
 def test_texts_of_a_document_that_begin_differently_are_all_kept():
-    documents = rebuild(rows(("a", "One. ", "Two."), ("a", "Three. ", "Four.")))
+    documents = rebuild_documents(rows(("a", "One. ", "Two."), ("a", "Three. ", "Four.")))
     assert texts_of(documents) == [("a", "One. Two."), ("a", "Three. Four.")]
 
 
 def test_a_prefix_is_not_counted_twice_though_its_completion_differs():
-    documents = rebuild(
+    documents = rebuild_documents(
         rows(("a", "Title. ", "Short."), ("a", "Title. A longer story. ", "Its end."))
     )
     assert texts_of(documents) == [("a", "Title. A longer story. Its end.")]
 
 
 def test_repeats_go_whatever_their_document_but_shared_beginnings_of_two_documents_stay():
-    documents = rebuild(
+    documents = rebuild_documents(
         rows(
             ("a", "One. ", "Two."),
             ("b", "One.\n", "Two."),
@@ -68,7 +68,7 @@ def test_repeats_go_whatever_their_document_but_shared_beginnings_of_two_documen
 
 
 def test_a_document_without_text_keeps_its_place():
-    (document,) = rebuild(rows(("a", " ", "")))
+    (document,) = rebuild_documents(rows(("a", " ", "")))
     assert document.problem == "the document is empty"
 
 
@@ -78,13 +78,13 @@ def config(tmp_path, **metadata):
 
 def test_the_uncut_prefix_of_published_files_is_used(tmp_path, write_rows):
     write_rows([example_row(full_prefix="Long ago. The library opened in 1870. ")])
-    loaded = load_texts(parse_texts(config(tmp_path, documents_of="rows.jsonl")))
+    loaded = load_documents(parse_texts(config(tmp_path, documents_of="rows.jsonl")))
     assert (
         loaded.rows[0].text
         == "Long ago. The library opened in 1870. Its first keeper was a sailor from the north."
     )
     named = config(tmp_path, documents_of="rows.jsonl", columns={"prefix": "turncated_prefixes"})
-    assert load_texts(parse_texts(named)).rows[0].text.startswith("The library")
+    assert load_documents(parse_texts(named)).rows[0].text.startswith("The library")
     assert loaded.provenance["documents"] == loaded.provenance["rows"] == 1
     assert len(loaded.provenance["git_blob"]) == 40
 
@@ -92,7 +92,7 @@ def test_the_uncut_prefix_of_published_files_is_used(tmp_path, write_rows):
 def test_every_published_document_is_there_once(shared):
     folder = shared / "data" / "factor"
     news, expert = (
-        load_texts(parse_texts({"task": "t", "metadata": {"documents_of": name}}), folder)
+        load_documents(parse_texts({"task": "t", "metadata": {"documents_of": name}}), folder)
         for name in ("news_factor", "expert_factor")
     )
     assert len(news.rows) == news.provenance["rows"]
@@ -114,7 +114,7 @@ def test_a_table_of_texts(tmp_path):
     described = config(tmp_path, columns={"text": "body", "doc_id": "page"}) | {
         "dataset_path": "texts.jsonl"
     }
-    loaded = load_texts(parse_texts(described))
+    loaded = load_documents(parse_texts(described))
     assert [document.doc_id for document in loaded.rows] == [
         "1",
         "1",
@@ -218,14 +218,14 @@ def test_broken_yamls_are_named(kind, tmp_path):
 def test_broken_tables_are_named(tmp_path):
     described = config(tmp_path) | {"dataset_path": "texts.jsonl"}
     with pytest.raises(DataError, match=r"texts\.jsonl: no such file"):
-        load_texts(parse_texts(described))
+        load_documents(parse_texts(described))
     (tmp_path / "texts.jsonl").write_text('{"body": "One."}\n', encoding="utf-8")
     with pytest.raises(
         ConfigError,
         match=r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'",
     ):
-        load_texts(parse_texts(described))
+        load_documents(parse_texts(described))
     with pytest.raises(
         ConfigError, match="no data source is called 'news_facto'.*did you mean news_factor"
     ):
-        load_texts(parse_texts(config(tmp_path, documents_of="news_facto")))
+        load_documents(parse_texts(config(tmp_path, documents_of="news_facto")))

@@ -225,7 +225,8 @@ def test_open_generation_has_no_such_protocol(tmp_path):
         include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"}
     )
     with pytest.raises(
-        ConfigError, match="protocol dola scores choices; open generation knows paper and code"
+        ConfigError,
+        match="protocol dola only scores choices; open generation has the protocols paper and code",
     ):
         manager.load_task_or_group("sample_factor_generation")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lm_factuality.benchmarks.audit import DIFFERENT_REQUEST, UNKNOWN_REQUESTS, ExpectedRun
-from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
+from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes_on_run
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.leaderboard.evidence import hash_of, read_task_samples
@@ -113,7 +113,7 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
 
 def test_a_chat_server_has_its_own_template(finished):
     (file,) = read_results_files([finished])
-    assert "without a chat template" not in list(notes(file, file.task(TASK)))
+    assert "without a chat template" not in list(notes_on_run(file, file.task(TASK)))
 
 
 def edit(change):

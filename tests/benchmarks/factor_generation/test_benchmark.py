@@ -36,9 +36,9 @@ from lm_factuality.benchmarks.factor_generation.tally import (
     UNSPLIT,
     WEIGHTED,
     WRONG,
-    bound,
-    by_document,
-    score,
+    accuracy_bound,
+    subset_score,
+    sums_by_document,
     tally_row,
     why_undefined,
 )
@@ -403,9 +403,9 @@ def test_the_weighted_rows_of_the_papers_table_6(right, wrong, weight, expected)
     column needs. The share of false ones for OPT-66B, printed as 28.4, is left out: its row does
     not add up to 100."""
     sums = [*right, 0, *wrong, 0, 0, 0, 0, 0, weight, 1]
-    assert score(sums, RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
+    assert subset_score(sums, RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
     for name, value in expected.items():
-        assert 100 * score(sums, WEIGHTED, name) == pytest.approx(value, abs=0.06)
+        assert 100 * subset_score(sums, WEIGHTED, name) == pytest.approx(value, abs=0.06)
 
 
 R, W, NONE = [3, 1, 0, 0], [1, 3, 0, 0], [0, 0, 0, 0]
@@ -448,9 +448,9 @@ R, W, NONE = [3, 1, 0, 0], [1, 3, 0, 0], [0, 0, 0, 0]
 )
 def test_bounds_are_numbers_though_the_accuracy_is_none(right, wrong, pairs, worst, best, reason):
     sums = [*right, *wrong, *NONE, *pairs]
-    assert (bound(sums, FALSE), bound(sums, TRUE)) == pytest.approx((worst, best))
+    assert (accuracy_bound(sums, FALSE), accuracy_bound(sums, TRUE)) == pytest.approx((worst, best))
     assert reason in why_undefined(sums)
-    is_undefined = math.isnan(score(sums, WEIGHTED, "accuracy"))
+    is_undefined = math.isnan(subset_score(sums, WEIGHTED, "accuracy"))
     assert is_undefined == bool(why_undefined(sums)) == bool(reason)
 
 
@@ -491,7 +491,7 @@ def test_documents_are_drawn_whole():
         tally_row(document(0), verdict(FALSE)),
         tally_row(document(1), verdict(TRUE)),
     ]
-    assert [list(sums[:3]) for sums in by_document(tallies)] == [[1, 1, 0], [1, 0, 0]]
+    assert [list(sums[:3]) for sums in sums_by_document(tallies)] == [[1, 1, 0], [1, 0, 0]]
 
 
 RESPONSES = [[" sailor. He", " baker who sang", " quiet man.", ""]]

@@ -13,11 +13,11 @@ from lm_factuality.benchmarks.felm.rows import (
     ClaimsReply,
     FelmRow,
     RowClaims,
-    check_claims,
+    claims_from_reply,
+    claims_to_line,
+    find_claims_problem,
     read_claims,
     split_claims,
-    to_claims,
-    to_line,
 )
 from lm_factuality.ground.errors import DataError
 
@@ -37,8 +37,8 @@ def test_every_clause_is_a_claim() -> None:
         (),
         ("First line", "Second line"),
     )
-    assert claims.numbered()[3:] == ["First line", "Second line"]
-    assert claims.owners() == [1, 1, 1, 3, 3]
+    assert claims.all_claims()[3:] == ["First line", "Second line"]
+    assert claims.segment_numbers() == [1, 1, 1, 3, 3]
 
 
 SUBJECT = {"units": ["Mars is red and has moons.", "Sure!"]}
@@ -49,11 +49,13 @@ def reply(*claims: tuple[int, list[str]]) -> ParsedReply[ClaimsReply]:
     text = json.dumps(
         {"segments": [{"segment": number, "claims": texts} for number, texts in claims]}
     )
-    return read_reply(Answer(text, "stop"), ClaimsReply, SUBJECT, check_claims)
+    return read_reply(Answer(text, "stop"), ClaimsReply, SUBJECT, find_claims_problem)
 
 
 def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
-    claims = to_claims(ROW, reply((2, []), (1, ["Mars is red.", "Mars has moons."])), "judge")
+    claims = claims_from_reply(
+        ROW, reply((2, []), (1, ["Mars is red.", "Mars has moons."])), "judge"
+    )
     assert claims == RowClaims("0", (("Mars is red.", "Mars has moons."), ()), "judge")
 
 
@@ -65,9 +67,12 @@ def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
         (reply((1, ["Mars is red."]), (2, []), (2, [])), "segment 2 twice"),
         (reply((1, []), (2, [])), "no claims"),
         (reply(), "no segment 1, 2"),
-        (read_reply(Answer("Mars is red."), ClaimsReply, SUBJECT, check_claims), "no JSON object"),
         (
-            read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, check_claims),
+            read_reply(Answer("Mars is red."), ClaimsReply, SUBJECT, find_claims_problem),
+            "no JSON object",
+        ),
+        (
+            read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, find_claims_problem),
             "judge error: timed out",
         ),
     ],
@@ -75,7 +80,7 @@ def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
 def test_incomplete_replies_are_problems_not_claims(
     read: ParsedReply[ClaimsReply], problem: str
 ) -> None:
-    assert to_claims(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
+    assert claims_from_reply(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
 
 
 def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
@@ -84,7 +89,7 @@ def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
         RowClaims("0", (("Mars is red.",), ()), "judge"),
         RowClaims("1", (), "judge", "refused"),
     ]
-    path.write_text("".join(to_line(each) + "\n" for each in kept))
+    path.write_text("".join(claims_to_line(each) + "\n" for each in kept))
     assert (
         list(read_claims(path, [row("Mars is red.", "Sure!"), row("x", index="1")]).values())
         == kept

@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 from judges.answers import Answer
-from lm_factuality.benchmarks.felm.judging import baselines
+from lm_factuality.benchmarks.felm.judging import score_baselines
 from lm_factuality.benchmarks.felm.metrics import (
     COUNTS,
     MEASURES,
-    count_response,
+    count_detections,
     detection_scores,
-    pooled_scores,
-    to_report,
+    report_detection_scores,
+    score_pooled_counts,
 )
-from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
+from lm_factuality.benchmarks.felm.rows import FelmRow, read_felm_rows
 from lm_factuality.benchmarks.felm.verdicts import (
     JudgedResponse,
-    judge_outputs,
-    judge_response,
+    read_judged_response,
+    read_saved_outputs,
 )
 from lm_factuality.ground.errors import DataError
 
 
 @pytest.fixture(scope="module")
 def rows(shared: Path) -> list[FelmRow]:
-    return read_rows(shared / "data" / "felm" / "all.jsonl")
+    return read_felm_rows(shared / "data" / "felm" / "all.jsonl")
 
 
 @pytest.mark.parametrize("kind", ["plain", "cot"])
@@ -40,8 +40,8 @@ def test_the_reference_is_met_exactly(
 ) -> None:
     folder = shared / "reference" / "felm_scoring"
     expected = json.loads((folder / f"{kind}_expected.json").read_text())
-    judged = judge_outputs(folder / f"{kind}_outputs.jsonl", rows, protocol)
-    report = to_report(judged, protocol)
+    judged = read_saved_outputs(folder / f"{kind}_outputs.jsonl", rows, protocol)
+    report = report_detection_scores(judged, protocol)
     assert {name: report[name] for name in expected} == expected
     assert report["unscored"]["responses"] == 0
 
@@ -53,8 +53,10 @@ def test_the_file_is_the_published_one(rows: list[FelmRow]) -> None:
 
 
 def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
-    responses = [judge_response(row.domain, row.labels, problem="not asked") for row in rows]
-    everything, nothing, at_random = (report["segment"] for report in baselines(responses).values())
+    responses = [read_judged_response(row.domain, row.labels, problem="not asked") for row in rows]
+    everything, nothing, at_random = (
+        report["segment"] for report in score_baselines(responses).values()
+    )
     assert round(100 * everything["f1"], 1) == 30.2
     assert everything["balanced_accuracy"] == 0.5
     assert [nothing[name] for name in COUNTS] == [0, 0, 787, 3639]
@@ -71,7 +73,7 @@ def response(errors: list[bool], flagged: list[bool] | None, domain: str = "wk")
 def test_counts_and_scores_by_hand() -> None:
     errors = [True, True, True, False, False, False, False]
     flagged = [True, True, False, True, False, False, False]
-    counts = count_response(response(errors, flagged), "segment")
+    counts = count_detections(response(errors, flagged), "segment")
     assert counts == [2, 1, 1, 3]
     assert detection_scores(counts) == pytest.approx(
         {
@@ -97,9 +99,11 @@ def test_undefined_scores_are_no_numbers(counts: tuple[int, ...], undefined: set
     assert {name for name in MEASURES if math.isnan(scores[name])} == undefined
 
 
-def counts_of(responses: list[JudgedResponse], is_right: bool | None = None) -> list[list[int]]:
+def counts_of(
+    responses: list[JudgedResponse], unscored_as_right: bool | None = None
+) -> list[list[int]]:
     """The pooled counts of segments, and of responses."""
-    pooled = pooled_scores(responses, is_right)
+    pooled = score_pooled_counts(responses, unscored_as_right)
     return [[pooled[level][name] for name in COUNTS] for level in ("segment", "response")]
 
 
@@ -115,12 +119,14 @@ def test_a_response_is_wrong_if_any_segment_is() -> None:
 def test_unscored_responses_are_in_the_bounds_alone() -> None:
     responses = [response([True, False], [True, False]), response([True, False, False], None)]
     assert counts_of(responses) == [[1, 0, 0, 1], [1, 0, 0, 0]]
-    assert counts_of(responses, is_right=False) == [[1, 2, 1, 1], [1, 0, 1, 0]]
-    assert counts_of(responses, is_right=True) == [[2, 0, 0, 3], [2, 0, 0, 0]]
+    assert counts_of(responses, unscored_as_right=False) == [[1, 2, 1, 1], [1, 0, 1, 0]]
+    assert counts_of(responses, unscored_as_right=True) == [[2, 0, 0, 3], [2, 0, 0, 0]]
 
 
 def test_the_report_counts_what_is_missing() -> None:
-    report = to_report([response([True], [True]), response([True, False], None, "math")], "paper")
+    report = report_detection_scores(
+        [response([True], [True]), response([True, False], None, "math")], "paper"
+    )
     unscored = report["unscored"]
     assert (unscored["responses"], unscored["segments"]) == (1, 2)
     assert unscored["reasons"] == {"why": 1}
@@ -134,9 +140,9 @@ def test_the_report_counts_what_is_missing() -> None:
 def test_a_segment_is_wrong_if_any_of_its_claims_is() -> None:
     labels = [True, False, True]
     owners = [1, 1, 2, 2, 3]
-    judged = judge_response("wk", labels, [Answer("Answer: 3, 4")], owners)
+    judged = read_judged_response("wk", labels, [Answer("Answer: 3, 4")], owners)
     assert judged.flagged == (False, True, False)
-    outside = judge_response("wk", labels, [Answer("Answer: 6")], owners)
+    outside = read_judged_response("wk", labels, [Answer("Answer: 6")], owners)
     assert outside.reason == "id 6; the last is 5"
 
 
@@ -168,12 +174,12 @@ def test_broken_outputs_are_refused(name: str, tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     row = FelmRow("0", "wk", "Why?", ("So.",), (True,), (), ())
     with pytest.raises(DataError, match=message):
-        judge_outputs(path, [row], "paper")
+        read_saved_outputs(path, [row], "paper")
 
 
 def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> None:
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"index": "0", "domain": "wk", "output": null}\n')
     rows = [FelmRow(index, "wk", "Why?", ("So.",), (True,), (), ()) for index in "01"]
-    judged = judge_outputs(path, rows, "paper")
+    judged = read_saved_outputs(path, rows, "paper")
     assert [each.reason for each in judged] == ["empty output", "no output for this row"]

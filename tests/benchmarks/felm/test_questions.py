@@ -14,12 +14,12 @@ from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
     FelmSettings,
-    authors_prompt,
-    choose,
-    chunk,
-    segment_text,
+    best_chunks,
+    format_segment,
+    render_authors_prompt,
+    split_into_chunks,
 )
-from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows, split_claims
+from lm_factuality.benchmarks.felm.rows import FelmRow, read_felm_rows, split_claims
 from lm_factuality.ground.errors import ConfigError, DataError
 
 ROW = FelmRow(
@@ -36,7 +36,7 @@ ROW = FelmRow(
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
-    question = FelmSettings(unit, mode).ask(ROW, split_claims(ROW))
+    question = FelmSettings(unit, mode).make_question(ROW, split_claims(ROW))
     text = Prompts().render(question.prompt, question.subject)
     asked = text.split("Now the one to judge:")[1]
     assert f"{unit.capitalize()}s:\n1. Mars has two moons.\n2. They are big." in asked
@@ -50,35 +50,35 @@ def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["link", "doc"])
 def test_without_references_the_prompt_is_the_plain_one(mode: str) -> None:
     bare = replace(ROW, references=(), reference_texts=())
-    assert FelmSettings("segment", mode).ask(bare).prompt == "felm/segment_vanilla"
+    assert FelmSettings("segment", mode).make_question(bare).prompt == "felm/segment_vanilla"
 
 
 @pytest.mark.parametrize("domain", ["math", "reasoning"])
 def test_math_and_reasoning_are_judged_by_segments(domain: str) -> None:
-    question = FelmSettings("claim", "cot").ask(replace(ROW, domain=domain))
+    question = FelmSettings("claim", "cot").make_question(replace(ROW, domain=domain))
     assert question.prompt == "felm/segment_cot"
     assert Prompts().render(question.prompt, question.subject)
 
 
 def test_protocol_code_blanks_segments_without_letters_and_shows_no_references() -> None:
-    assert segment_text("1. 3 + 4 = 7", "code") == ""
-    assert segment_text("1. So x = 7", "code") == "So x = 7"
-    assert segment_text("1. 3 + 4 = 7") == "1. 3 + 4 = 7"
-    assert FelmSettings("segment", "doc", "code").ask(ROW).mode == "vanilla"
+    assert format_segment("1. 3 + 4 = 7", "code") == ""
+    assert format_segment("1. So x = 7", "code") == "So x = 7"
+    assert format_segment("1. 3 + 4 = 7") == "1. 3 + 4 = 7"
+    assert FelmSettings("segment", "doc", "code").make_question(ROW).mode == "vanilla"
 
 
 def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: Path) -> None:
     segments = [
         segment
-        for row in read_rows(shared / "data" / "felm" / "all.jsonl")
+        for row in read_felm_rows(shared / "data" / "felm" / "all.jsonl")
         for segment in row.segments
     ]
-    assert sum(segment_text(each, "code") == "" for each in segments) == 124
+    assert sum(format_segment(each, "code") == "" for each in segments) == 124
 
 
 def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
     text = " ".join(f"word{number}, yes." for number in range(1000))
-    pieces = chunk(text)
+    pieces = split_into_chunks(text)
     assert " ".join(pieces).replace(" ", "") == text.replace(" ", "")
     assert {len(piece.replace(",", " ,").replace(".", " .").split()) for piece in pieces[:-1]} == {
         512
@@ -90,24 +90,24 @@ def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
 
     text = " ".join(f"word{number}, yes." for number in range(40))
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    pieces = chunk(text, str(checkpoint), 64)
+    pieces = split_into_chunks(text, str(checkpoint), 64)
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
     assert len(pieces) == -(-len(tokenizer(text)["input_ids"]) // 64)
     assert pieces[0] == tokenizer.decode(tokenizer(text)["input_ids"][:64]).strip()
     with pytest.raises(
         ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
     ):
-        chunk(text, "tiktoken:none")
+        split_into_chunks(text, "tiktoken:none")
 
 
 def test_the_chunk_nearest_to_the_question_is_chosen() -> None:
     filler = "the weather was mild and nothing of note happened " * 100
     documents = [f"{filler} Phobos goes round Mars. {filler}", "", "A short text."]
-    chosen = choose(documents, "How many moons has Mars?")
+    chosen = best_chunks(documents, "How many moons has Mars?")
     assert len(chosen) == 2
     assert "Phobos" in chosen[0]
     assert chosen[1] == "A short text."
-    assert choose([filler], "zebra") == [chunk(filler)[0]]
+    assert best_chunks([filler], "zebra") == [split_into_chunks(filler)[0]]
 
 
 def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
     checkout = str(tmp_path)
     vanilla, cot = FelmSettings(mode="vanilla"), FelmSettings(mode="cot")
-    text = authors_prompt(checkout, ROW, vanilla.ask(ROW), vanilla)
+    text = render_authors_prompt(checkout, ROW, vanilla.make_question(ROW), vanilla)
     assert text == (
         "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n"
         "2. They  are big.\n"
     )
     with pytest.raises(DataError, match=r"prompt_wk_cot\.txt: no such file; expected a checkout"):
-        authors_prompt(checkout, ROW, cot.ask(ROW), cot)
+        render_authors_prompt(checkout, ROW, cot.make_question(ROW), cot)
 
 
 _THEIRS = {  # the file of each of the script's methods, for its domains
@@ -163,7 +163,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
     settings = FelmSettings("segment", mode, protocol)
-    rows = read_rows(shared / "data" / "felm" / "all.jsonl")
+    rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
     for row, line in zip(
         rows,
         (shared / "data" / "felm" / "all.jsonl").read_text(encoding="utf-8").split("\n"),
@@ -171,7 +171,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
     ):
         raw = json.loads(line)
         domain = "wk" if raw["domain"] == "writing_rec" else raw["domain"]
-        question = settings.ask(row)
+        question = settings.make_question(row)
         used = mode if protocol == "code" or question.mode == mode else "vanilla"
         expected = (
             tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt"
@@ -180,7 +180,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
         for number, segment in enumerate(raw["segmented_response"]):
             letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
             expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
-        text = authors_prompt(str(tmp_path), row, question, settings)
+        text = render_authors_prompt(str(tmp_path), row, question, settings)
         assert text == expected or (
             used in ("link", "doc")
             and protocol == "paper"

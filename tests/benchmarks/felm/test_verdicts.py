@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_factuality.benchmarks.felm.verdicts import read_verdict, vote
+from lm_factuality.benchmarks.felm.verdicts import majority_vote, read_verdict
 
 READABLE = {
     "Answer: 1,2": {1, 2},
@@ -381,5 +381,5 @@ def test_a_megabyte_is_read_at_once(piece: str) -> None:
 def test_the_majority_of_readable_outputs_decides(
     ballots: list[set[int] | None], flagged: set[int] | None
 ) -> None:
-    found = vote(["why" if ballot is None else frozenset(ballot) for ballot in ballots])
+    found = majority_vote(["why" if ballot is None else frozenset(ballot) for ballot in ballots])
     assert (None if isinstance(found, str) else found) == flagged

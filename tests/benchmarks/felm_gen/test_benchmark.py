@@ -26,16 +26,16 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     Cut,
     CutReply,
     MarksReply,
-    check_cut,
-    check_marks,
-    cut,
+    answer_without_thinking,
+    apply_judge_cut,
+    combine_marks,
     cut_by_rules,
-    cut_subject,
-    mark_subject,
-    no_answer,
-    pieces_of,
-    read_marks,
-    to_answer,
+    cutting_subject,
+    find_cut_problem,
+    find_marks_problem,
+    marking_subject,
+    split_into_pieces,
+    why_no_answer,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
@@ -102,13 +102,16 @@ def docs():
     ],
 )
 def test_what_is_no_answer(generation, reason):
-    assert no_answer(generation) == reason
+    assert why_no_answer(generation) == reason
 
 
 def test_an_answer_is_without_its_thinking():
-    assert to_answer("<think>First a </think> then b</think>\nThe bridge.\n") == "The bridge."
-    assert to_answer("<THINKING>First a</THINKING>The bridge.") == "The bridge."
-    assert to_answer("<think>First a") == "<think>First a"
+    assert (
+        answer_without_thinking("<think>First a </think> then b</think>\nThe bridge.\n")
+        == "The bridge."
+    )
+    assert answer_without_thinking("<THINKING>First a</THINKING>The bridge.") == "The bridge."
+    assert answer_without_thinking("<think>First a") == "<think>First a"
 
 
 def test_rules_cut_by_domain():
@@ -130,12 +133,14 @@ TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
 
 def grouped(reply: object, text: str = TEXT) -> ParsedReply[CutReply]:
     answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
-    return read_reply(answer, CutReply, cut_subject(text), check_cut)
+    return read_reply(answer, CutReply, cutting_subject(text), find_cut_problem)
 
 
 def test_a_judges_cut_is_the_responses_own_text():
     segments = ["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"]
-    assert cut(TEXT, "math", grouped({"segments": [[1, 2], [], [3]]})) == Cut(segments, "judge")
+    assert apply_judge_cut(TEXT, "math", grouped({"segments": [[1, 2], [], [3]]})) == Cut(
+        segments, "judge"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,16 +159,16 @@ def test_a_judges_cut_is_the_responses_own_text():
     ],
 )
 def test_a_cut_without_every_piece_is_not_taken(reply, refused):
-    assert cut(TEXT, "math", grouped(reply)) == cut_by_rules(TEXT, "math", refused)
+    assert apply_judge_cut(TEXT, "math", grouped(reply)) == cut_by_rules(TEXT, "math", refused)
 
 
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
 def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
     """Cut behind the pieces ``ends``."""
-    count = len(pieces_of(text))
+    count = len(split_into_pieces(text))
     borders = sorted({0, *(end for end in ends if end < count), count})
     groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
-    found = cut(text, "math", grouped({"segments": groups}, text))
+    found = apply_judge_cut(text, "math", grouped({"segments": groups}, text))
     assert (found.cut_by, len(found.segments)) == ("judge", len(groups))
     assert "".join("".join(found.segments).split()) == "".join(text.split())
     assert all(segment == segment.strip() and segment in text for segment in found.segments)
@@ -187,7 +192,8 @@ def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
         for each in said
     ]
     return [
-        read_reply(each, MarksReply, {"units": ["s"] * segments}, check_marks) for each in answers
+        read_reply(each, MarksReply, {"units": ["s"] * segments}, find_marks_problem)
+        for each in answers
     ]
 
 
@@ -209,7 +215,7 @@ def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
     ],
 )
 def test_marks_and_their_types(said, domain, errors):
-    assert read_marks(marks(said), 3, domain) == errors
+    assert combine_marks(marks(said), 3, domain) == errors
 
 
 @pytest.mark.parametrize(
@@ -231,7 +237,7 @@ def test_marks_and_their_types(said, domain, errors):
     ],
 )
 def test_what_cannot_be_read_is_unscored(said, reason):
-    assert read_marks(marks(said), 3, "wk") == reason
+    assert combine_marks(marks(said), 3, "wk") == reason
 
 
 def test_several_samples_vote_on_errors_and_on_types():
@@ -242,13 +248,15 @@ def test_several_samples_vote_on_errors_and_on_types():
         Answer("?"),
         segments=2,
     )
-    assert read_marks(said, 2, "wk") == ("knowledge", None)
+    assert combine_marks(said, 2, "wk") == ("knowledge", None)
     none = marks(Answer("?"), Answer("?"))
-    assert read_marks(none, 2, "wk") == "none of 2 outputs can be read, the first: no JSON object"
+    assert (
+        combine_marks(none, 2, "wk") == "none of 2 outputs can be read, the first: no JSON object"
+    )
 
 
 def test_the_judge_sees_question_segments_and_references(docs):
-    subject = mark_subject(docs[0], ["It is\nold.", "It is of iron."])
+    subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
     assert subject["kind"] == "marks"
     assert subject["units"] == ["It is old.", "It is of iron."]
     assert subject["passages"] == docs[0]["reference_texts"]
@@ -259,17 +267,18 @@ def test_the_judge_sees_question_segments_and_references(docs):
         "type? Reply with the JSON object alone."
     )
     without = Prompts().render(
-        "felm_gen/mark_segments", mark_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."])
+        "felm_gen/mark_segments",
+        marking_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."]),
     )
     assert "reference document" not in without.lower()
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_examples_of_marks_validate(domain, docs):
-    subject = mark_subject({**docs[0], "domain": domain}, ["So."])
+    subject = marking_subject({**docs[0], "domain": domain}, ["So."])
     prompt = Prompts().render("felm_gen/mark_segments", subject)
     examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
-    found = [read_marks(marks(Answer(example)), 3, "wk") for example in examples]
+    found = [combine_marks(marks(Answer(example)), 3, "wk") for example in examples]
     kinds = (None, "knowledge", None)
     if domain in ("math", "reasoning"):
         kinds = (None, "reasoning", "reasoning")
@@ -277,11 +286,11 @@ def test_the_examples_of_marks_validate(domain, docs):
 
 
 def test_the_example_of_a_cut_validates():
-    prompt = Prompts().render("felm_gen/segment", cut_subject("So. No."))
+    prompt = Prompts().render("felm_gen/segment", cutting_subject("So. No."))
     _, example, pieces = prompt.rsplit(":\n\n", 2)
     numbered, _, reply = example.partition("\n{")
     cut_reply = CutReply.model_validate_json("{" + reply.splitlines()[0])
-    assert check_cut(cut_reply, {"pieces": numbered.splitlines()}) == ""
+    assert find_cut_problem(cut_reply, {"pieces": numbered.splitlines()}) == ""
     assert pieces == "1. So.\n2. No."
 
 

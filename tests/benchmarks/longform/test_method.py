@@ -10,8 +10,8 @@ import pytest
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
-from lm_factuality.benchmarks.longform.benchmark import LongForm, prose
-from lm_factuality.benchmarks.longform.metrics import row_metrics, unscored
+from lm_factuality.benchmarks.longform.benchmark import LongForm, strip_markdown
+from lm_factuality.benchmarks.longform.metrics import long_form_metrics, missing_scores_reason
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.judges.server import Act
 
@@ -91,7 +91,7 @@ def test_one_subject(judge, server, verify):
         ["not_supported"],
         ["irrelevant"],
     ]
-    found = row_metrics(judged, "", (6,))
+    found = long_form_metrics(judged, "", (6,))
     assert (found["precision"], found["factscore"]) == (3 / 4, 3 / 5)
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
     assert sum("Take the sentence apart" not in prompt for prompt in prompts) == (
@@ -113,7 +113,7 @@ def test_entities_that_share_a_name(judge, server):
         (judged,) = LongForm(kind="town").judge_texts(opened, [generation()])
     assert outcomes(judged)[0] == ["supported", "not_supported"]
     assert outcomes(judged)[3] == ["not_supported", "supported"]
-    found = row_metrics(judged, "town", (4,))
+    found = long_form_metrics(judged, "town", (4,))
     assert (found["factscore"], found["d_factscore"]) == (4 / 5, 3 / 5)
     assert (found["num_entities"], found["one_bio_many_entities"]) == (2, 1)
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
@@ -163,7 +163,7 @@ def test_without_passages_nobody_is_asked(judge, server):
         ("unscored", "no evidence")
     }
     assert len(server.bodies) == len(FACTS)
-    assert unscored(judged) == "no fact has a verdict"
+    assert missing_scores_reason(judged) == "no fact has a verdict"
 
 
 def test_what_is_said_twice_is_one_fact(judge):
@@ -171,8 +171,8 @@ def test_what_is_said_twice_is_one_fact(judge):
         (judged,) = LongForm().judge_texts(
             opened, [generation("It was founded in 1702. " * 5, [HARBOUR])]
         )
-    assert (len(judged.facts), row_metrics(judged, "", (2,))["facts_per_response"]) == (5, 1)
-    assert row_metrics(judged, "", (2,))["recall_at_k"] == 0.5
+    assert (len(judged.facts), long_form_metrics(judged, "", (2,))["facts_per_response"]) == (5, 1)
+    assert long_form_metrics(judged, "", (2,))["recall_at_k"] == 0.5
 
 
 def doc_of(given: GeneratedText) -> dict:
@@ -229,4 +229,4 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
 )
 def test_sentences_are_without_markdown(response, sentences):
     assert list(LongForm().prepare(generation(response)).sentences) == sentences
-    assert prose(prose(response)) == prose(response)
+    assert strip_markdown(strip_markdown(response)) == strip_markdown(response)

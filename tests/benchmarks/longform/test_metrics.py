@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.biographies.types import (
     JudgedBiography,
     Judgement,
 )
-from lm_factuality.benchmarks.longform.metrics import FactTally, row_metrics
+from lm_factuality.benchmarks.longform.metrics import FactTally, long_form_metrics
 from lm_factuality.ground.thinking import UNFINISHED
 
 
@@ -105,7 +105,7 @@ def test_f1_at_k_is_that_of_the_paper():
     ],
 )
 def test_a_row_by_hand(outcomes, expected):
-    found = row_metrics(judged(outcomes), "", (4, 8))
+    found = long_form_metrics(judged(outcomes), "", (4, 8))
     for name, value in expected.items():
         assert found[name] == (value if isinstance(value, str | None) else pytest.approx(value)), (
             name
@@ -113,7 +113,7 @@ def test_a_row_by_hand(outcomes, expected):
 
 
 def test_further_values_of_k_are_scores_of_their_own():
-    found = row_metrics(judged("ssn"), "", (4, 8))
+    found = long_form_metrics(judged("ssn"), "", (4, 8))
     assert found["f1_at_8"] == pytest.approx(f1_at(2, 1, 8))
     assert "d_factscore" not in found
 
@@ -135,7 +135,7 @@ def test_further_values_of_k_are_scores_of_their_own():
     ],
 )
 def test_a_response_without_facts(changes, f1, ends, responds, unscored):
-    found = row_metrics(judged("", **changes), "", (4,))
+    found = long_form_metrics(judged("", **changes), "", (4,))
     assert (found["f1_at_k"], found["precision"]) == (f1, None)
     assert (found["f1_at_k_worst"], found["f1_at_k_best"]) == ends
     assert (found["respond_ratio"], found["unscored"]) == (responds, unscored)

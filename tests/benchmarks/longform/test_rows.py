@@ -9,7 +9,12 @@ import shutil
 import pytest
 
 from lm_factuality.benchmarks.factor.corpus import read_yaml
-from lm_factuality.benchmarks.longform.rows import SOURCES, LongFormYaml, open_knowledge, read_rows
+from lm_factuality.benchmarks.longform.rows import (
+    SOURCES,
+    LongFormYaml,
+    open_knowledge,
+    read_prompts,
+)
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.tables import write_table
@@ -36,8 +41,8 @@ def read(tmp_path):
             if value
         }
         task = read_yaml(LongFormYaml, config)
-        knowledge = open_knowledge(task.knowledge) if task.knowledge else None
-        return read_rows(task, knowledge, data_dir)[0]
+        knowledge = open_knowledge(task.knowledge_path) if task.knowledge_path else None
+        return read_prompts(task, knowledge, data_dir)[0]
 
     return documents
 

@@ -67,8 +67,8 @@ def test_simple_evals_takes_an_unreadable_grade_as_not_attempted():
 def test_simple_evals_leaves_an_answer_unscored_if_the_judge_is_down():
     answers = BENCHMARK.judging.make_method({"protocol": "simple-evals"})
     problem = f"{JUDGE_ERROR}: no server"
-    grade = answers.grade(ParsedReply(None, problem, Answer(None, error="no server")))
-    assert grade == (None, problem)
+    reply = ParsedReply(None, problem, Answer(None, error="no server"))
+    assert answers.grade_of_reply(reply) is None
 
 
 def test_no_attempt_leaves_the_share_of_attempts_undefined():

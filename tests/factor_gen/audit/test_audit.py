@@ -18,7 +18,7 @@ from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.records import BenchmarkAudit
 from factor_gen.audit.tables import baseline_table, conclusion, shape_table
-from factor_gen.surface import STATISTICS, Ledger
+from factor_gen.surface import STATISTICS, BalanceLedger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.conftest import TASKS
 from tests.factor_gen.audit.rows import Change, on_false, on_true, row, synthetic
@@ -108,7 +108,9 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
     texts = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
     rows = [row(*texts)]
     taken = (
-        Ledger(3).places(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
+        BalanceLedger(3)
+        .rank_changes(texts[0], texts[1:], np.array([[0, 1, 2]]))
+        .reshape(len(STATISTICS) + 1, 4)
     )
     found = {each.name: each.picks.value for each in evaluate([*surface(rows)], rows)}
     orders = [

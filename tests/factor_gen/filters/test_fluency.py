@@ -115,7 +115,7 @@ def test_a_shared_beginning_is_computed_once(checkpoint):
     scores = alone(model, texts)
     hook.remove()
     lengths = [size for _, size in model.encode(texts, [""] * 3)]
-    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0].size - 1
+    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0].num_scored - 1
     assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
 
 

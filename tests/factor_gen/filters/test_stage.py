@@ -7,7 +7,7 @@ import math
 import pytest
 
 from factor_gen.filter_models import DTYPE, ContradictionPair, FluencyModel, NliModel
-from factor_gen.filters import Filters
+from factor_gen.filters import FilterStage
 from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from factor_gen.stages import Stage
@@ -64,7 +64,7 @@ def flat(examples: list[Example]) -> list[Candidate]:
 
 
 def test_without_filters_everything_passes_as_it_is():
-    stage: Stage = Filters(FilterSettings(None, None))
+    stage: Stage = FilterStage(FilterSettings(None, None))
     assert stage.run(EXAMPLES) == EXAMPLES
     assert stage.fingerprint == {"nli": "none", "fluency": "none"}
 
@@ -77,7 +77,7 @@ def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(
     settings = FilterSettings(
         NliSettings(deberta, threshold=threshold, coreference=0.0), FluencySettings(str(checkpoint))
     )
-    found = Filters(settings).run(EXAMPLES)
+    found = FilterStage(settings).run(EXAMPLES)
     assert [each.doc_id for each in found] == ["a", "b", "c"]
     assert found[1] == EXAMPLES[1]
     assert [each.contradiction for each in flat(found)] == pytest.approx(nli, abs=1e-4)
@@ -93,7 +93,7 @@ def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(
 
 
 def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
-    found = Filters(FilterSettings(None, FluencySettings(str(checkpoint)))).run(EXAMPLES[:1])
+    found = FilterStage(FilterSettings(None, FluencySettings(str(checkpoint)))).run(EXAMPLES[:1])
     right, scrambled, _ = found[0].candidates
     assert scrambled.rejected == "not fluent"
     assert scrambled.fluency < right.fluency
@@ -105,7 +105,7 @@ def test_of_each_type_the_likeliest_are_kept(checkpoint):
     others = [candidate(COMPLETION.replace("meet", "stand"), COREFERENCE)]
     example = Example("a", PREFIX, COMPLETION, (ENTITY,), (*seasons, *others))
     fluency = FluencySettings(str(checkpoint), margin=9, best=1)
-    first, second, other = flat(Filters(FilterSettings(None, fluency)).run([example]))
+    first, second, other = flat(FilterStage(FilterSettings(None, fluency)).run([example]))
     better, worse = (first, second) if first.fluency > second.fluency else (second, first)
     assert (better.rejected, other.rejected) == ("", "")
     assert worse.rejected == "less fluent than others of its type"
@@ -114,7 +114,9 @@ def test_of_each_type_the_likeliest_are_kept(checkpoint):
 def test_sentences_are_read_in_their_context_where_asked(checkpoint):
     alone, near = (
         flat(
-            Filters(FilterSettings(None, FluencySettings(str(checkpoint), context=n))).run(EXAMPLES)
+            FilterStage(FilterSettings(None, FluencySettings(str(checkpoint), context=n))).run(
+                EXAMPLES
+            )
         )
         for n in (0, 60)
     )
@@ -127,7 +129,7 @@ def test_thresholds_are_strict(checkpoint):
     same = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION),))
     for margin, rejected in ((0.0, "not fluent"), (1e-6, "")):
         settings = FilterSettings(None, FluencySettings(str(checkpoint), margin=margin))
-        assert Filters(settings).run([same])[0].candidates[0].rejected == rejected
+        assert FilterStage(settings).run([same])[0].candidates[0].rejected == rejected
 
 
 def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
@@ -138,7 +140,7 @@ def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
         NliSettings(deberta, threshold=0.0, coreference=0.0),
         FluencySettings(str(checkpoint), margin=99.0),
     )
-    first, second = Filters(settings).run([endless])[0].candidates
+    first, second = FilterStage(settings).run([endless])[0].candidates
     assert (first.rejected, first.contradiction, first.fluency) == ("not scored", None, None)
     assert (second.rejected, second.fluency) == ("not scored", None)
     assert second.contradiction is not None
@@ -147,7 +149,7 @@ def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
 
 def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
     settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
-    stage = Filters(settings)
+    stage = FilterStage(settings)
     assert stage.run(EXAMPLES) == [stage.run([each])[0] for each in EXAMPLES]
 
 
@@ -156,7 +158,7 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
 
     copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
     one, other = (
-        Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(folder))))
+        FilterStage(FilterSettings(NliSettings(deberta), FluencySettings(str(folder))))
         for folder in (checkpoint, copy)
     )
     assert one.fingerprint == other.fingerprint
@@ -166,11 +168,11 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert (
-        Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint
+        FilterStage(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint
         != one.fingerprint
     )
 
 
 def test_a_model_that_cannot_be_had_is_named():
     with pytest.raises(ModelError, match="'no/such-model' cannot be loaded"):
-        assert Filters(FilterSettings(NliSettings("no/such-model"), None)).fingerprint
+        assert FilterStage(FilterSettings(NliSettings("no/such-model"), None)).fingerprint

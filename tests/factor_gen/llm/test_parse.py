@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factor_gen.generate.llm.parse import Contradictions, parse, read_numbered
-from factor_gen.generate.llm.spacing import distance, respaced, tokens
+from factor_gen.generate.llm.parse import Contradictions, candidates_of_reply, parse_numbered_answer
+from factor_gen.generate.llm.spacing import copy_spacing, split_tokens, token_distance
 from factor_gen.records import ENTITY, LINK
 from judges.answers import Answer
 from judges.typed import read_reply
@@ -37,7 +37,7 @@ def reply(*entries, finish_reason="stop"):
 
 
 def read(*entries, completion=COMPLETION, kind=ENTITY, finish_reason="stop"):
-    found = parse(reply(*entries, finish_reason=finish_reason), completion, kind)
+    found = candidates_of_reply(reply(*entries, finish_reason=finish_reason), completion, kind)
     return [(each.text, each.edit) for each in found.candidates], dict(found.lost)
 
 
@@ -98,7 +98,7 @@ def test_no_more_are_taken_than_were_asked_for():
         ({"Selmouth": place}, COMPLETION.replace("Selmouth", place))
         for place in ("Dunwick", "Marrick", "Tellby")
     ]
-    found = parse(reply(*entries), COMPLETION, ENTITY, most=2)
+    found = candidates_of_reply(reply(*entries), COMPLETION, ENTITY, most=2)
     assert [each.edit for each in found.candidates] == [
         "Selmouth -> Dunwick",
         "Selmouth -> Marrick",
@@ -198,19 +198,19 @@ def test_a_reply_without_contradictions_says_why(text, finish_reason, lost):
     ],
 )
 def test_what_was_not_edited_is_spaced_as_the_completion(completion, written, expected):
-    assert respaced(written, completion) == expected
+    assert copy_spacing(written, completion) == expected
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_copy_is_the_completion_whatever_it_holds(one, other):
-    assert "".join(each.space + each.text for each in tokens(one)) == one[: len(one.rstrip())]
-    assert respaced(one, one) == one.strip()
+    assert "".join(each.space + each.text for each in split_tokens(one)) == one[: len(one.rstrip())]
+    assert copy_spacing(one, one) == one.strip()
 
 
 @given(*[st.text(alphabet="ab1., -(\n", max_size=30)] * 2)
 def test_spacing_changes_no_words(one, other):
-    assert distance(one, respaced(one, other)) == 0
-    assert "  " not in respaced(one, other) or "  " in other or "\n" in other
+    assert token_distance(one, copy_spacing(one, other)) == 0
+    assert "  " not in copy_spacing(one, other) or "  " in other or "\n" in other
 
 
 @given(st.text(), st.text(), st.sampled_from(["stop", "length"]))
@@ -219,7 +219,7 @@ def test_no_answer_breaks_the_parser(answer, completion, finish_reason):
         reply(answer, finish_reason=finish_reason),
         reply(({completion[:5]: answer[:5]}, answer + completion), finish_reason=finish_reason),
     ):
-        found = parse(read_one, completion, ENTITY)
+        found = candidates_of_reply(read_one, completion, ENTITY)
         assert all(reason.startswith("llm: ") for reason in found.lost)
         assert all("\n" not in each.text and each.text != completion for each in found.candidates)
 
@@ -241,7 +241,7 @@ def test_no_answer_breaks_the_parser(answer, completion, finish_reason):
     ],
 )
 def test_numbered_answers(text, found, problem):
-    read = read_numbered(Answer(text))
+    read = parse_numbered_answer(Answer(text))
     assert read.problem == problem
     entries = read.value and [
         ([(edit.old, edit.new) for edit in each.edits], each.contradiction)

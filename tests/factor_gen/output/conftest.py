@@ -81,5 +81,5 @@ def provenance() -> Provenance:
     return Provenance(
         corpus={"files": [{"name": "harbours.jsonl", "bytes": 12, "sha256": "00"}]},
         stages={"select": {"min_words": 10}},
-        filtered={},
+        num_left_out={},
     )

@@ -28,7 +28,7 @@ def card(items, provenance):
     """Make the card of the small build with other settings."""
     built = BuiltBenchmark({}, {"language is not en": 4})
     for item in items:
-        built.add(item)
+        built.count(item)
     rows = [
         make_row("x:1", row.example.doc_id, row.example.prefix, texts, 0, ["", *TYPES])
         for row in items

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from factor_gen.choose import ChosenRow
 from factor_gen.output.folder import refuse_to_overwrite
 from factor_gen.output.write import Provenance, make_row, write_benchmark
-from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, whole
+from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.ground.errors import DataError
@@ -184,8 +184,8 @@ def test_any_text_is_read_back_as_it_was(rows):
     for table in tables:
         for row, item in zip(table, chosen, strict=True):
             texts = [item.example.completion, *(each.text for each in item.contradictions)]
-            assert row.prefix == whole(item.example.prefix)
-            assert row.choices == tuple(map(whole, texts))
+            assert row.prefix == replace_surrogates(item.example.prefix)
+            assert row.choices == tuple(map(replace_surrogates, texts))
             assert row.error_types == ("", "entity", "entity", "entity")
 
 

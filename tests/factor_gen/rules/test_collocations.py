@@ -30,7 +30,7 @@ TOWN = [
 
 def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
     start = text.index(old)
-    return gather_collocations(corpus).allow(text, start, start + len(old), new)
+    return gather_collocations(corpus).allows(text, start, start + len(old), new)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_the_corpus_allows(
 def test_a_word_in_its_very_place(text: str, expected: bool) -> None:
     corpus = gather_collocations(CODE)
     assert (
-        corpus.allow(
+        corpus.allows(
             text, text.index("summer"), text.index("summer") + 6, "winter", must_be_in_slot=True
         )
         is expected
@@ -130,11 +130,13 @@ def test_nouns_keep_their_sense() -> None:
 def test_a_corpus_or_parts_of_a_large_one_are_read(
     most: int, read_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "_CONTEXT_BYTES", most)
+    monkeypatch.setattr(pipeline, "_COLLOCATION_BYTES", most)
     folder = ShardFolder(tmp_path / "documents")
     folder.path.mkdir()
     for number, text in enumerate(CODE):
-        folder.write(number, [Example(str(number), text)])
-    path = pipeline._with_contexts(load_build(write_corpus(tmp_path)), folder, range(3)).contexts
+        folder.write_shard(number, [Example(str(number), text)])
+    path = pipeline._with_collocations(
+        load_build(write_corpus(tmp_path)), folder, range(3)
+    ).contexts
     assert path is not None
     assert load_collocations(path) == gather_collocations(read_texts)

@@ -14,9 +14,9 @@ from rapidfuzz.distance import Levenshtein
 from factor_gen.generate.rules.generator import RulesGenerator
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
-from factor_gen.types import Types
+from factor_gen.types import TypesStage
 
-TYPES = Types(TypesSettings())
+TYPES = TypesStage(TypesSettings())
 PREFIX = "Mary Hollis met Peter Lund in Oslo. Anna Berg said Norway had bought the mill. "
 TEXT = "On Monday she sold 36 boats to the largest bank in Norway because the river rose sharply after the storm."
 

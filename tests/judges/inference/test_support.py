@@ -38,7 +38,7 @@ ASKED = list(zip(PREMISES, [pair.claim for pair in PAIRS], strict=True))
 
 def probabilities(folder: Path, **options) -> list[float]:
     found = load_model(str(folder), device="cpu", **options).support(PAIRS)
-    assert all(each.windows == 1 and not each.problem for each in found)
+    assert all(each.num_windows == 1 and not each.problem for each in found)
     return [each.probability for each in found]
 
 
@@ -127,12 +127,12 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
     long = ParsedPassage(" ".join(sentences), "Ada Lind")
     model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
     (found,) = model.support([EntailmentPair(CLAIMS[0], (long,))])
-    assert found.windows > 8
+    assert found.num_windows > 8
     each = [
         model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[0]
         for part in sentences
     ]
-    assert all(one.windows == 1 for one in each)
+    assert all(one.num_windows == 1 for one in each)
     windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
     near = [
         model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[
@@ -192,7 +192,7 @@ def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
     (found,) = load_model(str(folders["nli"]), device="cpu").support(
         [EntailmentPair("Ada " * 2000, (ParsedPassage(TEXT, ""),))]
     )
-    assert (found.probability, found.windows) == (None, 0)
+    assert (found.probability, found.num_windows) == (None, 0)
     assert found.problem.startswith("the claim leaves no room for passages in")
 
 

@@ -23,7 +23,9 @@ from judges.lexical.words import ParsedPassage, parse_passage, parse_text
 )
 def test_numbers(claim, passage, missing):
     assert [
-        word.text for word in Comparison(claim, [ParsedPassage(passage)]).missing if word.is_number
+        word.text
+        for word in Comparison(claim, [ParsedPassage(passage)]).missing_words
+        if word.is_number
     ] == missing
 
 
@@ -76,8 +78,8 @@ def test_namesakes_are_titles_that_share_a_word(titles, are):
 
 def test_words_of_one_family_are_related():
     pair = Comparison("The Swedish spy had a secret.", [ParsedPassage("A spy from Sweden")])
-    assert [word.text for word in pair.missing] == ["Swedish", "secret"]
-    assert [word.text for word in pair.unrelated] == ["secret"]
+    assert [word.text for word in pair.missing_words] == ["Swedish", "secret"]
+    assert [word.text for word in pair.unrelated_words] == ["secret"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +93,13 @@ def test_words_of_one_family_are_related():
 )
 def test_words_count_together_in_neighbouring_sentences(passages, share):
     pair = Comparison("She won the prize in Lund.", [ParsedPassage(text) for text in passages])
-    assert pair.together == pytest.approx(share)
+    assert pair.neighbouring_share == pytest.approx(share)
 
 
 def test_a_life_in_brackets_reads_as_born_and_died():
     words = parse_text(
         "Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young."
-    ).sequence
+    ).stem_sequence
     assert words == (
         "ada",
         "hill",
@@ -116,7 +118,9 @@ def test_a_life_in_brackets_reads_as_born_and_died():
 
 
 def test_numbers_of_any_length_are_read():
-    assert [word.stem for word in parse_text(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
+    assert [
+        word.stem for word in parse_text(f"{'1' * 5000}st 03rd 21st 7,000,000").content_words
+    ] == [
         "1" * 5000,
         "third",
         "21",
@@ -125,7 +129,7 @@ def test_numbers_of_any_length_are_read():
 
 
 def test_citation_marks_are_no_words():
-    assert parse_text("She won [1][2, 3].").sequence == ("won",)
+    assert parse_text("She won [1][2, 3].").stem_sequence == ("won",)
 
 
 def test_passages_of_a_joined_text():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.felm.rows import read_rows
+from lm_factuality.benchmarks.felm.rows import read_felm_rows
 from lm_factuality.retrieval.references.links import clean, collect_links, links_in
 
 # one entry of "ref": the addresses in it
@@ -86,7 +86,7 @@ def test_collect_keeps_the_order_counts_once_and_hides_passwords():
 
 
 def test_felm(shared):
-    rows = read_rows(shared / "data" / "felm" / "all.jsonl")
+    rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
     links = collect_links(entry for row in rows for entry in row.references)
     assert len(links.urls) == 375
     assert links.not_links == ()

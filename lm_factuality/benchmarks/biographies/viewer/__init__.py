@@ -1,8 +1,11 @@
-"""The page that shows judged biographies: one HTML file that asks the network for nothing, and in
-which what models wrote can only ever be text."""
+"""The HTML page that shows judged biographies with their facts and evidence.
+
+``lm-factuality page --verdicts`` and the report build it. The page is one file and asks the network
+for nothing. Texts that models wrote are inserted as text only, never as HTML.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
@@ -18,92 +21,129 @@ from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
-# In the order in which the page runs them, as one script, behind elements.js.
+# The scripts of the page in their order. They run as one script after elements.js.
 _SCRIPTS = ("marks", "facts", "response", "summary", "list", "main")
 
 
-def align_sentences(output: str, sentences: Sequence[str]) -> list[tuple[str, int]]:
-    """Cut a response into pieces that together are the response again.
+class Piece(NamedTuple):
+    """A part of a response."""
 
-    Citations belong to the sentence that they stand in or behind.
+    text: str
+    """The text with its citations."""
+
+    sentence: int
+    """The number of the sentence that the text is, or -1 for text between sentences."""
+
+
+def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
+    """Cut a response into pieces, so that the page can mark its sentences.
+
+    Example:
+        "Ada sang [1].  She won." with the sentences "Ada sang." and "She won." becomes the pieces
+        "Ada sang [1]." (0), "  " (-1) and "She won." (1).
 
     Args:
         output: The response.
-        sentences: Its sentences in order, without citations. White space may differ. One that is
-            not found has no piece.
+        sentences: Its sentences in order, without citations. Their white space may differ from the
+            response. A sentence that is not found gets no piece.
 
     Returns:
-        Stretches of text, each with the number of its sentence, or -1.
+        The pieces, whose texts together are the response. A citation belongs to the sentence that
+        it stands in or directly behind.
     """
-    letters, places = _bare(output)
+    output_letters = _letters_of(output)
     pieces = []
     end_of_pieces = 0
-    searched_to = 0
+    search_start = 0
     for number, sentence in enumerate(sentences):
-        bare, _ = _bare(sentence)
-        at = letters.find(bare, searched_to) if bare else -1
-        if at < 0:
+        letters = _letters_of(sentence).text
+        # Each search starts where the sentence before ended, since a text may repeat itself.
+        index = output_letters.text.find(letters, search_start) if letters else -1
+        if index < 0:
             continue
-        searched_to = at + len(bare)
-        start = places[at]
-        end = places[searched_to - 1] + 1
-        while match := CITATION.match(output, end):
-            end = match.end()
+        search_start = index + len(letters)
+        start = output_letters.positions[index]
+        end = output_letters.positions[search_start - 1] + 1
+        # Several citations may follow each other, as in [1][2].
+        while citation := CITATION.match(output, end):
+            end = citation.end()
+
         if start > end_of_pieces:
-            pieces.append((output[end_of_pieces:start], -1))
-        pieces.append((output[start:end], number))
+            pieces.append(Piece(output[end_of_pieces:start], -1))
+        pieces.append(Piece(output[start:end], number))
         end_of_pieces = end
     if end_of_pieces < len(output):
-        pieces.append((output[end_of_pieces:], -1))
+        pieces.append(Piece(output[end_of_pieces:], -1))
     return pieces
 
 
-def _bare(text: str) -> tuple[str, list[int]]:
-    """Return a text without citations and white space, and where each character stood."""
-    # Each citation becomes as many blanks, so that places stay.
+class _Letters(NamedTuple):
+    """The characters of a text that are no white space and in no citation."""
+
+    text: str
+    """The characters."""
+
+    positions: list[int]
+    """Where each character stands in the original text."""
+
+
+def _letters_of(text: str) -> _Letters:
+    """Remove citations and white space from a text.
+
+    Example:
+        "Ada [1] sang" becomes "Adasang", with the positions 0, 1, 2, 8, 9, 10 and 11.
+
+    Args:
+        text: A response or one of its sentences.
+    """
+    # Each citation is replaced by as many spaces, so that positions do not change.
     blanked = CITATION.sub(lambda match: " " * len(match[0]), text)
-    places = [place for place, letter in enumerate(blanked) if not letter.isspace()]
-    return "".join(blanked.split()), places
+    positions = [position for position, letter in enumerate(blanked) if not letter.isspace()]
+    return _Letters("".join(blanked.split()), positions)
 
 
 def fact_statuses(judged: JudgedBiography) -> list[str]:
-    """Return what a reader should think of each fact.
+    """Return how the page marks each fact of a response.
 
-    ``supported`` by the page of its individual's entity; ``elsewhere``: only by that of another, so
-    that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no
-    group, so that it is in FActScore alone; else what the page of the entity says, or all pages
-    where there is no group or entity.
+    Args:
+        judged: The response after all steps.
+
+    Returns:
+        For each fact, the verdict by the page of its linked entity, or by all pages if it has none.
+        ``elsewhere`` if only the page of another entity supports the fact: FActScore counts it,
+        and D-FActScore does not. ``ungrouped`` if a page supports it, but it is in no group.
     """
-    entities = linked_entities(judged)
-    status_by_fact: list[str] = []
+    entity_by_fact = linked_entities(judged)
+    statuses: list[str] = []
     for fact, row in enumerate(judged.matrix):
-        entity = entities.get(fact)
-        anywhere = outcome_by_any_page(row)
-        outcome = None if entity is None else row[entity].outcome
-        if anywhere != "supported" or outcome in ("supported", "unscored"):
-            status_by_fact.append(outcome or anywhere)
+        entity = entity_by_fact.get(fact)
+        outcome_by_entity = None if entity is None else row[entity].outcome
+        outcome_by_any = outcome_by_any_page(row)
+        # The two scores agree about such a fact.
+        if outcome_by_any != "supported" or outcome_by_entity in ("supported", "unscored"):
+            statuses.append(outcome_by_entity or outcome_by_any)
         else:
-            status_by_fact.append("elsewhere" if fact in entities else "ungrouped")
-    return status_by_fact
+            statuses.append("elsewhere" if fact in entity_by_fact else "ungrouped")
+    return statuses
 
 
 def build_page(records: Sequence[Verdict], title: str) -> str:
-    """Return the page as HTML.
+    """Return the HTML page that shows judged biographies.
 
     Args:
-        records: What was judged, with one protocol and linking.
+        records: The records of the biographies, at least one. All have the same protocol and
+            linking.
         title: The title of the page.
     """
     folder = f"{__package__}/page"
     scripts = [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
+    # The summary is computed as for a run, so that both show the same numbers.
+    rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
         "settings": {name: records[0][name] for name in ("protocol", "linking")},
-        "summary": {
-            **score_figures([*map(row_metrics, records)], SCORES),
-            **count_responses(records),
-        },
-        "responses": [{**record, **_shown(record)} for record in records],
+        "summary": {**score_figures(rows, SCORES), **count_responses(records)},
+        "responses": [{**record, **_display_values(record)} for record in records],
     }
     return one_file(
         f"{folder}/page.html",
@@ -114,8 +154,8 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
     )
 
 
-def _shown(record: Verdict) -> JsonObject:
-    """Return what the page draws of a record besides what stands there."""
+def _display_values(record: Verdict) -> JsonObject:
+    """Return what the page shows of a record and what has to be computed from it."""
     judged = biography_from_record(record)
     return {
         "pieces": align_sentences(judged.generation.output, judged.sentences),
