@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.audit import ExpectedRun, RequestAudit
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
-from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, sibling_of_results
 from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
@@ -233,7 +233,7 @@ def _correction_problem(
 
     Whether people gave these labels, nobody can see from files.
     """
-    path = beside(file.path, f"corrected_{task.task}", ".json")
+    path = sibling_of_results(file.path, f"corrected_{task.task}", ".json")
     if path is None:
         return ""
     if submission.key is None:
