@@ -478,7 +478,7 @@ def _check_judge(
         for problem in certificate_problems(certificate, judge, rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{origin}: {problem}")
 
-    has_published = any([is_on_published_data(content) for content in certificates.values()])
+    has_published = any(is_on_published_data(content) for content in certificates.values())
     if rules.certificate == "published" and not has_published:
         problem = "no certificate that was made on the published data"
     elif rules.certificate == "any" and not certificates:
