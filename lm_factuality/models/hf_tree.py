@@ -236,10 +236,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             tokens = int(self.batch_size) * longest
 
         vocab_size = len(self.model.get_input_embeddings().weight)
-        if is_cpu:
-            targets = tokens // _SHARE_OF_TARGETS
-        else:
-            targets = _LOGITS_OF_ACCELERATORS // vocab_size
+        targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocab_size
         return PassBudget(tokens, max(_MIN_TARGETS, targets))
 
     @contextlib.contextmanager
