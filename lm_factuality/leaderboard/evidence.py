@@ -141,8 +141,8 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
     """Read a submission once.
 
     Raises:
-        SubmissionRefusedError: The files are not those that were packed, or a results file is not as lm_eval
-            writes it. Nothing outside the folder is opened.
+        SubmissionRefusedError: The files are not those that were packed, or a results file is not
+            as lm_eval writes it. Nothing outside the folder is opened.
     """
     file_refusals = tuple(check_files(folder, submission))
     files = _read_results(folder, submission)
