@@ -17,10 +17,10 @@ from lm_eval.api.model import LM
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import (
     ROOM_TO_THINK,
+    answer_or_thoughts,
     marks_thoughts,
     opened_by,
     read_output,
-    answer_or_thoughts,
     whole_texts,
 )
 from lm_factuality.harness.internals import internal

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_factuality.ground.thinking import (
+    answer_or_thoughts,
     marks_thoughts,
     opened_by,
     read_output,
-    answer_or_thoughts,
     without_thinking,
 )
 
