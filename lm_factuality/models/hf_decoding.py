@@ -137,10 +137,10 @@ class HFDoLa(HFDecoding):
         self.method = self.method.model_copy(update={"layers": chosen})
         self._exits = EarlyExits(self.model, chosen, self.method.norm)
 
-    def find_engine(self, vocabulary: int) -> PackedEngine:
+    def find_engine(self, vocab_size: int) -> PackedEngine:
         """Return an engine that records hidden states too."""
         record = self._exits.record
-        return self.require(find_engine(self.model, vocabulary, self.max_length, record))
+        return self.require(find_engine(self.model, vocab_size, self.max_length, record))
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the logits of recorded hidden states."""
@@ -184,12 +184,12 @@ class HFContrastive(HFDecoding):
                 f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
             )
 
-    def find_engine(self, vocabulary: int) -> PackedEngine:
+    def find_engine(self, vocab_size: int) -> PackedEngine:
         """Return an engine for both models."""
         amateur = self._amateur.model
-        vocabulary = min(vocabulary, len(amateur.get_input_embeddings().weight))
-        engine = self.require(find_engine(self.model, vocabulary, self.max_length))
-        engine.amateur = self.require(find_engine(amateur, vocabulary, self.max_length))
+        vocab_size = min(vocab_size, len(amateur.get_input_embeddings().weight))
+        engine = self.require(find_engine(self.model, vocab_size, self.max_length))
+        engine.amateur = self.require(find_engine(amateur, vocab_size, self.max_length))
         return engine
 
     @contextmanager
