@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers import PretrainedConfig, PreTrainedModel
 
 from lm_factuality.models.tree.forest import Forest, next_stretch, plant
 from lm_factuality.models.tree.logits import (
@@ -145,7 +146,7 @@ def _free_memory(budget: PassBudget) -> None:
 
 
 def find_engine(
-    model: Any, vocab_size: int, max_length: int, record: Recorder = record_nothing
+    model: PreTrainedModel, vocab_size: int, max_length: int, record: Recorder = record_nothing
 ) -> PackedEngine | None:
     """Build an engine and test whether it gives the model's own log-probabilities.
 
@@ -200,7 +201,7 @@ def find_engine(
     return engine
 
 
-def _depends_on_longest_input(config: Any) -> bool:
+def _depends_on_longest_input(config: PretrainedConfig) -> bool:
     """Return whether the model's rotary embeddings change with the longest input of a pass.
 
     Then a token's hidden state depends on unrelated requests and cannot be shared.
