@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from lm_factuality.ground.errors import DataError, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import lines_of, to_model
-from lm_factuality.ground.thinking import said
+from lm_factuality.ground.thinking import answer_or_thoughts
 from lm_factuality.harness.outputs import TaskResult
 
 Result = TypeVar("Result")
@@ -67,7 +67,7 @@ def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 def responses_of(sample: Mapping[str, Any]) -> list[str]:
     """The model's responses in a sample of generations, without what it thought."""
-    return [said(text) for text in texts(sample["resps"])]
+    return [answer_or_thoughts(text) for text in texts(sample["resps"])]
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:

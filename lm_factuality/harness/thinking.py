@@ -17,10 +17,10 @@ from lm_eval.api.model import LM
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import (
     ROOM_TO_THINK,
+    answer_or_thoughts,
     marks_thoughts,
     opened_by,
     read_output,
-    said,
     whole_texts,
 )
 from lm_factuality.harness.internals import internal
@@ -191,7 +191,7 @@ def hide_thoughts(instances: Sequence[Instance]) -> Iterator[None]:
     thoughtful = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
     written = [instance.resps for instance in thoughtful]
     for instance in thoughtful:
-        instance.resps = [said(text) for text in instance.resps]
+        instance.resps = [answer_or_thoughts(text) for text in instance.resps]
     try:
         yield
     finally:
