@@ -106,8 +106,8 @@ def _print_biography_measures(
         )
         rows.append(row)
     print_table(
-        f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The offline"
-        " judge beside the truth",
+        f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
+        " offline judge beside the truth",
         ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
         rows,
         [
