@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.files import num_values
+from lm_factuality.ground.files import count_values
 from lm_factuality.ground.secrets import secrets_within
 
 MOST_VALUES = 100_000  # of a YAML
@@ -44,7 +44,7 @@ def read_config(path: Path) -> Any:
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if num_values(content, MOST_VALUES) > MOST_VALUES:
+        if count_values(content, MOST_VALUES) > MOST_VALUES:
             raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
         wrong = next(secrets_within(content), None)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
