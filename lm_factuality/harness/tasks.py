@@ -15,7 +15,7 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.files import num_values
+from lm_factuality.ground.files import count_values
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.context import current_run
@@ -272,7 +272,7 @@ def _load_checked(path: Path, may_import: bool) -> Config:
     # The loader in C, which lm_eval prefers, crashes on a YAML that is nested too deeply.
     with replaced(loader, _import_func_in_yml=import_checked, _Base=yaml.SafeLoader):
         config: Config = loader.load_yaml(path, resolve_func=True)
-    if num_values(config, MOST_VALUES) > MOST_VALUES:
+    if count_values(config, MOST_VALUES) > MOST_VALUES:
         raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
     if "task" not in config and "group" not in config:
         keys = ", ".join(sorted(config)[:8])

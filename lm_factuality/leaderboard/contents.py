@@ -14,7 +14,7 @@ from lm_factuality.ground.secrets import (
     secrets_in_text,
     secrets_within,
 )
-from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission
+from lm_factuality.leaderboard.submission import FILE, Refusal, Submission, SubmissionRefusedError
 
 MAX_FILE = 512 * 2**20
 """The bytes that one file may have."""
@@ -29,11 +29,11 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
     """Yield a refusal for each place that looks like a credential.
 
     Raises:
-        Refused: A file is missing, changed, too large or not of the submission.
+        SubmissionRefusedError: A file is missing, changed, too large or not of the submission.
     """
     problems = [*_wrong_files(folder, submission)]
     if problems:
-        raise Refused(*problems)
+        raise SubmissionRefusedError(*problems)
     for name in (FILE, *(packed.path for packed in submission.files)):
         for place in secrets_in_file(folder / name):
             sentence = f"{place}; withdraw it, and run and pack again without it"

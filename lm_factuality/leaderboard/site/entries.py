@@ -23,7 +23,12 @@ from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.leaderboard.evidence import Evidence, TaskEvidence, hash_of, items_of
+from lm_factuality.leaderboard.evidence import (
+    Evidence,
+    TaskEvidence,
+    count_scorable_items,
+    hash_text,
+)
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
@@ -243,9 +248,9 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
             replace(step, text=printable(step.text))
             for step in benchmark.certification_statuses(task.metadata)
         ),
-        items=items_of(task),
+        items=count_scorable_items(task),
         if_wrong=_value_if_wrong(shown_figure, higher),
-        answers=hash_of(json.dumps(sorted(of_task.samples.answers))) if of_task.samples else "",
+        answers=hash_text(json.dumps(sorted(of_task.samples.answers))) if of_task.samples else "",
     )
 
 
