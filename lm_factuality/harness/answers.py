@@ -407,7 +407,10 @@ class _AnswerServer:
         return prompt
 
     def _parse(
-        self, parse_generations: Callable[[object], list[str]], outputs: object, **_: Any
+        self,
+        parse_generations: Callable[[object], list[str]],
+        outputs: Mapping[str, Any],
+        **_: Any,
     ) -> list[Answer]:
         """Read a server's reply with its log-probabilities, which the client would drop.
 
