@@ -32,10 +32,10 @@ from lm_factuality.models.tree.scorer import (
 logger = logging.getLogger(__name__)
 
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
-"""(key in lm_eval's response cache, context, continuation) in tokens."""
+"""The key in lm_eval's response cache or None, then context and continuation as token ids."""
 
 Answer = tuple[float, bool]
-"""A log-likelihood in nats, and whether the continuation is what the model would say."""
+"""A log-likelihood in nats, and whether greedy decoding would generate the continuation."""
 
 # Tokens of the first forward pass under batch_size=auto.
 _AUTO_TOKENS = 4096

@@ -166,6 +166,7 @@ def find_engine(
     if _depends_on_longest_input(model.config):
         logger.info("the model's rotary embeddings depend on the longest input of a batch")
         return None
+    # Every token after the first is a target, so that all positions are compared.
     sequences = _trial_sequences(vocab_size, max_length)
     forest = plant(sequences, [len(sequence) - 1 for sequence in sequences])
     try:
@@ -182,6 +183,7 @@ def find_engine(
     ) as error:
         if isinstance(error, RuntimeError) and _is_out_of_memory(error):
             raise
+        # Models with unknown parts fail in various ways. They are scored without an engine.
         logger.info("packed passes: %s: %s", type(error).__name__, error)
         return None
 
