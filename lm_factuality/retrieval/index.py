@@ -122,7 +122,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / NAME
     if not path.is_file():
         raise DataError(
-            f"{folder}: not an index, for there is no {path}; build it, or resume its interrupted"
+            f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"
             f" build, with: lm-factuality index build SOURCE --out {folder}"
         )
     try:
