@@ -101,7 +101,7 @@ def _write_index(
     records = [asdict(source.record) for source in sources]
     plan = [manifests.FORMAT, __version__, parameters.kind, recorded, records]
     store = PassageStore(folder, write=True)
-    if store.kept("read") != plan:
+    if store.get_state("read") != plan:
         store.clear()
         shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
         (folder / VECTORS).unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def _write_index(
         except DataError:
             shutil.rmtree(folder)
             raise
-        store.keep("read", plan)
+        store.set_state("read", plan)
     content = parameters.write(folder, store)
     store.finish()
     manifest = Manifest(

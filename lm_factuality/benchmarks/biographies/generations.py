@@ -222,4 +222,4 @@ def nearest_passages(
 @lru_cache(maxsize=256)
 def _searcher(page: tuple[str, ...]) -> Searcher:
     """Index the passages of a page for BM25."""
-    return Searcher.of(page)
+    return Searcher.from_texts(page)
