@@ -81,8 +81,8 @@ def _next_commands(finished: Finished, tasks: Sequence[TaskResult]) -> Iterator[
         )
         return
     for task in tasks:
-        is_only_generated = not task.metrics and task.samples
-        if is_only_generated and benchmark_of(task).judging:
+        # Answers without scores still have to be judged.
+        if not task.metrics and task.samples and benchmark_of(task).judging:
             out = str(task.samples.with_suffix(""))
             files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
             command = shlex.join(["lm-factuality", "judge", task.kind, *files])
