@@ -147,7 +147,7 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
             continue
         if by in key.questions:
             same_text = by + item.item.removeprefix(item.question)
-            group = labels.decided.get(item.unit_key, {}).get(same_text, UNDECIDED)
+            group = labels.majority_answers.get(item.unit_key, {}).get(same_text, UNDECIDED)
             groups[item.question, group].append(answered)
         elif by:
             groups[item.question, item.strata.get(by) or "none"].append(answered)
@@ -172,7 +172,7 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
         of_people = labels.answers.get(item.number)
         if of_people is None:
             continue
-        decided = labels.decided.get(item.unit_key, {}).get(item.item, SKIP)
+        decided = labels.majority_answers.get(item.unit_key, {}).get(item.item, SKIP)
         answers = {}
         for name, answer in {**of_people, TOGETHER: decided, JUDGE: item.judge or SKIP}.items():
             if answer != SKIP:
