@@ -17,7 +17,7 @@ from lm_factuality.ground.errors import did_you_mean, exit_code
 from lm_factuality.ground.secrets import refuse_secrets
 
 if TYPE_CHECKING:
-    from click import Context
+    from typer._click.core import Context
 
 
 class Command(TyperCommand):

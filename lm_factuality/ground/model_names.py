@@ -48,7 +48,8 @@ def size_in_name(model: str) -> float | None:
     name = short_name(model)
     sizes = _SIZE.findall(name)
     if not sizes:
-        return _NAMES["sizes"].get(name)
+        listed_size: float | None = _NAMES["sizes"].get(name)
+        return listed_size
     # If a name states several sizes, the last one counts.
     number, unit = sizes[-1]
     return float(number) * _UNITS[unit]

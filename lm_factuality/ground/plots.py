@@ -27,7 +27,12 @@ MOST_SERIES = 8  # series with different colours
 _STYLE = Path(__file__).with_name("plots.mplstyle")
 _WIDTH = 4.8  # inches; text is readable on a phone and in half a page
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
-_REFERENCE_STYLE = {"color": "#1d2126", "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+_REFERENCE_STYLE: dict[str, Any] = {
+    "color": "#1d2126",
+    "linewidth": 1,
+    "linestyle": (0, (4, 3)),
+    "alpha": 0.5,
+}
 Reference = tuple[str, float] | None
 """The label and the value of a line across a plot, such as ``("chance", 25.0)``, or None."""
 
@@ -309,7 +314,7 @@ def _draw_series(axes: "Axes", name: str, positions: Sequence[_Position], linest
 def _set_size_axis(axes: "Axes") -> None:
     """Make the x axis logarithmic, with a few ticks such as 100M and 2B."""
     axes.set_xscale("log", subs=())
-    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
+    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))  # type: ignore[call-arg]
     axes.xaxis.set_major_formatter(lambda size, _: size_label(size))
 
 

@@ -226,7 +226,7 @@ def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
     """
     message = choice["message"]
     content = message.get("content")
-    text = content or message.get("refusal") or content
+    text: str | None = content or message.get("refusal") or content
     was_cut_off = choice.get("finish_reason") == "length"
     if text or not was_cut_off:
         return text

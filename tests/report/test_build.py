@@ -268,7 +268,7 @@ def test_what_is_no_report_is_left_alone(tmp_path):
     ):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert precious.read_text(encoding="utf-8") == "years of work"
-    with pytest.raises(DataError, match="no folder with report.json"):
+    with pytest.raises(DataError, match="has no report.json"):
         build_report([tmp_path / "r"], precious)
 
 
