@@ -22,7 +22,7 @@ from factor_gen.text.layout import unwrap
 from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.packages import commit_of, stream
+from lm_factuality.ground.packages import commit_of, stream_rows
 from lm_factuality.ground.tables import FORMATS, TableRow
 
 # The version of how documents are cleaned and kept. Raise it if either changes.
@@ -197,7 +197,7 @@ def _dataset_rows(
 
     # The datasets library accepts "validation+test" only if it does not stream.
     for split in map(str.strip, corpus.split.split("+")):
-        rows = stream(source, corpus.config, split, commit, setting, example)
+        rows = stream_rows(source, corpus.config, split, commit, setting, example)
         for number, values in enumerate(rows, start=1):
             yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
 

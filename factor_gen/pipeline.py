@@ -41,7 +41,7 @@ from factor_gen.shards import (
 )
 from factor_gen.stages import READ, STAGES, StageOpener, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import alone, write_json
+from lm_factuality.ground.files import locked_folder, write_json
 from lm_factuality.ground.packages import need
 
 # So much of a corpus is read for the collocations of its words, in evenly spread shards.
@@ -78,7 +78,7 @@ def build(
     for module in ("rapidfuzz", "sklearn"):
         need(module, "factor-gen build", "generate")
 
-    with alone(
+    with locked_folder(
         out,
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",

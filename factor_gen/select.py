@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from factor_gen.language import ENGLISH, identify_language
 from factor_gen.records import Draw, Example, Sentence
 from factor_gen.settings import SelectSettings
-from factor_gen.text.layout import verbatim
+from factor_gen.text.layout import find_verbatim_lines
 from factor_gen.text.sentences import plain
 from lm_factuality.ground.sentences import spaced
 
@@ -192,7 +192,7 @@ class _Document:
         self.settings = settings
         self.language = language
         # For each line, whether it belongs to code or to a table.
-        self.is_code = verbatim(self.text.split("\n"))
+        self.is_code = find_verbatim_lines(self.text.split("\n"))
         # The text in lower case, with single spaces.
         self.plain_text = plain(self.text)
 

@@ -20,7 +20,7 @@ from factor_gen.settings import (
     TypesSettings,
 )
 from lm_factuality.ground.errors import FactualityError
-from lm_factuality.ground.packages import missing
+from lm_factuality.ground.packages import missing_package
 
 READ = "read"
 STAGES = ("select", "types", "generate", "filter")
@@ -180,7 +180,7 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         extra = "spacy" if module == "spacy" else "generate"
-        raise missing(module, f"the stage {name}", extra, error) from error
+        raise missing_package(module, f"the stage {name}", extra, error) from error
 
 
 def _import_and_open(settings: BuildSettings, name: str) -> Stage:

@@ -1,15 +1,15 @@
-"""The suite from Python: what stands in ``__all__`` keeps its name and meaning from release to
-release.
+"""The Python API of the suite. The names in ``__all__`` keep their meaning from release to release.
 
-Importing it is cheap: what is used is imported when it is. It works in a notebook, where an event
-loop runs already. Scores and rows are plain dictionaries, which ``pandas.DataFrame`` takes as they
-are; see ``docs/python.md``."""
+Scripts and notebooks import it; see ``docs/python.md``. The import is cheap, since functions import
+what they need. Scores and rows are plain dictionaries for ``pandas.DataFrame``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,18 +45,30 @@ __all__ = [
     "ModelError",
     "Results",
 ]
+# The module that defines each name that is imported at its first use.
 _LAZY = {
-    **dict.fromkeys(("JudgeConfig", "load_judge_config"), "judges.config"),
-    **{"Judge": "judges.judge", "Pair": "judges.verify", "verify": "judges.verify"},
-    **{"load_build": "factor_gen.config", "build": "factor_gen.pipeline"},
+    "Judge": "judges.judge",
+    "JudgeConfig": "judges.config",
+    "Pair": "judges.verify",
+    "build": "factor_gen.pipeline",
+    "load_build": "factor_gen.config",
+    "load_judge_config": "judges.config",
+    "verify": "judges.verify",
 }
+# The keys of a score that are attributes of its figure.
 _FIGURE = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
+# The keys of a score that are attributes of the corrected figure.
 _CORRECTED = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 __all__ += ["evaluate", "open_model", "read_results", "run", "score_rows"]
 __all__ += ["Judge", "JudgeConfig", "Pair", "build", "load_build", "load_judge_config", "verify"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    """Import a public name from its module at the first use (PEP 562).
+
+    Raises:
+        AttributeError: This module has no such name.
+    """
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)
@@ -64,21 +76,21 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Results:
-    """What lm_eval says of runs.
-
-    ``files`` has all of it: their ``tasks``, and ``content`` as lm_eval writes it.
-    """
+    """The results of one or more runs of lm_eval."""
 
     files: tuple[ResultsFile, ...]
+    """The results files, with their ``tasks`` and their ``content`` as lm_eval writes it."""
 
     def scores(self) -> list[dict[str, Any]]:
         """Return a dictionary for each score of each of the suite's tasks, the headline first.
 
-        Its keys are ``model``, ``task``, ``score`` (its name), ``rows`` (that were run), ``value``,
-        ``low`` and ``high`` (its 95% interval), ``stderr``, ``unscored`` (how many), ``worst`` and
-        ``best`` (its value if these were wrong, or right), ``floor`` (what knowing nothing scores),
-        ``corrected`` (without the judge's errors) with ``corrected_low`` and ``corrected_high``.
-        Shares lie between 0 and 1; None is what is not known.
+        Returns:
+            Dictionaries with the keys ``model``, ``task``, ``score`` (its name), ``rows`` (the
+            number of rows that were run), ``value``, ``low`` and ``high`` (the 95% interval),
+            ``stderr``, ``unscored`` (the number of unscored items), ``worst`` and ``best`` (the
+            value if all of these were wrong, or right), ``floor`` (the score of a model that knows
+            nothing), ``corrected`` (the value without the judge's errors), ``corrected_low`` and
+            ``corrected_high``. Shares lie between 0 and 1, and None means not known.
         """
         from lm_factuality.benchmarks.chosen import (
             benchmark_of,
@@ -87,31 +99,37 @@ class Results:
             suite_runs,
         )
 
-        scores = []
+        rows = []
         for run in suite_runs(self.files)[0]:
-            task, first = run.task, headline_name(run.task)
-            for name in sorted(task.metrics, key=lambda name: name != first):
-                score, result = benchmark_of(task).find_score(name), score_figure(task, name)
-                if score is None or score.value_range is None or result is None:
+            task = run.task
+            headline = headline_name(task)
+            names = sorted(task.metrics, key=lambda name: name != headline)
+            for name in names:
+                score = benchmark_of(task).find_score(name)
+                figure = score_figure(task, name)
+                if score is None or score.value_range is None or figure is None:
                     continue
                 row = {
                     "model": run.file.label,
                     "task": task.task,
                     "score": name,
-                    "rows": result.n,
+                    "rows": figure.n,
                 }
-                row |= {key: getattr(result, key) for key in _FIGURE}
-                for key, end in _CORRECTED.items():
-                    row[key] = getattr(result.corrected, end, None)
-                scores.append(row)
-        return scores
+                for key in _FIGURE:
+                    row[key] = getattr(figure, key)
+                for key, attribute in _CORRECTED.items():
+                    # Only judges with a certificate have a corrected figure.
+                    row[key] = getattr(figure.corrected, attribute, None)
+                rows.append(row)
+        return rows
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each row whose sample is known.
+        """Return a dictionary for each row of each task whose samples were kept.
 
-        Its keys are ``model``, ``task``, ``doc_id``, what the row adds to each score by name (None,
-        and the reason under ``unscored``, if it has none), ``doc``, ``resps`` and
-        ``filtered_resps`` as lm_eval writes them.
+        Returns:
+            Dictionaries with the keys ``model``, ``task``, ``doc_id``, each score of the row by
+            its name (None if the row has none), ``unscored`` (the reason, for a row without a
+            score), and ``doc``, ``resps`` and ``filtered_resps`` as lm_eval writes them.
 
         Raises:
             DataError: A file of samples is damaged.
@@ -129,24 +147,40 @@ class Results:
     def unscored(self) -> list[dict[str, Any]]:
         """Return a dictionary for each reason why rows of a task have no score.
 
-        Its keys are ``model``, ``task``, ``rows`` (how many), ``reason`` and ``cure`` (empty where
-        none is known).
+        Returns:
+            Dictionaries with the keys ``model``, ``task``, ``rows`` (the number of rows),
+            ``reason`` and ``cure`` (what to do, or an empty string if that is not known).
+
+        Raises:
+            DataError: A file of samples is damaged.
         """
-        reasons: dict[tuple[str, str], list[str]] = {}
+        reasons_by_run: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for row in self.rows():
             reason = row.get("unscored")
             if isinstance(reason, str):
-                reasons.setdefault((row["model"], row["task"]), []).append(reason)
+                reasons_by_run[row["model"], row["task"]].append(reason)
+
         counts = []
-        for (model, task), of_task in reasons.items():
-            for reason in reasons_of(of_task):
-                row = {"model": model, "task": task, "rows": reason.items}
-                counts.append({**row, "reason": reason.example, "cure": reason.cure})
+        for (model, task), reasons in reasons_by_run.items():
+            for reason in reasons_of(reasons):
+                counts.append(
+                    {
+                        "model": model,
+                        "task": task,
+                        "rows": reason.items,
+                        "reason": reason.example,
+                        "cure": reason.cure,
+                    }
+                )
         return counts
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
-    """Return a task's samples, of several filters those of the first."""
+    """Return the samples of a task, from its file of samples or from memory.
+
+    If lm_eval applied several filters, each row has a sample per filter. Only those of the first
+    filter are returned.
+    """
     from lm_factuality.harness.samples import samples_of
 
     if task.samples:
@@ -156,27 +190,43 @@ def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]
 
 
 def read_results(*paths: str | Path) -> Results:
-    """What runs left in results files, or in folders of them. Raises DataError: no results, or a
-    file not written by lm_eval."""
+    """Read the results of earlier runs.
+
+    Args:
+        *paths: Results files, or folders of them.
+
+    Raises:
+        DataError: There are no results, or lm_eval did not write a file.
+    """
     from lm_factuality.results.read import read_results_files
 
     return Results(read_results_files([Path(path) for path in paths]))
 
 
 def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
-    """A model of lm_eval or of the suite, with what ``--model_args`` takes: ``open_model("hf",
-    pretrained="gpt2")``. Raises ConfigError: no model has this name."""
+    """Open a model of lm_eval or of the suite.
+
+    Example:
+        ``open_model("hf", pretrained="gpt2")``
+
+    Args:
+        name: The name of the kind of model, as ``--model`` takes it.
+        **arguments: The arguments of the model, as ``--model_args`` takes them.
+
+    Raises:
+        ConfigError: There is no kind of model of this name.
+    """
     from lm_eval.api.registry import get_model
 
     from lm_factuality.harness.run import register_models
 
     register_models()
     try:
-        kind: type[LM] = get_model(name)
+        model_class: type[LM] = get_model(name)
     except (KeyError, ValueError) as error:
         raise ConfigError(f"no model is called {name!r}: {error}") from error
-    # lm_eval's default device, or the CPU where there is no such one
-    return kind.create_from_arg_obj({"device": "cuda:0", **arguments})
+    # lm_eval's default device stands for the CPU on machines without a GPU.
+    return model_class.create_from_arg_obj({"device": "cuda:0", **arguments})
 
 
 def evaluate(
@@ -186,20 +236,66 @@ def evaluate(
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Results:
-    """Runs tasks, by the names or YAMLs that ``lm-factuality run`` knows, on an open model, or on a
-    checkpoint by its name or folder, in memory. ``options`` are those of
-    ``lm_eval.simple_evaluate``, such as ``limit`` and ``apply_chat_template``. Raises ConfigError,
-    DataError: a task is not known, or it, its data or its judge cannot be used; ModelError: the
-    model gives no such answers; BackendDownError: a judge gives none, and the generations are
-    kept."""
+    """Run tasks on a model in memory, without writing files.
+
+    Args:
+        model: An open model, or the name or folder of a checkpoint.
+        tasks: The names or YAML files of tasks, as ``lm-factuality run`` takes them, or task
+            objects of lm_eval.
+        include_path: Folders with more tasks.
+        metadata: Settings of the tasks, such as ``{"judge": "lexical"}``.
+        **options: Options of ``lm_eval.simple_evaluate``, such as ``limit=10``.
+
+    Returns:
+        The results of one run.
+
+    Raises:
+        ConfigError: A task is not known, or it or its judge cannot be used.
+        DataError: The data of a task cannot be used.
+        ModelError: The model does not give the answers that a task needs.
+        BackendDownError: A judge cannot be reached. The generations of the model are kept.
+    """
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
     from lm_factuality.harness import judging
     from lm_factuality.harness.context import EvaluationRun, begin_run
     from lm_factuality.harness.internals import internal
-    from lm_factuality.harness.tasks import find_configs, with_suite
+    from lm_factuality.harness.tasks import with_suite
     from lm_factuality.results.read import to_results_file
+
+    _refuse_broken_tasks(tasks, include_path)
+    manager = TaskManager(
+        include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
+    )
+    begin_run(EvaluationRun(has_response_cache=bool(options.get("use_cache"))))
+    lm = open_model(pretrained=model) if isinstance(model, str) else model
+    with _without_event_loop():
+        content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)
+    judging.raise_failures()
+
+    # Samples become what lm_eval would write to its files.
+    sanitize = internal("lm_eval.utils:sanitize_list")
+    for samples in content["samples"].values():
+        for sample in samples:
+            for key in ("resps", "filtered_resps"):
+                sample[key] = sanitize(sample[key])
+    to_json = internal("lm_eval.utils:handle_non_serializable")
+    plain_content = json.loads(json.dumps(content, default=to_json))
+    return Results((to_results_file(Path("results.json"), plain_content),))
+
+
+def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -> None:
+    """Check the YAML files of tasks before the model is loaded.
+
+    Args:
+        tasks: The names or YAML files of tasks. Task objects are not checked.
+        include_path: Folders with more tasks.
+
+    Raises:
+        ConfigError: A task is not known, or its YAML cannot be used.
+    """
+    from lm_factuality.harness.tasks import find_configs
 
     for name in tasks:
         if not isinstance(name, str):
@@ -207,30 +303,25 @@ def evaluate(
         for _, config in find_configs(name, include_path, may_import=True):
             if isinstance(config, FactualityError):
                 raise config
-    manager = TaskManager(
-        include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
-    )
-    begin_run(EvaluationRun(has_response_cache=bool(options.get("use_cache"))))
-    lm = open_model(pretrained=model) if isinstance(model, str) else model
-    with _without_loop():
-        content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)
-    judging.raise_failures()
-    sanitize = internal("lm_eval.utils:sanitize_list")
-    for samples in content["samples"].values():
-        for sample in samples:  # as lm_eval writes them
-            for key in ("resps", "filtered_resps"):
-                sample[key] = sanitize(sample[key])
-    plain = json.loads(
-        json.dumps(content, default=internal("lm_eval.utils:handle_non_serializable"))
-    )
-    return Results((to_results_file(Path("results.json"), plain),))
 
 
 def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: Any) -> Results:
-    """FACTOR's scores of rows with the columns of a file of one's own: ``prefix``, ``completion``,
-    ``contradiction_0``, ... (see ``docs/factor.md``). ``metadata`` is that of a task's YAML, such
-    as ``columns``, ``window`` or ``protocol``. Raises ConfigError, DataError, ModelError: a column
-    or all rows are missing; the model gives no log-probabilities."""
+    """Compute FACTOR's scores of rows that are in memory.
+
+    Args:
+        model: An open model, or the name or folder of a checkpoint.
+        rows: The rows, with the keys ``prefix``, ``completion``, ``contradiction_0``, and so on
+            (see ``docs/factor.md``).
+        **metadata: Settings of the task, such as ``columns``, ``window`` or ``protocol``.
+
+    Returns:
+        The results of the task ``rows``.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+        DataError: There are no rows, or a key is missing.
+        ModelError: The model gives no log-probabilities.
+    """
     from lm_factuality.benchmarks.factor.task import FactorTask
     from lm_factuality.ground.files import write_lines
 
@@ -244,11 +335,28 @@ def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: A
 def run(
     tasks: Sequence[str], model: str = "hf", output_path: str | Path = "results", **options: Any
 ) -> Results:
-    """``lm-factuality run``, whose files stay under ``output_path`` for other commands. ``options``
-    are those of the command: ``model_args={"pretrained": "gpt2"}``, ``limit=10``,
-    ``apply_chat_template=True``, ``metadata={"judge": "my_judge.yaml"}``. Raises ConfigError,
-    DataError, ModelError, BackendDownError: as :func:`evaluate`; and for credentials in an
-    option."""
+    """Run tasks as the command ``lm-factuality run`` does, which leaves its files for later.
+
+    Example:
+        ``run(["sample_factor"], model_args={"pretrained": "gpt2"}, limit=10)``
+
+    Args:
+        tasks: The names or YAML files of the tasks.
+        model: The name of the kind of model, as ``--model`` takes it.
+        output_path: The folder for the results and samples.
+        **options: The other options of the command, without dashes. True stands for an option
+            without a value; options that are None or False are left out.
+
+    Returns:
+        The results that the command wrote.
+
+    Raises:
+        ConfigError: A task, a judge or an option cannot be used, or an option has a credential in
+            it.
+        DataError: The data of a task cannot be used.
+        ModelError: The model does not give the answers that a task needs.
+        BackendDownError: A judge cannot be reached. The generations of the model are kept.
+    """
     from lm_factuality.harness.run import run as run_command
 
     options |= {"model": model, "tasks": ",".join(tasks), "output_path": output_path}
@@ -259,18 +367,22 @@ def run(
         arguments.append(f"--{name}")
         if value is not True:
             arguments.append(json.dumps(value) if isinstance(value, Mapping) else str(value))
+
+    # The command changes sys.argv for lm_eval.
     argv = sys.argv
     try:
-        with _without_loop():
+        with _without_event_loop():
             return read_results(*sorted(run_command(arguments)))
     finally:
         sys.argv = argv
 
 
 @contextmanager
-def _without_loop() -> Iterator[None]:
-    """lm_eval's clients of servers start an event loop, which cannot be done where one runs
-    already, as in a notebook."""
+def _without_event_loop() -> Iterator[None]:
+    """Hide the running event loop of a notebook from asyncio while the block runs.
+
+    lm_eval's clients of servers start an event loop, which asyncio refuses where one runs already.
+    """
     loop = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:

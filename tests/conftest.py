@@ -144,8 +144,8 @@ def half_written(path: Path, by: int = 2**22 + 1) -> Path:
     file to be written; the next writer is as new as the first one of a process."""
     from lm_factuality.ground import files
 
-    files._sweep.cache_clear()
-    part = files._part_of(path)
+    files._remove_leftovers.cache_clear()
+    part = files._temporary_path(path)
     return part.with_name(part.name.replace(f".{os.getpid()}.", f".{by}."))
 
 

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from factor_gen.audit.baselines import classifier_scores, comparing, surface
-from factor_gen.audit.evaluate import estimate, evaluate, folds, group
+from factor_gen.audit.evaluate import (
+    assign_folds,
+    document_groups,
+    estimate_shares,
+    evaluate_baselines,
+)
 from factor_gen.audit.flags import contradictions_of, flag_rows, identity
 from factor_gen.audit.records import BenchmarkAudit, ChoiceScores, Distance
 from factor_gen.audit.words import distance
@@ -48,7 +53,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Benc
     scores: list[ChoiceScores] = []
     if sampled:
         scores += surface(sampled)
-        fold_of_row = folds(sampled, seed)
+        fold_of_row = assign_folds(sampled, seed)
         if len(set(fold_of_row)) > 1:
             scores.append(classifier_scores(sampled, fold_of_row))
         else:
@@ -59,7 +64,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Benc
         scores.append(comparing(sampled))
     floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled]
     shares_of_one = [1 / len(row.choices) for row in sampled]
-    floor, even = estimate([floors, shares_of_one], group(sampled), seed)
+    floor, even = estimate_shares([floors, shares_of_one], document_groups(sampled), seed)
     types = [kind.strip().lower() for row in usable for kind in row.error_types]
     return BenchmarkAudit(
         rows=len(rows),
@@ -67,7 +72,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Benc
         sampled=len(sampled),
         floor=floor,
         even=even.value,
-        baselines=tuple(evaluate(scores, sampled, seed)),
+        baselines=tuple(evaluate_baselines(scores, sampled, seed)),
         flags=tuple(flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))),
         distance=_distance(usable),
         types=dict(Counter(filter(None, types)).most_common()),

@@ -91,7 +91,7 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
                 scaled = _scaled(features, learned)
                 scores[asked] = _learn(scaled[learned], is_true[learned], scaled[asked])
     return ChoiceScores(
-        CLASSIFIER, LEARNED, _by_row(values, starts), forward=_by_row(forward, starts)
+        CLASSIFIER, LEARNED, _by_row(values, starts), forward_values=_by_row(forward, starts)
     )
 
 

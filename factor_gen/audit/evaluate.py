@@ -1,14 +1,14 @@
-"""How good each blind baseline is: pairwise win rates, accuracies, intervals and tests.
+"""Measures how good each blind baseline is: win rates, accuracies, intervals and tests.
 
-It also says which rows belong together, so that no row is asked of a classifier that learned from
-the row's own document. :mod:`factor_gen.audit.audit` calls it.
+It also finds the rows that belong together, so that no classifier scores a row after it learned
+from the row's own document. :mod:`factor_gen.audit.audit` calls it.
 """
 
 import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
@@ -22,166 +22,284 @@ from lm_factuality.scores.statistics import Floats
 
 FOLDS = 5
 _RESAMPLES = 10_000
-_DRAWS = 100_000  # of the randomisation test
-_AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
+_DRAWS = 100_000  # draws of random signs in the randomisation test
+_BATCH = 250  # resamples that are drawn together; with 5,000 documents they take 10 MB
 
 Outcomes = Sequence[float]
-"""One for each row; NaN: not scored."""
+"""One value in 0..1 for each row; NaN if the baseline did not score the row."""
 
 
-def evaluate(
+class DocumentSums(NamedTuple):
+    """The outcomes summed by document group. Both arrays are (document groups, baselines)."""
+
+    sums: Floats
+    """Sum of the outcomes of the scored rows."""
+    scored_rows: Floats
+    """How many rows were scored."""
+
+
+def evaluate_baselines(
     scores: Sequence[ChoiceScores], rows: Sequence[Row], seed: int = 0
 ) -> list[BlindBaseline]:
-    """Return how good each baseline is on ``rows``, in order.
+    """Measure how often each blind baseline prefers the true completion, and test the result.
 
-    Rows of documents that share a text are taken for one document's.
+    Args:
+        scores: The scores that each baseline gives to the choices of all rows.
+        rows: The rows that were scored. Rows of documents that share a text count as one
+            document's in intervals and tests.
+        seed: Decides the bootstrap resamples and the random signs of the tests.
+
+    Returns:
+        One result for each baseline, in the order of ``scores``.
     """
-    documents = group(rows)
-    wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
-    picks = [
-        _outcomes(baseline.values, rows, lambda values, gold: pick_probabilities(values)[gold])
-        for baseline in scores
+    documents = document_groups(rows)
+    pair_outcomes = [_outcomes(baseline.values, rows, win_rate) for baseline in scores]
+    pick_outcomes = [_outcomes(baseline.values, rows, _pick_share) for baseline in scores]
+
+    # One call, so that both measures of all baselines share their resamples.
+    estimates = estimate_shares([*pair_outcomes, *pick_outcomes], documents, seed)
+    pair_shares = estimates[: len(scores)]
+    pick_shares = estimates[len(scores) :]
+
+    # Scores that were learned from later folds as well would make the test too lenient.
+    tested_outcomes = [
+        _outcomes(baseline.forward_values or baseline.values, rows, win_rate) for baseline in scores
     ]
-    tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]
-    estimates = estimate([*wins, *picks], documents, seed)
-    p_values = _p_values(tested, documents, seed)
-    # Holm's correction is of those that count against the file and can be tested
-    corrected = list(p_values)
-    counted = [
-        number
-        for number, baseline in enumerate(scores)
-        if baseline.family != COMPARES and not math.isnan(p_values[number])
-    ]
-    for number, p_value in zip(counted, holm([p_values[n] for n in counted]), strict=True):
-        corrected[number] = p_value
+    p_values = _p_values(tested_outcomes, documents, seed)
+    corrected_p_values = _correct_p_values(scores, p_values)
+
     baselines = []
-    for number, baseline in enumerate(scores):
+    for index, baseline in enumerate(scores):
+        scored_rows = sum(not math.isnan(outcome) for outcome in pair_outcomes[index])
         baselines.append(
             BlindBaseline(
                 baseline.name,
                 baseline.family,
-                rows=sum(not math.isnan(outcome) for outcome in wins[number]),
-                pairs=estimates[number],
-                picks=estimates[len(scores) + number],
-                p=p_values[number],
-                corrected=corrected[number],
+                rows=scored_rows,
+                pairs=pair_shares[index],
+                picks=pick_shares[index],
+                p=p_values[index],
+                corrected=corrected_p_values[index],
             )
         )
     return baselines
 
 
-def won(values: Sequence[float], gold: int) -> float:
-    """Return the share of the other choices below the true one; a tie counts half."""
+def win_rate(values: Sequence[float], gold: int) -> float:
+    """Return the share of contradictions that score below the true completion; a tie counts half.
+
+    Args:
+        values: A baseline's scores of the choices of one row.
+        gold: The index of the true completion.
+
+    Example:
+        ``win_rate([1, 2, 0, 1], gold=0)`` is 0.5: one contradiction of three is below, one ties.
+    """
     points = 0.0
     for index, value in enumerate(values):
-        if index != gold:
-            points += (values[gold] > value) + (values[gold] == value) / 2
+        if index == gold:
+            continue
+        if values[gold] > value:
+            points += 1
+        elif values[gold] == value:
+            points += 0.5
     return points / (len(values) - 1)
 
 
+def _pick_share(values: Sequence[float], gold: int) -> float:
+    """Return the probability that the best score, with ties drawn by lot, is the true one's."""
+    return pick_probabilities(values)[gold]
+
+
 def _outcomes(
-    scores: Sequence[Sequence[float] | None],
+    values_of_rows: Sequence[Sequence[float] | None],
     rows: Sequence[Row],
-    outcome: Callable[[Sequence[float], int], float],
-) -> Outcomes:
-    return [
-        math.nan if values is None else outcome(values, row.gold)
-        for values, row in zip(scores, rows, strict=True)
-    ]
+    measure: Callable[[Sequence[float], int], float],
+) -> list[float]:
+    """Apply a measure to the scores of each row; a row without scores gets NaN.
+
+    Args:
+        values_of_rows: A baseline's scores of the choices of each row, or None.
+        rows: The rows, in the same order.
+        measure: Computes an outcome from a row's scores and the index of the true completion.
+    """
+    outcomes = []
+    for values, row in zip(values_of_rows, rows, strict=True):
+        outcomes.append(math.nan if values is None else measure(values, row.gold))
+    return outcomes
 
 
-def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return the sums of outcomes and the numbers of scored rows: arrays (documents, outcomes)."""
-    first = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    places = np.array([first[document] for document in documents], dtype=int)
-    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
-    sums, weights = np.zeros((2, len(first), len(outcomes)))
-    np.add.at(sums, places, np.nan_to_num(values))
-    np.add.at(weights, places, ~np.isnan(values))
-    return sums, weights
-
-
-def estimate(
+def estimate_shares(
     outcomes: Sequence[Outcomes], documents: Sequence[str], seed: int
 ) -> list[EstimatedShare]:
-    """Return the mean of each baseline's outcomes with its percentile interval.
+    """Estimate the mean of each baseline's outcomes with a 95% bootstrap interval.
 
-    All intervals are of the same resamples of whole documents. It does what
-    ``scores.statistics.bootstrap_interval`` does for one outcome, in memory that does not grow with
-    the number of resamples. One document alone has no interval.
+    Whole documents are resampled, and all baselines share the resamples. The result is that of
+    ``scores.statistics.bootstrap_interval``, but memory does not grow with the number of resamples.
+
+    Args:
+        outcomes: The outcomes of each baseline.
+        documents: The document group of each row.
+        seed: Decides the resamples.
+
+    Returns:
+        One estimate for each baseline. Its interval is NaN if all rows are of one document.
     """
-    sums, weights = _by_document(outcomes, documents)
-    means = np.full((_RESAMPLES, len(outcomes)), np.nan)
-    if len(sums) > 1:
-        generator = np.random.default_rng(seed)
-        even = np.full(len(sums), 1 / len(sums))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for start in tqdm(range(0, _RESAMPLES, _AT_ONCE), desc="bootstrap", delay=2):
-                times = generator.multinomial(len(sums), even, size=_AT_ONCE).astype(float)
-                means[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
+    resampled_means = _resample_means(_sum_by_document(outcomes, documents), seed)
     estimates = []
-    for values, resampled in zip(outcomes, means.T, strict=True):
+    for values, means in zip(outcomes, resampled_means.T, strict=True):
         scored = [value for value in values if not math.isnan(value)]
-        defined = resampled[np.isfinite(resampled)]
-        low, high = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-        value = sum(scored) / len(scored) if scored else math.nan
-        estimates.append(EstimatedShare(value, float(low), float(high)))
+        share = sum(scored) / len(scored) if scored else math.nan
+
+        # A resample without any scored row has no mean.
+        defined_means = means[np.isfinite(means)]
+        low = high = math.nan
+        if len(defined_means):
+            low, high = np.quantile(defined_means, [0.025, 0.975])
+        estimates.append(EstimatedShare(share, float(low), float(high)))
     return estimates
 
 
-def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> list[float]:
-    """Test each baseline's wins against a half by random signs of documents.
+def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> DocumentSums:
+    """Sum each baseline's outcomes over the rows of each document group.
 
-    Choices that are edits of the true one are not exchangeable with it, so lot does not draw which
-    of them is true. It draws signs: a document's surplus of pairs over a half is as likely to be a
-    deficit of the same size if lot decides whether an edit raises or lowers what the baseline says.
-    Rows of one document keep together.
+    Args:
+        outcomes: The outcomes of each baseline.
+        documents: The document group of each row.
 
     Returns:
-        The one-sided p-values; NaN where there are too few documents to tell.
+        The sums, with the document groups in the order in which they first appear.
     """
-    # what a baseline wins that knows nothing is a half
-    surpluses: Any = np.array(wins, dtype=float) - 0.5
-    sums, weights = _by_document(surpluses, documents)
-    observed = sums.sum(axis=0)
-    reached = np.zeros(len(wins))
+    names = list(dict.fromkeys(documents))
+    index_of_name = {name: index for index, name in enumerate(names)}
+    document_of_row = np.array([index_of_name[name] for name in documents], dtype=int)
+
+    # The shape is given because an array of no outcomes would lose its second dimension.
+    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
+    sums = np.zeros((len(names), len(outcomes)))
+    scored_rows = np.zeros_like(sums)
+    # Unlike "+=", np.add.at adds every row of a document that has several.
+    np.add.at(sums, document_of_row, np.nan_to_num(values))
+    np.add.at(scored_rows, document_of_row, ~np.isnan(values))
+    return DocumentSums(sums, scored_rows)
+
+
+def _resample_means(document_sums: DocumentSums, seed: int) -> Floats:
+    """Compute each baseline's mean outcome in bootstrap resamples of the documents.
+
+    Returns:
+        An array (resamples, baselines). A mean is NaN if a resample has no scored row, and all are
+        NaN if there are fewer than two documents.
+    """
+    sums, scored_rows = document_sums
+    documents, baselines = sums.shape
+    means = np.full((_RESAMPLES, baselines), np.nan)
+    if documents < 2:
+        return means
+
     generator = np.random.default_rng(seed)
-    for _ in range(0, _DRAWS, _AT_ONCE):
-        signs = generator.integers(0, 2, size=(_AT_ONCE, len(sums)), dtype=np.int8) * 2.0 - 1
-        reached += (signs @ sums >= observed - 1e-9).sum(axis=0)
-    p_values = (1 + reached) / (1 + _DRAWS)
-    has_enough = (weights > 0).sum(axis=0) >= FEWEST
-    return np.where(has_enough, p_values, math.nan).tolist()  # type: ignore[no-any-return]
+    probabilities = np.full(documents, 1 / documents)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for start in tqdm(range(0, _RESAMPLES, _BATCH), desc="bootstrap", delay=2):
+            # How often each document is drawn in each resample of the batch.
+            counts = generator.multinomial(documents, probabilities, size=_BATCH).astype(float)
+            means[start : start + _BATCH] = (counts @ sums) / (counts @ scored_rows)
+    return means
 
 
-def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
-    """Return the fold of each row, which it shares with all rows of its documents.
+def _p_values(win_rates: Sequence[Outcomes], documents: Sequence[str], seed: int) -> list[float]:
+    """Test whether each baseline wins more than half of the pairs, by random signs of documents.
 
-    There are fewer folds than ``count`` where there are fewer groups of documents.
+    A document's surplus is the sum of its rows' win rates above a half. If an edit is as likely to
+    raise the baseline's score as to lower it, then a surplus is as likely as a deficit of the same
+    size. The test does not permute which choice is true, because contradictions are edits of the
+    true completion and so not exchangeable with it.
+
+    Args:
+        win_rates: The win rates of each baseline.
+        documents: The document group of each row. All its rows get the same sign.
+        seed: Decides the signs.
+
+    Returns:
+        One-sided p-values; NaN if a baseline scored fewer documents than `FEWEST`.
     """
-    groups = group(rows)
+    # A baseline that knows nothing wins half of the pairs.
+    surpluses = np.array(win_rates, dtype=float) - 0.5
+    document_sums = _sum_by_document(surpluses, documents)  # type: ignore[arg-type]
+    observed = document_sums.sums.sum(axis=0)
+
+    reached = np.zeros(len(win_rates))
+    generator = np.random.default_rng(seed)
+    size = (_BATCH, len(document_sums.sums))
+    for _ in range(0, _DRAWS, _BATCH):
+        signs = generator.integers(0, 2, size=size, dtype=np.int8) * 2.0 - 1
+        # The tolerance keeps rounding from hiding draws that equal the observed surplus.
+        reached += (signs @ document_sums.sums >= observed - 1e-9).sum(axis=0)
+
+    p_values = (1 + reached) / (1 + _DRAWS)
+    scored_documents = (document_sums.scored_rows > 0).sum(axis=0)
+    return np.where(scored_documents >= FEWEST, p_values, math.nan).tolist()  # type: ignore[no-any-return]
+
+
+def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float]) -> list[float]:
+    """Correct the p-values for the number of baselines by Holm's method.
+
+    Args:
+        scores: The baselines. Those that compare the choices do not count against the benchmark.
+        p_values: The p-value of each; NaN if it was not tested.
+
+    Returns:
+        The corrected p-values. Those of baselines that do not count or were not tested stay as
+        they are.
+    """
+    corrected = list(p_values)
+    counted = []
+    for index, baseline in enumerate(scores):
+        if baseline.family != COMPARES and not math.isnan(p_values[index]):
+            counted.append(index)
+
+    adjusted = holm([p_values[index] for index in counted])
+    for index, p_value in zip(counted, adjusted, strict=True):
+        corrected[index] = p_value
+    return corrected
+
+
+def assign_folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
+    """Assign each row to a fold of the cross-validation, by lot.
+
+    Args:
+        rows: The rows. All rows of a document group get the same fold.
+        seed: Decides the assignment.
+        count: How many folds to make. There are fewer if there are fewer document groups.
+
+    Returns:
+        The fold of each row, counted from 0.
+    """
+    groups = document_groups(rows)
     names = list(dict.fromkeys(groups))
     random.Random(f"{seed}/audit/folds").shuffle(names)
-    fold_of_group = {name: number % count for number, name in enumerate(names)}
+    fold_of_group = {name: index % count for index, name in enumerate(names)}
     return [fold_of_group[name] for name in groups]
 
 
-def group(rows: Sequence[Row]) -> list[str]:
-    """Return for each row the name of the documents that it belongs to.
+def document_groups(rows: Sequence[Row]) -> list[str]:
+    """Return for each row the name of its document group, i.e. of all documents that share a text.
 
-    Documents that share a true completion or a prefix are one. A prefix that more than half of all
-    documents have is no document's text but an instruction, and an empty one is none.
+    Documents are in one group if they share a true completion or a prefix. A prefix that more than
+    half of all documents have is an instruction and joins nothing; neither does an empty one.
     """
-    joined = DisjointSet(f"document {row.doc_id}" for row in rows)
-    documents = len({row.doc_id for row in rows})
-    prefixes = {(row.prefix.strip(), row.doc_id) for row in rows}
-    documents_with = Counter(prefix for prefix, _ in prefixes)
+    groups = DisjointSet(f"document {row.doc_id}" for row in rows)
+    prefixes_by_document = {(row.prefix.strip(), row.doc_id) for row in rows}
+    documents_with_prefix = Counter(prefix for prefix, _ in prefixes_by_document)
+    document_count = len({row.doc_id for row in rows})
+
     for row in rows:
         texts = [f"completion {row.choices[row.gold].strip()}"]
         prefix = row.prefix.strip()
-        if prefix and 2 * documents_with[prefix] <= documents:
+        if prefix and documents_with_prefix[prefix] <= document_count / 2:
             texts.append(f"prefix {prefix}")
+        # Two documents that are joined to the same text end up in one group.
         for text in texts:
-            joined.add(text)
-            joined.merge(text, f"document {row.doc_id}")
-    return [joined[f"document {row.doc_id}"] for row in rows]
+            groups.add(text)
+            groups.merge(text, f"document {row.doc_id}")
+    return [groups[f"document {row.doc_id}"] for row in rows]

@@ -31,7 +31,7 @@ class ChoiceScores:
     family: str
     values: Sequence[Sequence[float] | None]
     """None for a row that it cannot score."""
-    forward: Sequence[Sequence[float] | None] | None = None
+    forward_values: Sequence[Sequence[float] | None] | None = None
     """Of a baseline that learns: each row scored by what was learned in the folds before its own.
 
     The test is made of these. In ``values`` any two rows were learned of each other, so that by

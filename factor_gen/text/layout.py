@@ -1,190 +1,307 @@
-"""What the lines of a text are: prose, or code and tables.
+"""Tells prose from code and tables, line by line, and undoes hard line breaks in prose.
 
-Paragraphs that were broken at a width become one line again.
+The corpus reader calls `unwrap`; the selection of sentences calls `find_verbatim_lines`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-# cells, columns, and what has no letter or digit: drawings, lines below headings
+# A line with cells or columns, or with no letter or digit (drawings, lines below headings).
 _CELLS = re.compile(
     r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)*"
     r" {3,}\S|\A\s*\||\+--"
 )
-# between columns; two spaces may follow a sentence
+# The gap between two columns. Two spaces after the end of a sentence are no gap.
 _GAP = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)")
-_PROMPT = re.compile(
+_CODE_LINE = re.compile(
     r"\s*(?:\$ |>>> |# |% |//|/\*|#!|@\w+|<\w|\w+ = |\w+\(|[-\w.]+:"
     r" *[\[{\"])|.*(?:[{};\\]|\]\)?|\w\(\w*\))\s*\Z"
 )
 _SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
-_MUCH = 0.12  # of the characters of a line, where prose has few
-_INDENTED = 4  # columns
-_NARROWEST, _WIDEST = 50, 110  # columns that texts are broken at
-_SLACK = 8  # columns that a line may stay below the width, as those do that were broken by hand
-_MARK = re.compile(
+_CODE_SYMBOLS = 0.12  # share of the characters of a line above which it looks like code
+_DEEPER_INDENT = 4  # columns
+_NARROWEST, _WIDEST = 50, 110  # columns at which texts are wrapped
+_SLACK = 8  # columns that a line wrapped by hand may stay below the width
+_LIST_MARK = re.compile(
     r"\s*(?:(?:[-*+•·o:;%]|\.\.|--?\w|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{2,4})\.?[.)]|\[\w+\]|<\w+>|\d[\d.]*:)(?=\s)|[>|#@\\]|:\w+:(?!`))"
 )
-_END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
+_SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 _SPACES = re.compile(r"[ \n]+")
-_SEAM = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
+_HYPHENATED_BREAK = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
 _WORD = re.compile(r"[^\W\d_]+")
-_LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not say so
-_OPENS = 0.8  # of the lines of verse and lists begin with a capital
+_LEAST_WORDS = 6  # words of a short line that runs on into the next
+_VERSE_CAPITALS = 0.8  # share of the lines of verse and lists that begin with a capital
 
 
-def verbatim(lines: Sequence[str]) -> list[bool]:
-    """Which lines are code, tables or drawings.
+def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
+    """Tell for each line whether it is code, a table or a drawing instead of prose.
 
-    They are fenced, have cells or columns, or are of a paragraph that is mostly symbols.
+    Such a line stands between fences, has cells or columns, or belongs to a block of lines that
+    looks like code.
+
+    Args:
+        lines: The lines of a text, without line breaks.
+
+    Returns:
+        One boolean for each line.
     """
-    is_code = [bool(_CELLS.search(line)) for line in lines]
-    _mark_columns(lines, is_code)
-    unfenced = _mark_fenced(lines, is_code)
-    before = ""  # the last line of the prose before
-    for start, end in _blocks(unfenced):
-        column = _indent(lines[start])
-        is_literal = before.endswith("::") and column > _indent(before)
-        codes = sum(map(_looks_like_code, lines[start:end]))
-        # Of a block that is deeper than the text before it, a quarter is enough.
-        share = 4 if column >= _indent(before) + _INDENTED else 2
-        if is_literal or codes * share > end - start:
-            is_code[start:end] = [True] * (end - start)
-        if not is_literal:
-            before = lines[end - 1].rstrip()
-    return is_code
+    verbatim_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
+    verbatim_lines |= _find_aligned_lines(lines)
+
+    fenced_lines = _find_fenced_lines(lines)
+    # A fence ends a block of lines as an empty line does.
+    unfenced = ["" if index in fenced_lines else line for index, line in enumerate(lines)]
+    verbatim_lines |= fenced_lines | _find_code_blocks(unfenced)
+
+    return [index in verbatim_lines for index in range(len(lines))]
 
 
-def _mark_columns(lines: Sequence[str], is_code: list[bool]) -> None:
-    """Mark lines that have gaps in the same place as the next line."""
-    gaps: set[int] = set()
-    for i, line in enumerate(lines):
-        gaps_before = gaps
-        gaps = {match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set()
-        # Of long paragraphs, two may share a place by chance.
-        is_wide = i > 0 and max(len(lines[i - 1]), len(line)) > _WIDEST
-        if len(gaps & gaps_before) > is_wide:
-            is_code[i - 1] = is_code[i] = True
+def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
+    """Find the lines of tables, i.e. lines with gaps in the same columns as a line next to them.
+
+    Returns:
+        The indexes of these lines.
+    """
+    aligned: set[int] = set()
+    previous_line = ""
+    previous_gaps: set[int] = set()
+    for index, line in enumerate(lines):
+        gaps: set[int] = set()
+        if "  " in line.strip():
+            gaps = {match.end() for match in _GAP.finditer(line)}
+
+        # Two long lines of prose may share one gap by chance.
+        is_wide = max(len(previous_line), len(line)) > _WIDEST
+        least_shared_gaps = 2 if is_wide else 1
+        if len(gaps & previous_gaps) >= least_shared_gaps:
+            aligned |= {index - 1, index}
+
+        previous_line = line
+        previous_gaps = gaps
+    return aligned
 
 
-def _mark_fenced(lines: Sequence[str], is_code: list[bool]) -> list[str]:
-    """Mark what stands between fences, and return the lines with these empty."""
-    fence = ""
-    unfenced = []
-    for i, line in enumerate(lines):
+def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
+    """Find the lines between Markdown fences (three backticks or tildes), and the fences.
+
+    Returns:
+        The indexes of these lines. A fence that is never closed reaches to the end of the text.
+    """
+    fenced = set()
+    open_fence = ""
+    for index, line in enumerate(lines):
         match = _FENCE.match(line)
-        mark = match[1] if match else ""
-        is_fenced = bool(fence or mark)
-        is_code[i] |= is_fenced
-        unfenced.append("" if is_fenced else line)
-        if mark and fence in ("", mark):
-            fence = "" if fence else mark
-    return unfenced
+        fence = match[1] if match else ""
+        if open_fence or fence:
+            fenced.add(index)
+
+        if not open_fence:
+            open_fence = fence
+        elif fence == open_fence:
+            open_fence = ""
+    return fenced
+
+
+def _find_code_blocks(lines: Sequence[str]) -> set[int]:
+    """Find the blocks of lines that look like code, or that a line ending in ``::`` announces.
+
+    Returns:
+        The indexes of the lines of these blocks.
+    """
+    code_lines: set[int] = set()
+    last_prose_line = ""
+    for block in _blocks(lines):
+        depth = _indent(lines[block.start]) - _indent(last_prose_line)
+        # In reStructuredText, "::" announces a literal block, which is indented.
+        is_literal = last_prose_line.endswith("::") and depth > 0
+
+        code_like = sum(_looks_like_code(lines[index]) for index in block)
+        # A quarter of the lines is enough where a block is indented deeper than the prose before.
+        least_share = 1 / 4 if depth >= _DEEPER_INDENT else 1 / 2
+        if is_literal or code_like > least_share * len(block):
+            code_lines.update(block)
+
+        if not is_literal:
+            last_prose_line = lines[block.stop - 1].rstrip()
+    return code_lines
 
 
 def _looks_like_code(line: str) -> bool:
-    return bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * len(line)
+    """Tell whether a line begins or ends as code does, such as ``$ ls``, or is full of symbols."""
+    symbols = _SYMBOLS.findall(line)
+    return bool(_CODE_LINE.match(line)) or len(symbols) > _CODE_SYMBOLS * len(line)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The spans (first, last plus one) of lines between empty ones."""
-    for is_text, block in groupby(range(len(lines)), lambda i: bool(lines[i].strip())):
-        if is_text:
-            start, *others = block
-            yield start, start + 1 + len(others)
+def _blocks(lines: Sequence[str]) -> Iterator[range]:
+    """Yield the blocks of a text, i.e. the runs of lines between empty lines, as line indexes."""
+    for has_text, run in groupby(range(len(lines)), key=lambda index: bool(lines[index].strip())):
+        if has_text:
+            indexes = list(run)
+            yield range(indexes[0], indexes[-1] + 1)
 
 
 def _indent(line: str) -> int:
+    """Count the white space before the first character of a line."""
     return len(line) - len(line.lstrip())
 
 
 def unwrap(text: str) -> str:
-    """Put a space for each line break that only the width of the lines is the reason for.
+    """Replace the line breaks in prose that were inserted to keep lines below some width.
 
-    A break goes where the first word of the next line would have made its line longer than lines
-    get, or where the next line goes on with a sentence in small letters. Headings, items of lists,
-    verse, addresses, code and tables keep their lines. A text that was not broken at a width comes
-    back as it is.
+    A break is replaced by a space if the first word of the next line would have made its line
+    longer than the lines of the text are, or if the next line continues a sentence in lower case.
+    Headings, list items, verse, addresses, code and tables keep their lines.
+
+    Args:
+        text: The whole text, from whose lines the width is inferred.
+
+    Returns:
+        The text with one line for each paragraph, or the same text if it was not wrapped.
     """
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
-    inner = sorted(
-        len(line)
-        for line, following in pairwise(lines)
-        if len(line) <= _WIDEST and _runs_on(line, following)
-    )
-    width = inner[len(inner) * 9 // 10] if inner else 0
+    width = _wrapping_width(lines)
     if width < _NARROWEST:
         return text
-    is_code = verbatim(lines)
-    words = set(_WORD.findall(text))
-    goes_on = [False] * len(lines)
-    for start, end in _paragraphs(lines):
-        block = lines[start:end]
-        capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
-        if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
-            continue  # verse, or a list without marks
-        for i, (line, following) in enumerate(pairwise(block), start=1):
-            is_full = len(line) + 1 + len(following.split()[0]) > width - _SLACK
-            is_prose = not (is_code[start + i - 1] or is_code[start + i])
-            is_continued = is_full or _runs_on(line, following)
-            goes_on[start + i] = is_prose and is_continued and _is_below(block, i)
-    if not any(goes_on):
+
+    continuation_lines = _find_continuation_lines(lines, width)
+    if not continuation_lines:
         return text
-    starts = [i for i, is_continued in enumerate(goes_on) if not is_continued]
-    return "\n".join(
-        _joined(lines[start:end], words) for start, end in pairwise([*starts, len(lines)])
+
+    paragraphs: list[list[str]] = []
+    for index, line in enumerate(lines):
+        if index in continuation_lines:
+            paragraphs[-1].append(line)
+        else:
+            paragraphs.append([line])
+
+    vocabulary = set(_WORD.findall(text))
+    return "\n".join(_join_lines(paragraph, vocabulary) for paragraph in paragraphs)
+
+
+def _wrapping_width(lines: Sequence[str]) -> int:
+    """Return the width in columns at which a text was wrapped, or 0 if no line runs on.
+
+    It is the 90th percentile of the lengths of the lines that run on into the next line.
+    """
+    lengths = sorted(
+        len(line)
+        for line, next_line in pairwise(lines)
+        if len(line) <= _WIDEST and _runs_on(line, next_line)
     )
+    return lengths[len(lengths) * 9 // 10] if lengths else 0
 
 
-def _paragraphs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The spans of paragraphs.
+def _runs_on(line: str, next_line: str) -> bool:
+    """Tell whether a sentence of a line continues in lower case on the next line."""
+    starts_small = next_line.lstrip(" (\"'“‘`")[:1].islower()
+    return starts_small and not _SENTENCE_END.search(line) and len(line.split()) >= _LEAST_WORDS
 
-    One also begins at a line of a block that alone is deeper, after the end of a sentence.
+
+def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
+    """Find the lines that continue the paragraph of the line before them.
+
+    Args:
+        lines: The lines of the text, without white space at their ends.
+        width: The width in columns at which the text was wrapped.
+
+    Returns:
+        The indexes of these lines.
     """
-    for start, end in _blocks(lines):
-        for i in range(start + 1, end - 1):
-            before, indent, after = map(_indent, lines[i - 1 : i + 2])
-            if before == after < indent and _END.search(lines[i - 1]):
-                yield start, i
-                start = i
-        yield start, end
+    is_verbatim = find_verbatim_lines(lines)
+    continuation_lines = set()
+    for paragraph in _paragraphs(lines):
+        paragraph_lines = lines[paragraph.start : paragraph.stop]
+        if _is_verse(paragraph_lines):
+            continue
+
+        for position, (line, next_line) in enumerate(pairwise(paragraph_lines), start=1):
+            index = paragraph.start + position
+            if is_verbatim[index - 1] or is_verbatim[index]:
+                continue
+
+            # The next word did not fit on the line, so that the break had to come before it.
+            next_word = next_line.split()[0]
+            is_full = len(line) + 1 + len(next_word) > width - _SLACK
+            is_continued = is_full or _runs_on(line, next_line)
+            if is_continued and _has_continuation_indent(paragraph_lines, position):
+                continuation_lines.add(index)
+    return continuation_lines
 
 
-def _runs_on(line: str, following: str) -> bool:
-    is_small = following.lstrip(" (\"'“‘`")[:1].islower()
-    return is_small and not _END.search(line) and len(line.split()) >= _LEAST_WORDS
+def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
+    """Yield the paragraphs of a text as line indexes.
 
-
-def _is_below(block: Sequence[str], i: int) -> bool:
-    """Whether a line stands where the one before it would go on.
-
-    That is in its column, below the text of its item, or left of the first line of a paragraph.
+    An empty line ends a paragraph. Within a block of lines, a new one begins at a line that is
+    indented deeper than both neighbours if the line before it ends a sentence.
     """
-    line, following = block[i - 1], block[i]
-    deeper = _indent(following) - _indent(line)
-    is_item = bool(_MARK.match(line))
-    if _MARK.match(following) or (is_item and deeper <= 0):
+    for block in _blocks(lines):
+        start = block.start
+        for index in block[1:-1]:
+            indent = _indent(lines[index])
+            previous_indent = _indent(lines[index - 1])
+            next_indent = _indent(lines[index + 1])
+            is_first_line = previous_indent == next_indent < indent
+            if is_first_line and _SENTENCE_END.search(lines[index - 1]):
+                yield range(start, index)
+                start = index
+        yield range(start, block.stop)
+
+
+def _is_verse(lines: Sequence[str]) -> bool:
+    """Tell whether a paragraph is verse or an unmarked list, by the capitals of its lines."""
+    capitals = sum(line.lstrip()[0].isupper() for line in lines[1:])
+    return len(lines) > 3 and capitals > _VERSE_CAPITALS * (len(lines) - 1)
+
+
+def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
+    """Tell whether a line is indented like a continuation of the line before it.
+
+    It then begins in the same column, below the text of a list item, or left of the indented first
+    line of its paragraph.
+
+    Args:
+        lines: The lines of the paragraph.
+        position: The index of the line in the paragraph, at least 1.
+    """
+    previous_line = lines[position - 1]
+    line = lines[position]
+    extra_indent = _indent(line) - _indent(previous_line)
+    follows_list_mark = bool(_LIST_MARK.match(previous_line))
+
+    # The line is a new list item, or stands left of the text of the item before it.
+    if _LIST_MARK.match(line) or (follows_list_mark and extra_indent <= 0):
         return False
-    if deeper <= 0:
-        return deeper == 0 or (i == 1 and deeper >= -8)
-    hangs = i == 1 and deeper <= 8 and len(block) > 2 and _indent(block[2]) == _indent(following)
-    return is_item or hangs
+    # Only the first line of a paragraph may be indented deeper than the next, by up to 8 columns.
+    if extra_indent <= 0:
+        return extra_indent == 0 or (position == 1 and extra_indent >= -8)
+    if follows_list_mark:
+        return True
+    # All lines after the first hang below it, as in a bibliography.
+    is_hanging = position == 1 and extra_indent <= 8 and len(lines) > 2
+    return is_hanging and _indent(lines[2]) == _indent(line)
 
 
-def _joined(lines: Sequence[str], words: set[str]) -> str:
-    """The lines of a paragraph with spaces between them.
+def _join_lines(lines: Sequence[str], vocabulary: Set[str]) -> str:
+    """Join the lines of a paragraph with spaces, and mend words that were hyphenated at a break.
 
-    A word whose parts two lines share is one if the text has it elsewhere without a hyphen.
+    Args:
+        lines: The lines. A single line is returned unchanged.
+        vocabulary: All words of the text. A hyphen at the end of a line is dropped if the word
+            without it occurs elsewhere in the text.
+
+    Example:
+        ``["the har-", "bour"]`` becomes ``"the harbour"`` if the text has *harbour* elsewhere,
+        else ``"the har-bour"``.
     """
     if len(lines) == 1:
         return lines[0]
 
-    def seam(match: re.Match[str]) -> str:
-        is_word = match[1] + match[2] in words
-        return match[0].replace("-\n", "" if is_word else "-")
+    def mend_word(match: re.Match[str]) -> str:
+        is_one_word = match[1] + match[2] in vocabulary
+        return match[0].replace("-\n", "" if is_one_word else "-")
 
     indent = " " * _indent(lines[0])
-    whole = _SEAM.sub(seam, "\n".join(line.strip() for line in lines))
-    return indent + _SPACES.sub(" ", whole)
+    stripped = "\n".join(line.strip() for line in lines)
+    return indent + _SPACES.sub(" ", _HYPHENATED_BREAK.sub(mend_word, stripped))

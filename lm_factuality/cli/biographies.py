@@ -1,4 +1,7 @@
-"""Commands on biographies: find passages for names, judge citations, show judged biographies."""
+"""The commands ``retrieve``, ``cite`` and ``page``, which work on biographies.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import json
 import sys
@@ -108,14 +111,21 @@ def cite(
     sys.stdout.write(f"Written to {out / 'metrics.json'} and citations.jsonl beside it\n")
 
 
-def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
+def _print_citations(summary: dict[str, Any], provenance: dict[str, Any]) -> None:
+    """Print a table with the citation recall and precision of all responses.
+
+    Args:
+        summary: The content of metrics.json: scores, intervals, counts and unscored items.
+        provenance: The entry ``about`` of metrics.json, which names the inference model.
+    """
     rows = []
     unscored = summary["unscored"]
     for name in ("recall", "precision"):
         key = f"citation_{name}"
-        ends = interval(summary["intervals"][key])
+        confidence_interval = interval(summary["intervals"][key])
+        # The score if all unscored items failed, and if all passed.
         bounds = interval((unscored["worst"][key], unscored["best"][key]))
-        rows.append((f"citation {name}", shown(summary[key]), ends, bounds))
+        rows.append((f"citation {name}", shown(summary[key]), confidence_interval, bounds))
     notes = [
         f"protocol {summary['protocol']}:",
         *(f"  {choice}" for choice in summary["choices"]),
@@ -124,7 +134,7 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
         f" {summary['num_sentences']} sentences ({summary['sentences_without_citation']} without a"
         f" citation), {summary['num_citations']} citations and {summary['dangling_citations']} of"
         " passages that were not given; intervals: 95%, bootstrap over names",
-        f"{about['pairs']} pairs judged by {about['nli']}",
+        f"{provenance['pairs']} pairs judged by {provenance['nli']}",
         f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations",
     ]
     columns = ("figure", "#value", "#95% interval", "#worst - best")
@@ -135,8 +145,8 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
 def retrieve(
     names: Annotated[Path, Option(help="AmbigBio.csv, or one name per line.")],
     index: Annotated[Path, Option(help="An index, BM25 or dense.")],
-    out: Annotated[Path, Option(help="JSON to write, as ALCE has it.")],
-    k: Annotated[int, Option("--k", help="Passages per name.")] = 5,
+    out: Annotated[Path, Option(help="JSON file to write, in ALCE's format.")],
+    k: Annotated[int, Option("--k", help="Number of passages per name.")] = 5,
 ) -> None:
     """Find passages for ambiguous names.
 

@@ -1,4 +1,7 @@
-"""``lm-factuality data``: the published files that the benchmarks read."""
+"""The command ``data``: list, download and check the published files of the benchmarks.
+
+``lm_factuality.cli.main`` registers it.
+"""
 
 import fnmatch
 import os
@@ -80,10 +83,11 @@ def verify(
         Option(help="Verify the files of this folder instead of the downloads."),
     ] = None,
 ) -> None:
-    """Check the published benchmarks only."""
+    """Check that the files of published benchmarks are unchanged. Nothing is downloaded."""
     from lm_factuality.ground.published import cached_path, locate
 
-    def find(source: "Source") -> Path:
+    def find_local(source: "Source") -> Path:
+        """Find a published file on this machine, and never download it."""
         if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
             return locate(source, data_dir).path
         path = cached_path(source)
@@ -92,14 +96,18 @@ def verify(
             raise DataError(f"{source.name}: not fetched ({path}); {advice}")
         return path
 
-    _check_files(names, find)
+    _check_files(names, find_local)
 
 
 def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> None:
-    """Print which files are as published.
+    """Compare files with the published ones by their git blob ids, and print those that agree.
+
+    Args:
+        names: Names or patterns of published files. None means all of them.
+        find: Returns the local path of a published file, or raises DataError.
 
     Raises:
-        DataError: Files cannot be had, or are not as published. All of them are named.
+        DataError: Files are missing or differ from the published ones. The error names them all.
     """
     from lm_factuality.ground.published import blob_id
 
@@ -120,12 +128,22 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
 
 
 def _sources(patterns: list[str] | None) -> list["Source"]:
+    """Find the published files with these names, each once.
+
+    Args:
+        patterns: Names or patterns such as ``*_factor``. None or empty means all files.
+
+    Raises:
+        ConfigError: No file has such a name.
+    """
     from lm_factuality.benchmarks import all_sources, find_source
 
-    known = all_sources()
+    all_names = all_sources()
     names: list[str] = []
-    for pattern in patterns or known:
-        names += fnmatch.filter(known, pattern) or [pattern]
+    for pattern in patterns or all_names:
+        # A pattern without a match is looked up as a name, so that the error suggests another.
+        names += fnmatch.filter(all_names, pattern) or [pattern]
+    # Two patterns can match the same name.
     return [find_source(name) for name in dict.fromkeys(names)]
 
 

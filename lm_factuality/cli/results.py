@@ -1,4 +1,7 @@
-"""Commands on the results of runs: tables, and a site to browse."""
+"""The commands ``compare`` and ``report``: show the results of runs as tables or as a site.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import sys
 import webbrowser
@@ -22,7 +25,7 @@ def compare(
     ] = None,
     figures: Annotated[
         Path | None,
-        Option("--with", help="Published figures to put beside them."),
+        Option("--with", help="YAML file of published figures to compare with."),
     ] = None,
     scores: Annotated[
         list[str] | None,
@@ -67,11 +70,9 @@ def report(
     ],
     out: Annotated[
         Path,
-        Option(help="Folder to write; an earlier report is replaced."),
+        Option(help="Folder to write the report to. An earlier report is replaced."),
     ],
-    is_opened: Annotated[
-        bool, Option("--open", help="Open it in your browser when it is written.")
-    ] = False,
+    is_opened: Annotated[bool, Option("--open", help="Open the report in your browser.")] = False,
 ) -> None:
     """Turn the results of models into a site to browse.
 

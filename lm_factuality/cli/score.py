@@ -1,4 +1,7 @@
-"""Commands on saved outputs of a judge: their scores, and the claims of FELM's responses."""
+"""The commands ``score`` and ``claims``: score saved verdicts, and extract claims from FELM.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import sys
 from pathlib import Path
@@ -17,14 +20,14 @@ app = App()
 claims = App()
 DataFolder = Annotated[
     str | None,
-    Option(help="Local folder with all.jsonl, instead of a download."),
+    Option(help="Folder with FELM's all.jsonl (default: it is downloaded)."),
 ]
-OutFile = Annotated[Path, Option(help="metrics.json to write.")]
+OutFile = Annotated[Path, Option(help="JSON file to write the scores to, such as metrics.json.")]
 
 
 @app.callback()
 def score() -> None:
-    """Score saved outputs of a judge, without any model.
+    """Score the saved outputs of a judge. No model is asked.
 
     \b
     Examples:
@@ -35,17 +38,18 @@ def score() -> None:
 
 @app.command()
 def felm(
-    outputs: Annotated[Path, Option(help="lm_eval's samples, or JSONL as below.")],
+    outputs: Annotated[Path, Option(help="Samples file of lm_eval, or a JSONL file as below.")],
     out: OutFile,
     data_dir: DataFolder = None,
     protocol: Annotated[
         Literal["paper", "code"],
         Option(
-            help="paper: unreadable outputs are unscored; code: read as the authors' script does."
+            help="How to read outputs. paper: unreadable outputs are unscored. code: as the"
+            " authors' script reads them."
         ),
     ] = "paper",
 ) -> None:
-    """Score outputs that judge FELM's responses.
+    """Score how well a judge's outputs find the errors in FELM's responses.
 
     \b
     Examples:
@@ -53,9 +57,9 @@ def felm(
       lm-factuality score felm --outputs outputs.jsonl --data-dir my_folder --out metrics.json
       lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
 
-    outputs.jsonl has a line {"index": "0", "output": "Answer: 1,3"} for each row;
-    a list of texts for "output" is voted on. Rows without a readable output are left out of the
-    scores and counted, with reasons, under "unscored".
+    outputs.jsonl has a line {"index": "0", "output": "Answer: 1,3"} for each row. If "output" is a
+    list of texts, the majority decides. The scores leave out rows without a readable output, and
+    "unscored" counts them with the reasons.
     """
     from lm_factuality.benchmarks.felm.metrics import report_detection_scores
     from lm_factuality.benchmarks.felm.rows import FELM, read_felm_rows
@@ -64,41 +68,44 @@ def felm(
 
     rows = read_felm_rows(locate(FELM, data_dir).path)
     report = report_detection_scores(read_saved_outputs(outputs, rows, protocol), protocol)
-    unscored = report["unscored"]
-    lines = []
+    table_rows = []
     for name, levels in report.items():
+        # This entry counts the outputs that could not be read. All others are domains.
         if name == "unscored":
             continue
         for level, scores in levels.items():
             shares = [scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy")]
             counts = [str(scores[key]) for key in ("tp", "fp", "fn", "tn")]
-            lines.append((f"{name}, {level}", *map(percent, shares), *counts))
+            table_rows.append((f"{name}, {level}", *map(percent, shares), *counts))
+
+    unscored = report["unscored"]
     notes = [f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"]
     if unscored["responses"]:
-        worst, best = (percent(unscored[end]["segment"]["f1"]) for end in ("worst", "best"))
+        worst = percent(unscored["worst"]["segment"]["f1"])
+        best = percent(unscored["best"]["segment"]["f1"])
         notes[0] += (
-            f"; segment F1 of all would be {worst} if all were judged wrongly, {best} if rightly"
+            f"; segment F1 would be {worst} if all of them were judged wrongly, {best} if rightly"
         )
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
     names = ("F1", "precision", "recall", "balanced accuracy", "tp", "fp", "fn", "tn")
     columns = ("domain, level", *(f"#{name}" for name in names))
-    print_table(f"FELM, {outputs.name}: finding errors", columns, lines, notes)
-    _write(out, report)
+    print_table(f"FELM, {outputs.name}: finding errors", columns, table_rows, notes)
+    _write_report(out, report)
 
 
 @app.command()
 def ambigbio(
-    decisions: Annotated[Path, Option(help="Released decisions, as below.")],
+    decisions: Annotated[Path, Option(help="File of released decisions, as below.")],
     out: OutFile,
     protocol: Annotated[
         Literal["code", "fixed"],
         Option(
-            help="code: the authors' figures; fixed: what grouping lost is unscored, nothing"
-            " dropped."
+            help="How to count facts. code: as the authors count. fixed: facts that grouping lost"
+            " are unscored, and no fact is dropped."
         ),
     ] = "code",
 ) -> None:
-    """Score decisions on biographies.
+    """Score the released decisions on the facts of biographies.
 
     \b
     Examples:
@@ -111,13 +118,16 @@ def ambigbio(
     from lm_factuality.benchmarks.biographies.released import score_decisions
 
     report = score_decisions(read_decisions(decisions), protocol)
-    lines = []
-    for key, about in load_yaml(__package__, "ambigbio.yaml").items():
-        value = shown(report[key], about["form"])
-        ends = interval(report["intervals"].get(key), about["form"])
-        lines.append((about["name"], value, ends))
+    table_rows = []
+    # The YAML names each figure of the table and its number format.
+    for key, figure in load_yaml(__package__, "ambigbio.yaml").items():
+        value = shown(report[key], figure["form"])
+        confidence_interval = interval(report["intervals"].get(key), figure["form"])
+        table_rows.append((figure["name"], value, confidence_interval))
+
     unscored = report["unscored"]
-    worst, best = (percent(unscored["d_factscore"][end]) for end in ("worst", "best"))
+    worst = percent(unscored["d_factscore"]["worst"])
+    best = percent(unscored["d_factscore"]["best"])
     notes = [
         f"protocol {protocol}:",
         *(f"  {choice}" for choice in report["choices"]),
@@ -125,33 +135,38 @@ def ambigbio(
         " bootstrap over names",
         f"grouping lost {unscored['facts']} facts ({unscored['first_facts']} of them the first of a"
         f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
-        f" have no verdict left: D-FActScore of all facts would be {worst} if the lost ones were"
-        f" not supported, {best} if they were",
+        f" have no verdict left; D-FActScore of all facts would be {worst} if no lost fact were"
+        f" supported, {best} if all were",
     ]
     columns = ("figure", "#value", "#95% interval")
-    print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)
-    _write(out, report)
+    print_table(f"AmbigBio, {decisions.name}", columns, table_rows, notes)
+    _write_report(out, report)
 
 
-def _write(path: Path, report: dict[str, Any]) -> None:
+def _write_report(path: Path, report: dict[str, Any]) -> None:
+    """Write scores to a JSON file, and print the path of the file."""
     write_json(path, report)
     sys.stdout.write(f"Written to {path}\n")
 
 
 @claims.callback()
 def claims_of_felm() -> None:
-    """Take the claims out of FELM's segments."""
+    """Extract the claims that the segments of FELM's responses make."""
 
 
 @claims.command()
 def extract(
-    judge: Annotated[str, Option(help="A judge's YAML, or 'rules'.")],
-    out: Annotated[Path, Option(help="JSONL to write, one row of FELM per line.")],
+    judge: Annotated[
+        str, Option(help="The judge's YAML file, or 'rules' to take each clause as a claim.")
+    ],
+    out: Annotated[
+        Path, Option(help="JSONL file to write, with the claims of a row of FELM per line.")
+    ],
     store: Store = None,
     dry_run: DryRun = False,
     data_dir: DataFolder = None,
 ) -> None:
-    """Extract the claims of every segment.
+    """Extract the claims that each segment makes.
 
     \b
     Examples:
@@ -159,11 +174,11 @@ def extract(
       lm-factuality claims extract --judge my_judge.yaml --out claims.jsonl --dry-run
       lm-factuality claims extract --judge rules --out claims.jsonl
 
-    With --judge rules each clause is a claim.
+    With --judge rules, no model is asked and each clause is a claim.
 
-    Then: lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl
+    To judge the claims: lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl
 
-    The exit code is 0 also where some rows have a problem, which the file names.
+    If the judge fails on some rows, the file states each problem and the exit code is still 0.
     """
     from judges.config import load_judge_config
     from judges.judge import Judge
@@ -186,25 +201,27 @@ def extract(
         config = load_judge_config(judge)
         with Judge.open(config, store=store) as opened:
             if dry_run:
-                plan = opened.plan(lambda asked: extract_claims(asked, rows))
+                plan = opened.plan(lambda planning_judge: extract_claims(planning_judge, rows))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
             extracted = extract_claims(opened, rows)
+        # A file without any claim would be of no use.
         if all(row.problem for row in extracted):
             advice = (
                 "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"
             )
             raise BackendDownError(
-                f"judge {config.name}: no claims of any of {len(extracted)} rows, the first:"
-                f" {extracted[0].problem}; nothing was written{advice}"
+                f"judge {config.name}: no claims of any of {len(extracted)} rows; the first"
+                f" problem is: {extracted[0].problem}; nothing was written{advice}"
             )
     write_lines(out, (claims_to_line(row) for row in extracted))
-    problems = [row for row in extracted if row.problem]
-    number = sum(len(row.all_claims()) for row in extracted)
+
+    failed_rows = [row for row in extracted if row.problem]
+    num_claims = sum(len(row.all_claims()) for row in extracted)
     notes = [
-        f"{number:,} claims, written to {out}",
-        f"rows without claims, unscored when claims are judged: {len(problems)}",
-        *(f"  row {row.index}: {row.problem}" for row in problems[:10]),
+        f"{num_claims:,} claims, written to {out}",
+        f"rows without claims, which are unscored when claims are judged: {len(failed_rows)}",
+        *(f"  row {row.index}: {row.problem}" for row in failed_rows[:10]),
     ]
     counts = [(source, str(count)) for source, count in count_claim_sources(extracted).items()]
     print_table(f"Claims of {len(extracted)} rows", ("from", "#rows"), counts, notes)

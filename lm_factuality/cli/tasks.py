@@ -1,11 +1,15 @@
-"""Commands on tasks: list and check them, and run the samples."""
+"""The commands ``quickstart``, ``ls`` and ``validate``, which run, list and check tasks.
+
+``lm_factuality.cli.main`` registers them.
+"""
 
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -13,26 +17,44 @@ from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import interval, plural, print_table, shown
 from lm_factuality.ground.suite import tasks_folder
 
+if TYPE_CHECKING:
+    from lm_factuality.sample.quickstart import CheckpointScore, JudgeComparison
+
 app = App()
 
 
 @app.command()
 def quickstart(
-    output: Annotated[Path, Option(help="Folder for lm_eval's results.")] = Path(
+    output: Annotated[Path, Option(help="Folder to write lm_eval's results to.")] = Path(
         "results/quickstart"
     ),
 ) -> None:
-    """Run the samples with tiny checkpoints, offline.
+    """Run the sample tasks with tiny models, offline.
 
     \b
     Examples:
       lm-factuality quickstart --output /tmp/first-run
     """
+    # lm_eval reads its log level when it is imported.
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
     from lm_factuality.sample import quickstart as samples
 
-    rows: list[tuple[str, ...]] = []
-    for score in samples.quickstart(output):
+    _print_factor_scores(samples.quickstart(output), samples.TASK, output)
+    biographies_folder = output / "biographies"
+    num_responses, measures = samples.judge_sample(biographies_folder)
+    _print_biography_measures(measures, num_responses, biographies_folder / samples.PAGE)
+
+
+def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output: Path) -> None:
+    """Print a table with the FACTOR accuracy of each checkpoint.
+
+    Args:
+        scores: The score of each checkpoint on the sample task.
+        task: The name of the sample task.
+        output: The folder that holds lm_eval's results, which a note names.
+    """
+    rows = []
+    for score in scores:
         accuracy = score.accuracy
         row = (
             score.checkpoint,
@@ -44,32 +66,54 @@ def quickstart(
             str(accuracy.unscored),
         )
         rows.append(row)
-    names = ("factor_acc", "95% interval", "floor", "rows", "unscored")
-    print_table(
-        f"{samples.TASK}: is the true sentence likelier than three minimally edited ones?",
-        ("checkpoint", "#parameters", *(f"#{name}" for name in names)),
-        rows,
-        [
-            "Intervals: clustered by document; floor: what knowing nothing scores.",
-            f"lm_eval's results and samples: {output}",
-        ],
+    columns = (
+        "checkpoint",
+        "#parameters",
+        "#factor_acc",
+        "#95% interval",
+        "#floor",
+        "#rows",
+        "#unscored",
     )
-    folder = output / "biographies"
-    responses, measures = samples.judge_sample(folder)
+    notes = [
+        "Intervals: clustered by document. Floor: the guess baseline.",
+        f"lm_eval's results and samples: {output}",
+    ]
+    title = f"{task}: is the true sentence likelier than three minimally edited ones?"
+    print_table(title, columns, rows, notes)
+
+
+def _print_biography_measures(
+    measures: Iterable["JudgeComparison"], num_responses: int, page: Path
+) -> None:
+    """Print how close the offline judge comes to the true scores of the sample biographies.
+
+    Args:
+        measures: The mean of each measure by the judge and in truth, and their correlation.
+        num_responses: How many biographies were judged.
+        page: The HTML file that shows them, which a note names.
+    """
     rows = []
     for measure in measures:
-        digits = ".1%" if measure.name.endswith("Score") else ".2f"
-        numbers = (format(measure.judge, digits), format(measure.truth, digits))
-        rows.append((measure.name, *numbers, f"{measure.pearson:.2f}", str(measure.responses)))
+        # FactScore and D-FActScore are shares, and the other measures are counts.
+        number_format = ".1%" if measure.name.endswith("Score") else ".2f"
+        row = (
+            measure.name,
+            format(measure.judge, number_format),
+            format(measure.truth, number_format),
+            f"{measure.pearson:.2f}",
+            str(measure.responses),
+        )
+        rows.append(row)
     print_table(
-        f"sample_ambigbio: do {responses} biographies merge people who share a name? The offline"
-        " judge beside the truth",
+        f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
+        " offline judge beside the truth",
         ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
         rows,
         [
-            f"Each response, its facts and their evidence: {folder / samples.PAGE}",
-            "Next, a real model on the published benchmarks (needs a network or a local copy of the"
-            " data):",
+            f"Each response, its facts and their evidence: {page}",
+            "Next, run a real model on the published benchmarks (this needs a network or a local"
+            " copy of the data):",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor"
             " --output_path results",
         ],
@@ -78,9 +122,9 @@ def quickstart(
 
 @app.command()
 def ls() -> None:
-    """List the suite's tasks.
+    """List the suite's tasks by the question that they ask.
 
-    Each with what it asks, its rows, its licence, and whether it needs a judge.
+    Each line has a task's name, rows and licence, and says whether the task needs a judge.
 
     \b
     Examples:
@@ -90,7 +134,7 @@ def ls() -> None:
     from lm_factuality.harness.tasks import find_configs, suite_tasks
 
     manager = suite_tasks()
-    lines: dict[str, list[str]] = defaultdict(list)  # by the question that the tasks ask
+    lines_by_question: dict[str, list[str]] = defaultdict(list)
     groups = []
     for name in manager.all_tasks:
         configs = [config for _, config in find_configs(name) if isinstance(config, dict)]
@@ -99,15 +143,16 @@ def ls() -> None:
             continue
         for config in configs:
             task = describe_task(config)
-            judge = "needs a judge" if task.has_judge else ""
-            line = f"  {name:<28} {task.rows:>5,} rows  {task.licence:<15}  {judge}"
-            lines[task.question].append(line.rstrip())
-    for question, tasks in lines.items():
-        sys.stdout.writelines(f"{line}\n" for line in (question, *tasks))
+            judge_note = "needs a judge" if task.needs_judge else ""
+            line = f"  {name:<28} {task.rows:>5,} rows  {task.licence:<15}  {judge_note}"
+            lines_by_question[task.question].append(line.rstrip())
+
+    for question, task_lines in lines_by_question.items():
+        sys.stdout.writelines(f"{line}\n" for line in (question, *task_lines))
     sys.stdout.write("\nGroups\n")
     for group in groups:
         sys.stdout.write(f"{fill(group, 78, initial_indent='  ', subsequent_indent='    ')}\n")
-    sys.stdout.write(f"\nlm_eval takes these YAMLs with --include_path {tasks_folder()}\n")
+    sys.stdout.write(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}\n")
 
 
 @app.command()
@@ -119,17 +164,20 @@ def validate(
     run_code: Annotated[
         bool,
         Option(
-            "--run-code", help="Import the Python that YAMLs name, if you trust who wrote them."
+            "--run-code",
+            help="Import the Python files that a YAML names (default: refuse the YAML). Use it only"
+            " if you trust who wrote them.",
         ),
     ] = False,
     data_dir: Annotated[
         str | None,
-        Option(help="Local folder with the published files, instead of downloads."),
+        Option(help="Folder with the published files (default: they are downloaded)."),
     ] = None,
 ) -> int:
-    """Check tasks and corpora for what lm_eval ignores.
+    """Check tasks and data files for mistakes that lm_eval does not report.
 
-    The exit code is 1 if anything is wrong.
+    The command prints each problem and the first row's requests. The exit code is 1 if it finds a
+    problem.
 
     \b
     Examples:
@@ -141,6 +189,7 @@ def validate(
 
     reports = check_targets(targets, data_dir, run_code)
     for report in reports:
+        # The problems come first, since they are the reason to run the command.
         verdict = plural(len(report.problems), "problem") if report.problems else "sound"
         lines = [
             *report.problems,
@@ -151,6 +200,7 @@ def validate(
         if report.example:
             lines.append(f"  context of the first row: {report.example[0][0]!r}")
         for number, (_, continuation) in enumerate(report.example or ()):
+            # A generation task has a context and nothing to continue it with.
             if continuation:
                 lines.append(f"  continuation {number}: {continuation!r}")
         sys.stdout.writelines(f"{line}\n" for line in lines)

@@ -1,4 +1,7 @@
-"""What ``lm-factuality validate`` checks, and ``lm-factuality ls`` lists."""
+"""Check and describe tasks.
+
+``lm-factuality validate`` calls `check_targets`, and ``lm-factuality ls`` calls `describe_task`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +13,7 @@ from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
+from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.suite_task import TaskReport, check_built, quietly
 from lm_factuality.harness.tasks import find_configs, unknown_keys
@@ -33,68 +37,108 @@ def check_targets(
     reports = []
     for target in targets:
         path = Path(target)
+        # A data file is checked as if a task YAML named it.
         if path.suffix.lower() in FORMATS:
             metadata = {"config_source": target}
             data_path = str(path.absolute())
             config = {"task": path.stem, "dataset_path": data_path, "metadata": metadata}
             reports.append(_check_config(target, config, data_dir))
             continue
-        for name, found_config in find_configs(target, (), run_code):
-            if isinstance(found_config, FactualityError):
-                reports.append(_report_of(name, found_config))
+
+        for name, task_config in find_configs(target, (), run_code):
+            if isinstance(task_config, FactualityError):
+                reports.append(_report_error(name, task_config))
                 continue
-            problems = list(unknown_keys(name, found_config))
-            if not isinstance(found_config.get("class"), type):
-                problem = "does not include tasks/factor/_factor.yaml, which names the class"
-                problems.insert(0, f"{name}: no FACTOR task: it {problem}")
-            report = _check_config(name, found_config, data_dir)
+            problems = list(unknown_keys(name, task_config))
+            if not isinstance(task_config.get("class"), type):
+                problems.insert(
+                    0,
+                    f"{name}: not a FACTOR task: it does not include tasks/factor/_factor.yaml,"
+                    " which names the class",
+                )
+            report = _check_config(name, task_config, data_dir)
             reports.append(replace(report, problems=(*problems, *report.problems)))
     return reports
 
 
 def _check_config(target: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
-    """Ask the task's class. A config without one is read as a corpus of FACTOR rows."""
+    """Build a task from its configuration and report its problems.
+
+    Args:
+        target: What the report calls the task.
+        config: The task's YAML. One without a class is read as a corpus of FACTOR rows.
+        data_dir: A folder with the published files. None means the task's own, or downloads.
+    """
     task = config["class"] if isinstance(config.get("class"), type) else FactorTask
-    # Who judges is said when a task is run.
+    # Users name a judge only when they run a task, but the task cannot be built without one.
     metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
     config = {**config, "metadata": metadata}
     try:
         return check_built(task, target, config, data_dir or metadata.get("data_dir"))
     except FactualityError as error:
-        return _report_of(target, error)
+        return _report_error(target, error)
 
 
-def _report_of(target: str, error: FactualityError) -> TaskReport:
+def _report_error(target: str, error: FactualityError) -> TaskReport:
+    """Turn an error into a report, with a problem per line of its message."""
     return TaskReport(target, tuple(str(error).split("\n")))
 
 
 class ListedTask(NamedTuple):
-    """A task as ``lm-factuality ls`` shows it."""
+    """A task as ``lm-factuality ls`` lists it."""
 
     question: str
+    """What the task's benchmark asks, such as "Is the true sentence more likely?"."""
+
     rows: int
+    """How many rows the task has."""
+
     licence: str
-    has_judge: bool
+    """The licence of its data, such as ``MIT``. Empty if the task does not state it."""
+
+    needs_judge: bool
+    """Whether a judge marks the task's responses."""
 
 
 def describe_task(config: Mapping[str, Any]) -> ListedTask:
-    """Return what a task asks and what its data is, without a network."""
-    task, metadata = config["class"], config["metadata"]
-    benchmark: Benchmark = task.declared
-    question = "".join(benchmark.page.lead.partition("?")[:2])
+    """Describe a task's question and data without downloading anything.
+
+    Args:
+        config: The task's YAML, with its class and metadata.
+    """
+    task_class = config["class"]
+    metadata = config["metadata"]
+    benchmark: Benchmark = task_class.declared
+    # The page begins with the question: "Is the true sentence more likely? For each row ...".
+    question, question_mark, _ = benchmark.page.lead.partition("?")
+    question += question_mark
+
     licence = ""
-    if "rows" in metadata:  # of a dataset on the Hub, which is not loaded for a list
+    is_local_file = config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(
+        ".csv"
+    )
+    if "rows" in metadata:
+        # The YAML of a dataset on the Hub states its rows, so that it need not be loaded.
         rows = int(metadata["rows"])
-    elif config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(".csv"):
+    elif is_local_file:
         with quietly():
-            built = task(config={**config, "metadata": {"judge": "lexical", **metadata}})
-            rows = len(built.eval_docs)
+            task = task_class(config={**config, "metadata": {"judge": LEXICAL, **metadata}})
+            rows = len(task.eval_docs)
     else:
-        published = all_sources().values()
-        name = str(config["task"])
-        sources = [source for source in published if name.startswith(source.name)]
-        sources = sources or [source for source in published if source.name.startswith(name)]
+        sources = _published_sources(str(config["task"]))
         rows = sum(source.rows for source in sources)
         licence = ", ".join(sorted({source.license for source in sources}))
     licence = str(metadata.get("license") or licence)
     return ListedTask(question, rows, licence, benchmark.judging is not None)
+
+
+def _published_sources(task: str) -> list[Source]:
+    """Find the published files that a task reads, by its name.
+
+    Args:
+        task: A name such as ``felm_gen``, which reads the file ``felm``, or ``longfact``, which
+            reads all files whose names begin so.
+    """
+    published = all_sources().values()
+    sources = [source for source in published if task.startswith(source.name)]
+    return sources or [source for source in published if source.name.startswith(task)]

@@ -1,4 +1,7 @@
-"""What ``lm-factuality verify`` does: a judge says whether passages support claims."""
+"""Have a judge say whether the passages of a file support its claims.
+
+``lm-factuality verify`` calls `verify_file`.
+"""
 
 import json
 from collections import Counter
@@ -33,71 +36,92 @@ from lm_factuality.ground.records import read_lines, to_model
 
 
 class VerifyPassage(BaseModel, strict=True):
-    """A passage of a line, if it is no text alone."""
+    """A passage with a title. A passage without one can be a plain text in the file."""
 
     text: str
+    """The text that may support the claim."""
+
     title: str | None = None
+    """The title of the page, which the judge reads above the text."""
 
     def __str__(self) -> str:
+        """Format the passage for the judge, for example "Title: Bridge\\nIt is of iron."."""
         title = " ".join((self.title or "").split())
         return f"Title: {title}\n{self.text}" if title else self.text
 
 
 class VerifyLine(BaseModel, strict=True):
-    """A line of the file. Other keys are copied to the output."""
+    """A line of the input file. Keys that are not listed here are copied to the output."""
 
     claim: str
+    """The sentence to verify."""
+
     passages: list[str | VerifyPassage]
+    """The passages that may support the claim, best first."""
 
 
 def verify_file(
     path: Path, config: JudgeConfig, out: Path, store: Path | None, dry_run: bool
 ) -> None:
-    """Have a judge verify the pairs of a file, write its verdicts and print a summary.
+    """Have a judge verify the claims of a file, write its verdicts and print a summary.
 
     Args:
-        path: JSONL of claims and passages.
-        out: JSONL to write.
-        dry_run: Whether to print only what the judge would be asked.
+        path: The JSONL file with a claim and its passages per line.
+        config: The judge.
+        out: The JSONL file to write, with a verdict per line.
+        store: The folder that keeps the judge's answers. None means the shared store.
+        dry_run: Whether to only print how many requests the judge would get.
 
     Raises:
-        DataError: A line cannot be read. Nothing is asked then.
-        BackendDownError: The judge has no verdict at all.
+        DataError: A line cannot be read. The judge is not asked then.
+        ConfigError: ``out`` is a folder.
+        BackendDownError: The judge gave no verdict at all.
     """
     expected = "expected JSONL of claim and passages"
     advice = "Nothing was asked; fix these lines and try again."
-    lines = read_lines(path, _parse, expected, advice)
+    lines = read_lines(path, _parse_line, expected, advice)
     if not lines:
         raise DataError(f"{path}: no lines; {expected}")
     pairs = [pair for _, pair in lines]
-    decide = _by_logprobs if config.verdicts == "logprobs" else verify
+    verify_pairs = _verify_by_logprobs if config.verdicts == "logprobs" else verify
+
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            planned = judge.plan(lambda asked: decide(asked, pairs))
+            planned = judge.plan(lambda planning_judge: verify_pairs(planning_judge, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():
             raise ConfigError(f"--out {out}: is a folder, expected a file")
         check_writable(out.parent, "verdicts")
-        verdicts = decide(judge, pairs)
+        verdicts = verify_pairs(judge, pairs)
         errors = judge.usage.errors
+
     rows = []
     for (content, _), verdict in zip(lines, verdicts, strict=True):
         rows.append(json.dumps({**content, **asdict(verdict)}, ensure_ascii=False))
     write_lines(out, rows)
     _print_summary(verdicts, out, config.name)
+    # Some verdicts are better than none: only a judge that gave none is an error.
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
         raise BackendDownError(
-            f"judge {config.name}: nothing has a verdict, the first: {verdicts[0].reason}"
+            f"judge {config.name}: no pair got a verdict; the first error is: {verdicts[0].reason}"
         )
 
 
-def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
-    """Verify pairs by how probable True and False are as the first word of an answer.
+def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
+    """Verify claims by the probabilities of "True" and "False" as the first word of an answer.
 
-    This is for judges with ``verdicts: logprobs``.
+    Judges whose configuration has ``verdicts: logprobs`` are asked in this way.
+
+    Args:
+        judge: The judge to ask.
+        pairs: Claims with their passages. A pair with a problem is not sent to the judge.
+
+    Returns:
+        A verification per pair, in the order of ``pairs``. Its score is the probability of "True".
     """
-    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs if not pair.problem]
+    askable_pairs = [pair for pair in pairs if not pair.problem]
+    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in askable_pairs]
     answers = iter(
         judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
     )
@@ -108,30 +132,50 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
             continue
         (answer,) = next(answers)
         reading = judgement_from_logprobs(answer)
+        # An answer with neither "True" nor "False" says nothing about the claim.
         outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
-        said = () if answer.text is None else (answer.text,)
-        verdicts.append(Verification(outcome, reading.score, reading.reason, said))
+        answer_texts = () if answer.text is None else (answer.text,)
+        verdicts.append(Verification(outcome, reading.score, reading.reason, answer_texts))
     return verdicts
 
 
-def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
-    """Check a line of the file, and return it as it is and as a pair for the judge."""
+def _parse_line(content: dict[str, Any]) -> tuple[dict[str, Any], Pair]:
+    """Check a line of the input file and turn it into a question for the judge.
+
+    Args:
+        content: The line, such as ``{"claim": "It is iron.", "passages": ["It is of iron."]}``.
+
+    Returns:
+        The unchanged line, and its claim with the passages as texts.
+
+    Raises:
+        ValueError: The line lacks a key, or has a key of the output.
+    """
     line = to_model(VerifyLine, content)
-    taken = [field.name for field in fields(Verification) if field.name in content]
-    if taken:
+    output_keys = [field.name for field in fields(Verification) if field.name in content]
+    if output_keys:
         raise ValueError(
-            f"has {', '.join(taken)} already, which the output would replace; rename or drop it"
+            f"has {', '.join(output_keys)} already, which the output would replace; rename or"
+            " drop it"
         )
-    # Half a surrogate pair, which no file can hold, is an error before anybody is asked.
+    # A lone surrogate such as "\ud83d" cannot be written: this line fails before the judge is paid.
     json.dumps(content, ensure_ascii=False).encode()
     return content, Pair(line.claim, tuple(map(str, line.passages)))
 
 
 def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:
+    """Print how many claims are supported, unsupported and unscored, and why they are unscored.
+
+    Args:
+        verdicts: At least one verdict.
+        path: The file that holds the verdicts.
+        judge: The name of the judge.
+    """
     total = len(verdicts)
     counts = Counter(verdict.verdict for verdict in verdicts)
     notes = []
     if counts[UNSCORED]:
+        # The unscored pairs could all be unsupported, or all be supported.
         low = counts[SUPPORTED] / total
         high = (counts[SUPPORTED] + counts[UNSCORED]) / total
         notes.append(

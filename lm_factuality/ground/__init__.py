@@ -1,2 +1,6 @@
-"""What the whole project stands on: errors, files, tables, settings, published data. It imports
-nothing else of the project."""
+"""The foundation of the project: errors, files, tables, settings and published data.
+
+All other packages import these modules, which import nothing else of the project.
+"""
+
+__all__: list[str] = []

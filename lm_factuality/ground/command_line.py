@@ -1,10 +1,13 @@
-"""What the two programs, ``lm-factuality`` and ``factor-gen``, add to typer."""
+"""The classes and functions that the programs ``lm-factuality`` and ``factor-gen`` add to typer.
+
+Both programs build their commands with `App` and run them with `run_program`.
+"""
 
 import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -12,6 +15,9 @@ from typer.core import TyperCommand
 from lm_factuality import __version__
 from lm_factuality.ground.errors import did_you_mean, exit_code
 from lm_factuality.ground.secrets import refuse_secrets
+
+if TYPE_CHECKING:
+    from typer._click.core import Context
 
 
 class Command(TyperCommand):
@@ -21,27 +27,49 @@ class Command(TyperCommand):
         ``--labels ann.csv ben.csv`` means ``--labels ann.csv --labels ben.csv``.
     """
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words that follow the command's name."""
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """Parse the words that follow the command's name.
+
+        Args:
+            ctx: The context of click, which gets the values of the parameters.
+            args: The words.
+
+        Returns:
+            The words that no parameter takes.
+        """
         options: set[str] = set()
         for parameter in self.params:
-            if (parameter.metavar or "").endswith("..."):
+            takes_several_values = (parameter.metavar or "").endswith("...")
+            if takes_several_values:
                 options.update(parameter.opts)
-        return super().parse_args(ctx, list(_one_value_each(args, options)))
+        return super().parse_args(ctx, list(_repeat_options(args, options)))
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+    def invoke(self, ctx: "Context") -> object:
+        """Run the command, with warnings on stderr."""
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
         return super().invoke(ctx)
 
 
-def _one_value_each(arguments: Sequence[str], options: Collection[str]) -> Iterator[str]:
-    option = ""
+def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Iterator[str]:
+    """Repeat an option before each of its values, since click takes one value per option.
+
+    Example:
+        ``--labels a.csv b.csv --seed 1`` becomes ``--labels a.csv --labels b.csv --seed 1``.
+
+    Args:
+        arguments: The words of the command line.
+        options: The options that take several values, such as ``--labels``.
+
+    Yields:
+        The words of the new command line.
+    """
+    option = ""  # the option with several values to which the next values belong
     has_value = True
     for argument in arguments:
         if argument.startswith("-"):
             if not has_value:
-                yield option  # click then says that its value is missing
+                # click then says that the value is missing.
+                yield option
             option = argument if argument in options else ""
             has_value = not option
         elif option:
@@ -57,16 +85,19 @@ class App(typer.Typer):
     """A program or a group of commands, with plain help and commands of the class `Command`."""
 
     def __init__(self, **settings: Any) -> None:
+        """Create the program with the settings of `typer.Typer`."""
         context = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
         super().__init__(rich_markup_mode=None, context_settings=context, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[..., Any]:
         """Return the decorator that makes a command of a function."""
-        return super().command(name, **{"cls": Command, **settings})
+        settings.setdefault("cls", Command)
+        return super().command(name, **settings)
 
 
-def _show_version(context: typer.Context, is_asked: bool) -> None:
-    if is_asked:
+def _show_version(context: typer.Context, is_requested: bool) -> None:
+    """Print the version and end the program if ``--version`` is given."""
+    if is_requested:
         sys.stdout.write(f"{context.info_name} {__version__}\n")
         raise typer.Exit
 
@@ -78,34 +109,64 @@ Version = Annotated[
 """The option ``--version`` of a program."""
 
 
-def one_of(names: Callable[[], Collection[str]]) -> dict[str, Any]:
-    """Return the settings of a parameter that takes one of some names, which take long to list."""
+def one_of(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
+    """Return the settings of a typer option whose value must be one of some names.
 
-    def check(name: str | None) -> str | None:
-        if name is not None and name not in names():
-            expected = ", ".join(names())
-            raise typer.BadParameter(
-                f"{name!r}; expected one of {expected}{did_you_mean(name, names())}"
-            )
-        return name
+    Args:
+        list_names: A function that returns the names. It is called only when the option is used,
+            since listing, for example, all judges takes long.
 
-    return {"callback": check, "autocompletion": lambda: list(names())}
+    Returns:
+        The keyword arguments of `typer.Option` that check and complete the value.
+    """
+
+    def check_name(name: str | None) -> str | None:
+        # None: the option is not used.
+        if name is None or name in list_names():
+            return name
+        names = list_names()
+        raise typer.BadParameter(
+            f"{name!r}; expected one of {', '.join(names)}{did_you_mean(name, names)}"
+        )
+
+    return {"callback": check_name, "autocompletion": lambda: list(list_names())}
 
 
 def run_program(app: App, program: str, arguments: Sequence[str] | None) -> int:
-    """Run a command line and return its exit code.
+    """Run the command line of a program, and print its errors to stderr.
 
-    It is 1 for an error that the user can correct, 2 for a command line that cannot be read and
-    130 after Ctrl-C.
+    Args:
+        app: The commands of the program.
+        program: The name of the program, such as ``lm-factuality``.
+        arguments: The words after the program. None takes those of this process.
+
+    Returns:
+        The exit code: 1 for an error that the user can correct, 2 for an invalid command line and
+        130 after Ctrl-C.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if f"_{program.replace('-', '_').upper()}_COMPLETE" in os.environ:
-        app(prog_name=program)  # The shell asks for completions.
+    if arguments is None:
+        arguments = sys.argv[1:]
+    completion_variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+    if completion_variable in os.environ:
+        # The shell asks for completions, which typer prints before it ends the process.
+        app(prog_name=program)
     return exit_code(program, lambda: run_command_line(app, program, arguments))
 
 
 def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code. Errors other than in its words are raised."""
+    """Run the command line of a program in this process, as tests do.
+
+    Args:
+        app: The commands of the program.
+        program: The name of the program, for help and errors.
+        arguments: The words after the program.
+
+    Returns:
+        The exit code. An invalid command line gives 2, with a message on stderr.
+
+    Raises:
+        FactualityError: The command failed, or the command line has a credential in it.
+    """
     refuse_secrets(arguments)
     command = typer.main.get_command(app)
     # typer.main() would end after Ctrl-C before exit_code() can say how to continue.

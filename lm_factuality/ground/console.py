@@ -1,4 +1,7 @@
-"""What a terminal shows: tables and the cells in them."""
+"""Printing of tables to the terminal, and formatting of their cells.
+
+The commands of both programs call it.
+"""
 
 import math
 import os
@@ -6,37 +9,41 @@ from collections.abc import Mapping, Sequence
 
 from lm_factuality.ground.errors import printable
 
-_WIDEST = 1000  # characters a line in a file may have
+_WIDEST = 1000  # characters of a line in a file
 _NARROWEST = 16  # characters to which a terminal folds a column of text
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
 ) -> None:
-    """Print a table. A terminal folds wide columns, but not the first; in a file lines are long.
+    """Print a table to stdout. A terminal folds wide columns; a file gets long lines.
 
     Args:
-        title: Stands above the table.
-        columns: Their names. A ``#`` before a name marks numbers, which are set flush right.
-            Columns without a cell in any row are left out.
-        rows: Cells, which may have several lines.
-        notes: Lines beneath the table.
+        title: The line above the table.
+        columns: The names of the columns. ``#`` before a name marks a column of numbers, which is
+            flush right. The first column and numbers are not folded.
+        rows: The cells of each row, which may have several lines. A column whose cells are all
+            empty is left out.
+        notes: Lines under the table.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    # Names may come from strangers' files.
-    cells = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]
-    kept = [index for index in range(len(columns)) if not cells or any(row[index] for row in cells)]
+    cells = [[_printable_lines(cell) for cell in row] for row in rows]
+    filled_columns = []
+    for index in range(len(columns)):
+        if not cells or any(row[index] for row in cells):
+            filled_columns.append(index)
+
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-    for index in kept:
+    for index in filled_columns:
         name = columns[index].lstrip("#")
         is_number = columns[index] != name
         is_fixed = is_number or index == 0
-        lines = "\n".join([name, *(row[index] for row in cells)]).split("\n")
-        longest = max(map(len, lines))
+        texts = [name, *(row[index] for row in cells)]
+        longest = max(len(line) for text in texts for line in text.split("\n"))
         table.add_column(
             name,
             justify="right" if is_number else "left",
@@ -45,41 +52,67 @@ def print_table(
             min_width=longest if is_fixed else min(longest, _NARROWEST),
         )
     for row in cells:
-        table.add_row(*(row[index] for index in kept))
+        table.add_row(*(row[index] for index in filled_columns))
+
     console = Console(markup=False, highlight=False)
-    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
-    console.width = max(console.width, needed.minimum if console.is_terminal else needed.maximum)
+    width = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
+    # A table wider than the terminal is better than one with cut numbers.
+    console.width = max(console.width, width.minimum if console.is_terminal else width.maximum)
     console.print(table)
     for note in notes:
         console.print(printable(note), style="dim", soft_wrap=True)
 
 
+def _printable_lines(cell: str) -> str:
+    """Make each line of a cell safe to print, since names may come from untrusted files."""
+    return "\n".join(printable(line) for line in cell.split("\n"))
+
+
 def shown(value: float | None, form: str = ".1%") -> str:
-    """Return a number for a table, ``-`` where there is none or it is not defined."""
+    """Format a number for a table.
+
+    Args:
+        value: The number.
+        form: A format specification of Python. The default turns 0.25 into ``25.0%``.
+
+    Returns:
+        The text, or ``-`` for None and NaN.
+    """
     return "-" if value is None or math.isnan(value) else format(value, form)
 
 
 def percent(value: float | None) -> str:
-    """Return a share in per cent without the sign, ``-`` where it is not defined."""
+    """Format a share in percent without the sign: 0.25 becomes ``25.0``, and None ``-``."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
 def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
-    """Return an interval for a table, ``-`` where it is not defined."""
+    """Format an interval for a table, such as ``20.1% - 29.9%``.
+
+    Args:
+        ends: The lower and the upper end.
+        form: A format specification of Python for both ends.
+
+    Returns:
+        The text, or ``-`` if there is no interval or an end is None or NaN.
+    """
     texts = [shown(end, form) for end in ends or ()]
     return "-" if not texts or "-" in texts else " - ".join(texts)
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Return counts such as ``true 3, false 1``."""
-    return ", ".join(f"{name} {number}" for name, number in counts.items())
+    """Format counts by name for a table, such as ``true 3, false 1``."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def plural(count: int, word: str) -> str:
-    """Return a count such as ``1 model`` or ``2,000 models``."""
+    """Format a count with its noun, such as ``1 model`` or ``2,000 models``."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def is_first_process() -> bool:
-    """Tell whether this process, of several that share a run, writes its results."""
+    """Tell whether this process is the one of a distributed run that writes the results.
+
+    Launchers such as torchrun number the processes from 0 in the variable ``RANK``.
+    """
     return int(os.environ.get("RANK", "0")) == 0

@@ -1,7 +1,7 @@
-"""Errors that a user can act on, and why items are unscored.
+"""Errors that a user can act on, and the reasons why items are unscored.
 
-The command line prints an error without a traceback and exits with 1. Reasons are counted by what
-they have in common, and shown with their cures, which are in `cures.yaml`.
+The command line prints an error without a traceback and exits with 1. Reports count similar
+reasons together, and show them with their cures, which are in `cures.yaml`.
 """
 
 import difflib
@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 _INTERRUPTED = 130  # the exit code of a process that SIGINT ended
-# Categories of Unicode that are not shown but do something: controls, formats (among them those
-# that turn the direction), surrogates, private use, and the two separators that end a line.
+# Categories of Unicode that are not shown but have an effect: controls, formats (for example the
+# direction of writing), surrogates, private use, and the two separators that end a line.
 _ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _CI_COMMAND = re.compile(r"^\s*(::|##\[)")  # how a line of a CI log begins that is a command
 _LONGEST_LINE = 2000  # characters
@@ -32,46 +32,51 @@ _CURES = Path(__file__).with_name("cures.yaml")
 
 
 class FactualityError(Exception):
-    """Something in the input, the data or the surroundings is wrong; the text says what, where and
-    what to do."""
+    """Something in the input, the data or the environment is wrong.
+
+    The text says what is wrong, where it is, and what to do.
+    """
 
 
 class ConfigError(FactualityError):
-    """A task YAML or a command-line value that cannot be used."""
+    """A task YAML or a command-line value cannot be used."""
 
 
 class DataError(FactualityError):
-    """A data file that is missing, damaged or not what its task expects."""
+    """A data file is missing, damaged, or different from what its task expects."""
 
 
 class ModelError(FactualityError):
-    """A model that cannot be scored in the way that was asked for."""
+    """A model cannot be scored in the way that was asked for."""
 
 
 class BackendDownError(FactualityError):
-    """A judge's model that cannot be reached at all, or that has used up its budget; what it
-    answered before is kept."""
+    """A judge's model cannot be reached or has used up its budget. Earlier answers are kept."""
 
 
 def exit_code(program: str, command: Callable[[], int]) -> int:
-    """Run a command and turn what it raises into a message and an exit code.
+    """Run a command and turn its errors into a message on stderr and an exit code.
 
     Args:
-        program: The name that messages begin with.
-        command: Returns an exit code.
+        program: The name of the program, with which messages begin.
+        command: The command, which returns its exit code.
 
     Returns:
-        The command's exit code, 1 for an error that a user can mend, or 130 for Ctrl-C.
+        The command's exit code, 1 for an error that a user can correct, or 130 for Ctrl-C.
+
+    Raises:
+        OSError: An error of the operating system that concerns no file, so a fault of ours.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A letter that the terminal does not have is written as its number.
+        # A letter that the terminal cannot show is written as an escape, not as an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command()
     except FactualityError as error:
         sys.stderr.write(f"{program}: {clipped(str(error))}\n")
         return 1
-    except BrokenPipeError:  # the reader of our output, such as head, has gone
+    except BrokenPipeError:
+        # The program that reads our output, such as head, has ended.
         sys.stderr.close()
         return 0
     except OSError as error:
@@ -83,134 +88,169 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
         )
         return 1
     except KeyboardInterrupt:
-        again = shlex.join([program, *sys.argv[1:]])
+        command_line = shlex.join([program, *sys.argv[1:]])
         sys.stderr.write(
             f"\n{program}: interrupted; judges' answers and finished parts are kept. To continue:"
-            f" {again}\n"
+            f" {command_line}\n"
         )
         return _INTERRUPTED
 
 
 def clipped(text: str) -> str:
-    """Return a text that can be written, without lines that are too long to be read.
+    """Shorten the lines of an error message to 2,000 characters, so that it can be read.
 
-    An error may quote what a file holds.
+    An error may quote a line of a file, of any length and with bytes that no text has.
+
+    Returns:
+        The text. Shortened lines end in `` ...``, and halves of surrogate pairs are escaped.
     """
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     lines = []
     for line in text.split("\n"):
-        lines.append(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ...")
+        is_long = len(line) > _LONGEST_LINE
+        lines.append(f"{line[:_LONGEST_LINE]} ..." if is_long else line)
     return "\n".join(lines)
 
 
 def printable(text: str) -> str:
-    """Return a stranger's text as one line for a terminal, a log or a page.
+    r"""Make a text from an untrusted file safe to print as one line in a terminal, log or page.
 
-    Characters that act are written as escapes (``\\x1b``, ``\\u202e``). The text never begins with
-    what a CI runner takes as a command.
+    Characters with an effect, such as colours of a terminal, are replaced by escapes: ``\x1b``,
+    ``\u202e``. A line that a CI runner would take as a command gets an apostrophe before it.
+
+    Args:
+        text: The text, such as the name of a model in somebody else's results.
+
+    Returns:
+        The text, unchanged if it is harmless.
     """
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(
-            repr(letter)[1:-1] if unicodedata.category(letter) in _ACTING else letter
-            for letter in text
-        )
+    is_plain = text.isascii() and text.isprintable()
+    if not is_plain:
+        letters = []
+        for letter in text:
+            has_effect = unicodedata.category(letter) in _ACTING
+            # repr() writes the escape, between quotes.
+            letters.append(repr(letter)[1:-1] if has_effect else letter)
+        text = "".join(letters)
     return f"'{text}" if _CI_COMMAND.match(text) else text
 
 
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
-    """Refuse data with problems.
+    """Raise an error that lists the problems of a file, if there are any.
 
     Args:
-        problems: The sentences to show, of which the first ten are shown.
-        what: What has them, such as lines or rows.
-        advice: What to do.
+        problems: A sentence for each problem. The error quotes the first ten.
+        what: The plural noun for the things that have problems, such as ``lines`` or ``rows``.
+        advice: A sentence that says what to do.
 
     Raises:
-        DataError: There are problems.
+        DataError: There is at least one problem.
     """
     if not problems:
         return
     lines = list(problems[:_MOST_PROBLEMS])
     if len(problems) > _MOST_PROBLEMS:
-        lines.append(f"... {len(problems)} {f'{what} ' if what else ''}in all")
+        count = f"{len(problems)} {what}".strip()
+        lines.append(f"... {count} in all")
     if advice:
         lines.append(advice)
     raise DataError("\n".join(lines))
 
 
 def listed(names: Sequence[object], most: int = 5) -> str:
-    """Return the first names for a sentence, and how many more there are."""
+    """Join the first names for a sentence, and say how many more there are.
+
+    Example:
+        ``["a", "b", "c"]`` with ``most=2`` becomes ``a, b and 1 more``.
+    """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
 
-def short(value: Any, longest: int = 60) -> str:
-    """Return a value as an error shows it, cut off after ``longest`` characters."""
+def short(value: object, longest: int = 60) -> str:
+    """Return the ``repr`` of a value for an error, cut off after ``longest`` characters."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[:longest]} ..."
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """Return the end of a sentence on an unknown name.
+    """Suggest similar names for an unknown name, as the end of an error's sentence.
 
     Args:
         name: The unknown name.
-        names: Those that are known.
-        most: How many to suggest.
-        cutoff: How close they have to be, as difflib measures it.
+        names: The valid names.
+        most: The largest number of names to suggest.
+        cutoff: The similarity that a suggestion needs, from 0 to 1, as difflib measures it.
 
     Returns:
-        Such as ``; did you mean a or b?``, or nothing if none is close.
+        Text such as ``; did you mean a or b?``, or an empty string if no name is similar.
     """
-    close = difflib.get_close_matches(name, list(names), n=most, cutoff=cutoff)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    suggestions = difflib.get_close_matches(name, list(names), n=most, cutoff=cutoff)
+    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
 class Reason(NamedTuple):
-    """Why items are unscored."""
+    """A reason why items are unscored, for all items with similar reasons."""
 
     items: int
-    """How many are."""
+    """The number of these items."""
 
     example: str
+    """The reason of the first of these items."""
+
     cure: str
-    """What to do, empty where that is not known."""
+    """What a user can do, or an empty string if that is not known."""
 
     def __str__(self) -> str:
-        return f"{self.items} × {self.example}{self.cure and f': {self.cure}'}"
+        """Return the reason for a report, such as ``3 × no reply: start the server``."""
+        cure = f": {self.cure}" if self.cure else ""
+        return f"{self.items} × {self.example}{cure}"
 
 
-def reasons_of(given: Iterable[str | None]) -> list[Reason]:
-    """Count reasons that differ in more than numbers and places, the most frequent first.
+def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
+    """Count the reasons why items are unscored. Reasons that differ in numbers count as one.
 
     Args:
-        given: A reason for each item, None for one with a score.
+        reasons: The reason of each item, or None for an item with a score.
+
+    Returns:
+        The reasons, the most frequent first. ``row 1: 9 tokens`` and ``row 2: 7 tokens`` become
+        one reason of two items, with ``9 tokens`` as its example.
     """
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for reason in given:
+    for reason in reasons:
         if not reason:
             continue
         text = " ".join(_PLACE.sub("", reason).split())
-        kind = _NUMBER.sub("0", text)
-        counts[kind] += 1
-        if kind not in examples:
+        pattern = _NUMBER.sub("0", text)
+        counts[pattern] += 1
+        if pattern not in examples:
             is_long = len(text) > _LONGEST_REASON
-            examples[kind] = f"{text[:_LONGEST_REASON]} ..." if is_long else text
-    reasons = []
-    for kind, count in counts.most_common():
-        reasons.append(Reason(count, examples[kind], cure_of(examples[kind])))
-    return reasons
+            examples[pattern] = f"{text[:_LONGEST_REASON]} ..." if is_long else text
+
+    counted_reasons = []
+    for pattern, count in counts.most_common():
+        example = examples[pattern]
+        counted_reasons.append(Reason(count, example, cure_of(example)))
+    return counted_reasons
 
 
 @cache
 def _cures() -> Mapping[str, str]:
-    """Return what helps, by texts that reasons hold."""
+    """Return the cures in ``cures.yaml``, by a text that a reason contains."""
     cures: Mapping[str, str] = yaml.safe_load(_CURES.read_text(encoding="utf-8"))
     return cures
 
 
 def cure_of(reason: str) -> str:
-    """Return what cures a reason, by the longest text of `cures.yaml` that it holds, or nothing."""
-    texts = [text for text in _cures() if text in reason]
-    return _cures()[max(texts, key=len)] if texts else ""
+    """Return what a user can do about a reason why an item is unscored.
+
+    Returns:
+        The cure of the longest text in ``cures.yaml`` that the reason contains, since that text is
+        the most specific. Empty if it contains none.
+    """
+    matching_texts = [text for text in _cures() if text in reason]
+    if not matching_texts:
+        return ""
+    return _cures()[max(matching_texts, key=len)]

@@ -1,7 +1,7 @@
-"""Files and folders that are whole or not there, their sums, and strict JSON.
+"""Files and folders that appear only when they are complete, checksums, and strict JSON.
 
-Every command writes its outputs with `whole_file` and `whole_folder`, so that a run that is killed
-leaves the earlier output as it was.
+Every command writes its outputs with `whole_file` and `whole_folder`, so that a command that is
+killed leaves the earlier output as it was.
 """
 
 import contextlib
@@ -23,11 +23,14 @@ from filelock import FileLock, Timeout
 
 from lm_factuality.ground.errors import DataError
 
-MOST_NESTED = 100  # lists and objects of JSON in one another
+MOST_NESTED = 100  # levels of lists and objects of JSON
 
-_BLOCK = 1 << 20  # bytes that are read at once
+Json = Any
+"""The content of a JSON or YAML file: nested lists, dictionaries, texts, numbers and None."""
+
+_BLOCK = 1 << 20  # bytes that are read at a time
 _STARTED = time.time()
-# Several machines may share a folder, and number their processes alike.
+# Machines that share a folder may have processes of the same number.
 _MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 
@@ -37,75 +40,101 @@ def whole_file(
     errors: tuple[type[Exception], ...] = (OSError, ValueError),
     cure: str = "choose another place",
 ) -> Iterator[Path]:
-    """Give a file to write to, which becomes ``path`` when the block ends well.
+    """Write a file that appears only when it is complete.
+
+    The block writes to a temporary file in the same folder. If the block ends without an error,
+    that file is renamed to ``path``; otherwise it is removed, and an earlier ``path`` stays.
 
     Args:
-        path: Its folder is made if need be.
-        errors: What writing may raise.
-        cure: What to do then.
+        path: The file. Its folder is created if necessary.
+        errors: The errors that writing may raise.
+        cure: What a user can do about them.
+
+    Yields:
+        The temporary file to write to, which does not exist yet.
 
     Raises:
         DataError: One of ``errors`` was raised.
     """
-    part = _part_of(path)
+    temporary = _temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path.parent)
-        yield part
-        part.replace(path)
+        _remove_leftovers(path.parent)
+        yield temporary
+        temporary.replace(path)
     except errors as error:
         if isinstance(error, UnicodeError):
             cure = "write the text without the characters it names"
         raise DataError(f"{path}: cannot be written: {error}; {cure}") from error
     finally:
-        with contextlib.suppress(OSError):  # there may be no folder to remove it from
-            part.unlink()
+        # The folder may be missing or read-only.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager
 def whole_folder(out: Path, mark: str) -> Iterator[Path]:
-    """Give a folder to write to, which becomes ``out`` when the block ends well.
+    """Write a folder that appears only when it is complete.
+
+    The block writes to a temporary folder. If the block ends without an error, that folder
+    replaces ``out``; otherwise it is removed, and an earlier ``out`` stays.
 
     Args:
-        out: An earlier folder is replaced if it is empty or holds ``mark``. A link is followed.
-        mark: A file that tells folders made by this command.
+        out: The folder. If it is a link, the folder that it points to is replaced.
+        mark: The name of a file that every folder of this command contains, such as its
+            certificate. A folder without it is replaced only if it is empty.
+
+    Yields:
+        The temporary folder to write to, which is empty.
 
     Raises:
-        DataError: ``out`` is something else, or cannot be written.
+        DataError: ``out`` was not made by this command, or it cannot be written.
     """
     out = Path(os.path.realpath(out))
-    is_replaced = out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))
-    if out.exists() and not is_replaced:
+    is_replaceable = out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))
+    if out.exists() and not is_replaceable:
         raise DataError(
-            f"{out}: is there already, and is no folder with {mark}, so not made by this command;"
-            " it is left as it is, choose another --out"
+            f"{out}: exists already and has no {mark}, so it was not made by this command; it is"
+            " left as it is, choose another --out"
         )
-    part = _part_of(out)
+
+    temporary = _temporary_path(out)
     earlier = out.with_name(f".{out.name}.earlier")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(out.parent)
-        if earlier.exists() and not out.exists():  # a process was killed between two renames
+        _remove_leftovers(out.parent)
+        if earlier.exists() and not out.exists():
+            # A process was killed between the two renames of _replace_folder.
             earlier.replace(out)
-        for left in (part, earlier):
-            shutil.rmtree(left, ignore_errors=True)
-        part.mkdir(mode=0o700)
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(earlier, ignore_errors=True)
+        temporary.mkdir(mode=0o700)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
+
     try:
-        yield part
-        part.chmod(0o755)
-        _replace_folder(part, out, earlier)
+        yield temporary
+        temporary.chmod(0o755)
+        _replace_folder(temporary, out, earlier)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _replace_folder(part: Path, out: Path, earlier: Path) -> None:
-    """Rename a folder. What was there is moved aside first, and comes back if that fails."""
+def _replace_folder(temporary: Path, out: Path, earlier: Path) -> None:
+    """Rename a complete folder to its final name.
+
+    Args:
+        temporary: The complete folder.
+        out: Its final name. A folder of this name is removed at the end.
+        earlier: The name of that folder in the meantime. If renaming fails, it gets its name back.
+
+    Raises:
+        DataError: A folder cannot be renamed.
+    """
     try:
         if out.exists():
             out.replace(earlier)
-        part.replace(out)
+        temporary.replace(out)
     except OSError as error:
         if earlier.exists():
             earlier.replace(out)
@@ -113,21 +142,28 @@ def _replace_folder(part: Path, out: Path, earlier: Path) -> None:
     shutil.rmtree(earlier, ignore_errors=True)
 
 
-def _part_of(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
+    """Return the hidden file beside a path that only this process of this machine writes to.
+
+    Example:
+        ``out/a.json`` becomes ``out/.a.json.1f2e3d4c.812.part``.
+    """
     return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.part")
 
 
 @cache
-def _sweep(folder: Path) -> None:
-    """Remove what killed processes of this machine left half-written in a folder, once a process.
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary files that killed processes of this machine left in a folder.
 
-    In containers an earlier process may have had this one's number. What it left is older.
+    The cache makes this happen once per process and folder.
     """
     for path in folder.glob(f".*.{_MACHINE}.*.part"):
         pid = path.suffixes[-2].removeprefix(".")
-        with contextlib.suppress(OSError):  # another process was faster, or it is not ours
+        # Another process may be faster, or the file may belong to another user.
+        with contextlib.suppress(OSError):
+            # In a container, a killed process may have had our number. Its files are older.
             is_ours = pid == str(os.getpid()) and path.stat().st_mtime > _STARTED
-            if is_ours or _is_alive(int(pid)):
+            if is_ours or _is_running(int(pid)):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)
@@ -135,46 +171,58 @@ def _sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _is_alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Tell whether another process of this machine runs.
 
-    On Windows, where asking would end it, the answer is always yes.
+    Args:
+        pid: The number of the process. For our process the answer is False.
+
+    Returns:
+        On Windows always True, since the question itself would end the process there.
     """
     if pid == os.getpid():
         return False
-    if os.name != "nt":
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
+    if os.name == "nt":
+        return True
+    try:
+        # Signal 0 only asks whether the process exists.
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
     return True
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file.
+    """Write a text to a file, which appears only when it is complete.
 
     Raises:
-        DataError: It cannot be written, or the text holds halves of surrogate pairs.
+        DataError: The file cannot be written, or the text contains half of a surrogate pair.
     """
-    with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
+def write_json(path: Path, value: object) -> None:
+    """Write a value as indented JSON. NaN and infinity are refused."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write texts, one on each line."""
+    """Write texts to a file, one per line."""
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def check_writable(folder: Path, what: str) -> None:
-    """Make a folder if need be.
+    """Check that files can be written to a folder, and create the folder if necessary.
+
+    Commands call it before long work, so that the work is not lost.
+
+    Args:
+        folder: The folder.
+        what: The plural noun for the files, for the error, such as ``results``.
 
     Raises:
-        DataError: ``what`` is to be written there, and cannot be.
+        DataError: Files cannot be written to the folder.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,12 +235,16 @@ def check_writable(folder: Path, what: str) -> None:
 
 
 @contextmanager
-def alone(folder: Path, busy: str, advice: str) -> Iterator[None]:
-    """Make a folder if need be, and keep other processes out that want to be alone in it.
+def locked_folder(folder: Path, busy: str, advice: str) -> Iterator[None]:
+    """Lock a folder while the block runs, so that no other process locks it.
+
+    Args:
+        folder: The folder, which is created if necessary. Its file ``.lock`` is the lock.
+        busy: The error's text if another process has the lock.
+        advice: What to do if the folder cannot be written.
 
     Raises:
-        DataError: Another process is in it, of which ``busy`` tells; or the folder cannot be
-            written, about which ``advice`` says what to do.
+        DataError: Another process has the lock, or the folder cannot be written.
     """
     lock = FileLock(folder / ".lock", timeout=0)
     try:
@@ -217,48 +269,78 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def parse_json(text: str, is_shared: bool = True) -> Any:
-    """Read JSON without what readers may take in two ways.
+def parse_json(text: str, is_shared: bool = True) -> Json:
+    """Parse JSON, and refuse what two programs might read differently.
 
     Args:
         text: The JSON.
-        is_shared: Whether other programs read it too. They might take the other value of an object
-            that has a key twice, so that is refused.
+        is_shared: Whether other programs read the text too. An object with a repeated key is then
+            refused, since they might take another of its values than we do.
+
+    Returns:
+        The value: lists, dictionaries, texts, numbers, booleans and None.
 
     Raises:
-        ValueError: The text is no JSON, is nested too deeply, has a number of too many digits, or
-            has a key twice.
+        ValueError: The text is not JSON, has more than 100 levels of lists and objects or a number
+            with too many digits, or repeats a key.
     """
     too_deep = f"nested too deeply: more than {MOST_NESTED} lists and objects in one another"
+    pairs_hook = _object_without_repeated_keys if is_shared else None
     try:
-        content = json.loads(text, object_pairs_hook=_object if is_shared else None)
+        content = json.loads(text, object_pairs_hook=pairs_hook)
     except RecursionError:
         raise ValueError(too_deep) from None
+
     level = [content]
     for _ in range(MOST_NESTED + 1):
-        level = [value for parent in level for value in _values_in(parent)]
-        if not level:
+        next_level: list[object] = []
+        for parent in level:
+            next_level.extend(_children(parent))
+        if not next_level:
             return content
+        level = next_level
     raise ValueError(too_deep)
 
 
-def num_values(content: Any, most: int) -> int:
-    """Return how many values YAML holds when its aliases are followed, or more than ``most``."""
+def count_values(content: object, most: int) -> int:
+    """Count the values in the content of a YAML file, as often as its aliases repeat them.
+
+    A short file can hold billions of values, as aliases of lists of aliases.
+
+    Args:
+        content: The content, as PyYAML returns it.
+        most: The number after which counting stops.
+
+    Returns:
+        The number of values, or a number above ``most``.
+    """
     count = 0
     remaining = [content]
     while remaining and count <= most:
-        remaining.extend(_values_in(remaining.pop()))
+        value = remaining.pop()
+        remaining.extend(_children(value))
         count += 1
     return count
 
 
-def _values_in(content: Any) -> Iterable[Any]:
+def _children(content: object) -> Iterable[object]:
+    """Return the values directly inside a dictionary or list, nothing for any other value."""
     if isinstance(content, dict):
         return content.values()
-    return content if isinstance(content, list) else ()
+    if isinstance(content, list):
+        return content
+    return ()
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of a JSON object.
+
+    Args:
+        pairs: The keys and values, in the order of the text.
+
+    Raises:
+        ValueError: A key is there twice.
+    """
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:

@@ -1,4 +1,7 @@
-"""What a model's name tells: its family and, if need be, its size."""
+"""The family and the size of a model, as its name tells them.
+
+Leaderboards and plots call it to group models and to order them by size.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,6 +10,7 @@ from typing import Any
 from lm_factuality.ground.packages import load_yaml
 
 OTHER = "other"
+"""The family of models whose name is in none of the known families."""
 
 _NAMES: Mapping[str, Any] = load_yaml(__package__, "model_names.yaml")
 FAMILIES: Mapping[str, str] = _NAMES["families"]
@@ -15,28 +19,51 @@ _UNITS = {"m": 1e6, "b": 1e9}
 
 
 def short_name(model: str) -> str:
-    """The name without the organisation or the folders before it, in lower case."""
+    """Return a model's name in lower case, without the organisation or folders before it.
+
+    Example:
+        ``EleutherAI/pythia-1.4B`` becomes ``pythia-1.4b``.
+    """
     return model.rstrip("/").rsplit("/", 1)[-1].lower()
 
 
 def family(model: str) -> str:
-    """The family that a model's name puts it in, or ``other``."""
+    """Return the family of a model by its name, such as ``pythia``, or ``other``."""
     name = short_name(model)
-    return next((word for word, pattern in FAMILIES.items() if re.search(pattern, name)), OTHER)
+    for family_name, pattern in FAMILIES.items():
+        if re.search(pattern, name):
+            return family_name
+    return OTHER
 
 
 def size_in_name(model: str) -> float | None:
-    """The number of parameters that a model's name gives, None if it gives none."""
+    """Return the number of parameters that a model's name states.
+
+    Args:
+        model: The name, such as ``EleutherAI/pythia-1.4b``, which states 1.4e9 parameters.
+
+    Returns:
+        The number, which is looked up for models such as ``gpt2-xl``. None if it is not known.
+    """
     name = short_name(model)
-    found = _SIZE.findall(name)
-    return float(found[-1][0]) * _UNITS[found[-1][1]] if found else _NAMES["sizes"].get(name)
+    sizes = _SIZE.findall(name)
+    if not sizes:
+        listed_size: float | None = _NAMES["sizes"].get(name)
+        return listed_size
+    # If a name states several sizes, the last one counts.
+    number, unit = sizes[-1]
+    return float(number) * _UNITS[unit]
 
 
 def size_label(size: float) -> str:
-    """A number of parameters as models are called by it: 125M, 2.7B; empty for none."""
+    """Format a number of parameters as in the names of models.
+
+    Example:
+        125e6 becomes ``125M``, 2.7e9 becomes ``2.7B``, and 0 an empty string.
+    """
     for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if size >= unit:
-            return (
-                f"{size / unit:.2g}{letter}" if size < 10 * unit else f"{size / unit:.0f}{letter}"
-            )
+            # Only small numbers have a decimal.
+            form = ".2g" if size < 10 * unit else ".0f"
+            return f"{size / unit:{form}}{letter}"
     return f"{size:.0f}" if size else ""

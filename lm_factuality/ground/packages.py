@@ -1,5 +1,7 @@
-"""Packages that not every installation has, what they load of the Hub, what is replaced in them for
-a while, and data that lies beside the code that reads it."""
+"""Optional packages, temporary replacement of their attributes, the Hub, and YAML beside the code.
+
+Modules of all areas call these functions, so that an error always says what to install or fetch.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,27 +9,48 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
+from lm_factuality.ground.files import Json
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
 
 
-def need(module: str, what: str, extra: str) -> Any:
-    """Return the module that something needs, from an extra of the suite.
+def need(module: str, what: str, extra: str) -> ModuleType:
+    """Import a module of an optional package, or say how to install it.
+
+    Args:
+        module: The module, such as ``sentence_transformers``.
+        what: The noun for the error that says who needs it, such as ``the NLI judge``.
+        extra: The extra of ``lm-factuality`` that installs the package.
+
+    Returns:
+        The module.
 
     Raises:
-        ConfigError: It is not installed, or cannot be imported.
+        ConfigError: The package is not installed or cannot be imported.
     """
     try:
         return import_module(module)
     except ImportError as error:
-        raise missing(module.partition(".")[0], what, extra, error) from error
+        package, _, _ = module.partition(".")
+        raise missing_package(package, what, extra, error) from error
 
 
-def missing(name: str, what: str, extra: str, error: ImportError) -> ConfigError:
-    """Return the error that says how to install a package."""
+def missing_package(name: str, what: str, extra: str, error: ImportError) -> ConfigError:
+    """Return the error that says how to install an optional package.
+
+    Args:
+        name: The package.
+        what: The noun that says who needs it, such as ``the NLI judge``.
+        extra: The extra of ``lm-factuality`` that installs it.
+        error: The reason why it cannot be imported.
+    """
     return ConfigError(
         f"{what} needs {name}, which cannot be imported ({first_line(error)}): pip install"
         f" 'lm-factuality[{extra}]'"
@@ -35,14 +58,21 @@ def missing(name: str, what: str, extra: str, error: ImportError) -> ConfigError
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first."""
-    return (str(error).strip().splitlines() or [repr(error)])[0]
+    """Return the first line of an error's message, or its ``repr`` if it has no message."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else repr(error)
 
 
 @contextmanager
-def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
-    """Replace attributes of a module, a class or an object while the block runs."""
-    before = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
+def replaced(owner: object, **attributes: Any) -> Iterator[None]:
+    """Replace attributes of a module, a class or an object while the block runs.
+
+    Args:
+        owner: The module, class or object, which gets its own attributes back after the block.
+        **attributes: The temporary values.
+    """
+    # Inherited attributes are not copied to the owner, but found again after the block.
+    earlier = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
     for name, value in attributes.items():
         setattr(owner, name, value)
     try:
@@ -50,54 +80,86 @@ def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
     finally:
         for name in attributes:
             delattr(owner, name)
-        for name, value in before.items():
+        for name, value in earlier.items():
             setattr(owner, name, value)
 
 
 @contextmanager
 def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
-    """Turns what a library raises while it loads a model, ``what``, into a ModelError, which says
-    what to do ``otherwise``."""
+    """Turn the errors of a library that loads a model in the block into one that says what to do.
+
+    Args:
+        what: The model, for the error, such as ``the model 'gpt2'``.
+        otherwise: The end of the error's advice, an alternative to a name on the Hub.
+
+    Raises:
+        ModelError: The library cannot load the model.
+    """
     try:
         yield
     except (OSError, ValueError, ImportError, RuntimeError) as error:
-        where = "give its name on the Hub where there is a network"
         raise ModelError(
-            f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}"
+            f"{what} cannot be loaded ({first_line(error)}); give its name on the Hub where there"
+            f" is a network, {otherwise}"
         ) from error
 
 
-def load_yaml(package: str, name: str) -> Any:
-    """The content of a YAML file of ``package``."""
-    # Several times as fast, where PyYAML has it.
+def load_yaml(package: str, name: str) -> Json:
+    """Return the content of a YAML file that lies beside the code of a package.
+
+    Args:
+        package: The dotted name of the package, usually ``__package__``.
+        name: The name of the file, such as ``thinking.yaml``.
+    """
+    # The loader in C is several times as fast, but not every build of PyYAML has it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return yaml.load(text, loader)  # noqa: S506
 
 
 def load_words(package: str) -> dict[str, str]:
-    """The lists of a package's ``words.yaml``, by name, each as the alternatives of a regular
-    expression: ``a|b|c``."""
-    return {name: "|".join(words) for name, words in load_yaml(package, "words.yaml").items()}
+    """Return the word lists in a package's ``words.yaml`` as parts of regular expressions.
+
+    Returns:
+        The alternatives ``a|b|c`` for each list ``[a, b, c]``, by the name of the list.
+    """
+    word_lists = load_yaml(package, "words.yaml")
+    return {name: "|".join(words) for name, words in word_lists.items()}
 
 
 def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
-    """The regular expressions of a package's ``patterns.yaml``, by name.
+    r"""Return the regular expressions in a package's ``patterns.yaml``, by name.
 
-    In each, ``@NAME@`` stands for the list of that name in ``words.yaml``, or for an earlier
-    expression.
+    A pattern may refer to a word list in ``words.yaml`` or to an earlier pattern.
+
+    Example:
+        With the list ``month: [May, June]``, the pattern ``(@month@) \d+`` becomes
+        ``(May|June) \d+``.
     """
     texts = load_words(package)
     patterns = {}
-    for name, text in load_yaml(package, "patterns.yaml").items():
-        whole = re.sub("@([a-z_]+)@", lambda match: texts[match[1]], text)
-        patterns[name] = re.compile(whole)
-        texts.setdefault(name, whole)
+    for name, template in load_yaml(package, "patterns.yaml").items():
+        text = re.sub("@([a-z_]+)@", lambda reference: texts[reference[1]], template)
+        patterns[name] = re.compile(text)
+        # A word list has precedence over a pattern of the same name.
+        texts.setdefault(name, text)
     return patterns
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
-    """The commit of a ``revision`` (None: the newest) of a dataset of the Hub. Raises DataError,
-    from ``where``: none."""
+    """Ask the Hub for the commit of a dataset, so that a run can be pinned to it.
+
+    Args:
+        dataset: The dataset, such as ``cais/mmlu``.
+        where: The file and key that name the dataset, with which the error begins.
+        revision: A branch, a tag or a commit. None is the default branch.
+
+    Returns:
+        The full commit, in hexadecimal.
+
+    Raises:
+        DataError: The Hub cannot be reached, or has no such dataset or revision.
+    """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
     from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses
@@ -112,15 +174,30 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
         ) from error
 
 
-def stream(
+def stream_rows(
     source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str
-) -> Any:
-    """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what
-    ``save_to_disk`` wrote, or data files. Raises DataError: it cannot be read, or has no such split
-    (named in the ``form``); ``where`` says who names it."""
+) -> "IterableDataset":
+    """Open a dataset of the Hub or of a folder to read its rows one by one.
+
+    Args:
+        source: The name of a dataset on the Hub, or the path of a folder: one that
+            ``save_to_disk`` wrote, or one with data files.
+        config: The configuration of the dataset, or None for its only one.
+        split: The split, such as ``validation``.
+        commit: The commit of a dataset on the Hub.
+        where: The file and key that name the dataset, with which errors begin.
+        form: An example of a correct value, with which errors end.
+
+    Returns:
+        The rows, each a dictionary by column.
+
+    Raises:
+        DataError: The dataset cannot be read, or has no such split.
+    """
     import datasets
 
     try:
+        # save_to_disk writes dataset_dict.json for several splits, and state.json for one.
         if isinstance(source, Path) and (source / "dataset_dict.json").is_file():
             splits = datasets.load_from_disk(str(source))
             if split not in splits:
@@ -134,5 +211,7 @@ def stream(
             str(source), config, split=split, streaming=True, revision=commit
         )
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        expected = "expected a dataset of the Hub, or a folder that the datasets library wrote"
-        raise DataError(f"{where}: cannot be read: {error}; {expected}: {form}") from error
+        raise DataError(
+            f"{where}: cannot be read: {error}; expected a dataset of the Hub, or a folder that the"
+            f" datasets library wrote: {form}"
+        ) from error

@@ -1,7 +1,7 @@
 """Plots by matplotlib as SVG within a page, whose colours follow the page's theme.
 
-Reports draw with `scatter` and `dots`. Nothing opens a window or keeps global
-state. matplotlib takes long to import, so it is imported only where something is drawn.
+Reports call `scatter` and `dots`, which open no window and keep no global state. Functions import
+matplotlib themselves, since that takes long.
 """
 
 import io
@@ -10,22 +10,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
 from lm_factuality.ground.model_names import OTHER, size_label
 
-MOST_ROWS = 40  # of a plot of rows; the table beneath has all
-MOST_SERIES = 8  # that have a colour of their own
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_ROWS = 40  # rows that `dots` draws; the table under the plot has all
+MOST_SERIES = 8  # series with different colours
 
 _STYLE = Path(__file__).with_name("plots.mplstyle")
-_WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
-_LONGEST_LABEL = 30  # characters
-_REFERENCE_STYLE = {"color": "#1d2126", "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+_WIDTH = 4.8  # inches; text is readable on a phone and in half a page
+_LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
+_REFERENCE_STYLE: dict[str, Any] = {
+    "color": "#1d2126",
+    "linewidth": 1,
+    "linestyle": (0, (4, 3)),
+    "alpha": 0.5,
+}
 Reference = tuple[str, float] | None
-"""What a value worth a line is called, and the value."""
+"""The label and the value of a line across a plot, such as ``("chance", 25.0)``, or None."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +43,27 @@ class Dot:
 
     value: float
     low: float | None = None
+    """The lower end of the interval, or None if the value has no interval."""
+
     high: float | None = None
+    """The upper end of the interval, or None if the value has no interval."""
 
     @property
     def interval(self) -> str:
-        """The interval as a table shows it."""
+        """The interval as a table shows it: ``41.2 – 48.7``, or ``–`` if there is none."""
         if self.low is None or self.high is None:
             return "–"
         return f"{self.low:.1f} – {self.high:.1f}"
 
     @property
-    def reach(self) -> tuple[float, float]:
-        """How far the interval reaches below and above the value."""
-        low = self.value if self.low is None else self.low
-        high = self.value if self.high is None else self.high
-        return max(0.0, self.value - low), max(0.0, high - self.value)
+    def error_below(self) -> float:
+        """The distance from the lower end of the interval to the value, at least 0."""
+        return 0.0 if self.low is None else max(0.0, self.value - self.low)
+
+    @property
+    def error_above(self) -> float:
+        """The distance from the value to the upper end of the interval, at least 0."""
+        return 0.0 if self.high is None else max(0.0, self.high - self.value)
 
 
 @dataclass(frozen=True)
@@ -56,8 +71,17 @@ class Point:
     """A model in a scatter plot."""
 
     label: str
+    """The name that is written next to the point."""
+
     group: str
-    """Points of a group have one colour and one marker."""
+    """The series of the point. Points of a group have one colour and one marker."""
+
+    x: Dot
+    y: Dot
+
+
+class _Position(NamedTuple):
+    """The place of a dot in a plot, with an interval along each axis."""
 
     x: Dot
     y: Dot
@@ -65,17 +89,21 @@ class Point:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of matplotlib, and what a page shows and reads out with it."""
+    """A figure of matplotlib, with the title and the table that a page shows with it."""
 
-    figure: Any
+    figure: "Figure"
     title: str
+    """The title, which screen readers read out."""
+
     columns: Sequence[str]
+    """The headings of the table."""
+
     rows: Sequence[Sequence[str]]
-    """The numbers of the figure, as a table of texts."""
+    """The numbers of the figure, as the cells of a table."""
 
     @property
     def id(self) -> str:
-        """What the ids of its elements in a page begin with."""
+        """The prefix of the ids of the plot's elements in a page, such as ``accuracy-by-size``."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
 
     def __html__(self) -> Markup:
@@ -85,15 +113,21 @@ class Plot:
         """
         file = io.StringIO()
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with _look({"svg.hashsalt": self.title}):
+        with _plot_style({"svg.hashsalt": self.title}):
             self.figure.savefig(file, format="svg", metadata=no_metadata)
         svg = file.getvalue()
-        svg = svg[svg.index(">", svg.index("<svg")) + 1 :]
-        svg = re.sub(r"<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
-        box = " ".join(f"{72 * inches:g}" for inches in self.figure.get_size_inches())
+
+        # Our own opening tag replaces the XML header and the tag of matplotlib.
+        end_of_tag = svg.index(">", svg.index("<svg"))
+        content = svg[end_of_tag + 1 :]
+        content = re.sub(r"<style.*?</style>|<!--.*?-->", "", content, flags=re.DOTALL)
+
+        # matplotlib writes 72 points per inch.
+        size = " ".join(f"{72 * inches:g}" for inches in self.figure.get_size_inches())
         return Markup(  # noqa: S704  matplotlib's
-            f'<svg viewBox="0 0 {box}" role="img" aria-labelledby="{self.id}-title">'
-            f'<title id="{self.id}-title">{escape(self.title)}</title>{_for_page(svg, self.id)}'
+            f'<svg viewBox="0 0 {size}" role="img" aria-labelledby="{self.id}-title">'
+            f'<title id="{self.id}-title">{escape(self.title)}</title>'
+            f"{_svg_for_page(content, self.id)}"
         )
 
 
@@ -109,19 +143,28 @@ def scatter(
     """Plot points with their intervals. Labels that would overlap are left out.
 
     Args:
-        by_size: The x axis is the number of parameters, on a logarithmic scale, and a line joins
-            the points of a group.
-        reference: A height, in percent, that gets a line.
+        title: The title of the plot.
+        x_label: The label of the x axis, with its unit.
+        y_label: The label of the y axis, with its unit.
+        points: The points, in the order of the table's rows.
+        by_size: Whether the x axis is the number of parameters. It is then logarithmic, and a line
+            joins the points of each group, i.e. of each model family.
+        reference: A label and a value on the y axis that gets a dashed line.
+
+    Returns:
+        The plot, with a table of one row per point.
     """
     groups = sorted({point.group for point in points})
-    with _look():
-        figure, axes = _figure(3.5)
+    with _plot_style():
+        figure, axes = _new_figure(3.5)
         for group in groups:
             members = [point for point in points if point.group == group]
             members.sort(key=lambda point: point.x.value)
+            positions = [_Position(point.x, point.y) for point in members]
+            # Models of unknown families have nothing in common that a line could show.
             is_line = by_size and not group.startswith(OTHER)
-            places = [(point.x, point.y) for point in members]
-            _draw_series(axes, group, places, "-" if is_line else "none")
+            _draw_series(axes, group, positions, "-" if is_line else "none")
+
         if by_size:
             _set_size_axis(axes)
         axes.set(xlabel=x_label, ylabel=y_label)
@@ -129,15 +172,17 @@ def scatter(
         if reference is not None:
             name, height = reference
             axes.axhline(height, **_REFERENCE_STYLE)
-            place = (1, height)
-            axes.annotate(name, place, xycoords=axes.get_yaxis_transform(), ha="right", va="bottom")
+            right_end = (1, height)
+            transform = axes.get_yaxis_transform()
+            axes.annotate(name, right_end, xycoords=transform, ha="right", va="bottom")
         if len(groups) > 1:
             _add_legend(figure)
+        # Labels come last, since they must not cover anything else.
         _label_points(figure, axes, points)
 
-    x_text: Callable[[float], str] = size_label if by_size else "{:.2f}".format
+    format_x: Callable[[float], str] = size_label if by_size else "{:.2f}".format
     rows = [
-        (point.label, x_text(point.x.value), f"{point.y.value:.1f}", point.y.interval)
+        (point.label, format_x(point.x.value), f"{point.y.value:.1f}", point.y.interval)
         for point in points
     ]
     columns = ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval")
@@ -151,149 +196,226 @@ def dots(
     series: Sequence[str],
     reference: Reference = None,
 ) -> Plot:
-    """Plot a line for each row, with a dot for each series.
+    """Plot a horizontal row of dots for each label, with one dot per series.
 
     Args:
-        rows: The label of each row, and its dots by series.
-        series: The names of the series, in their order.
-        reference: A value on the x axis that gets a line.
+        title: The title of the plot.
+        x_label: The label of the x axis, with its unit.
+        rows: The label of each row, and its dots by series. Only the first 40 rows are drawn.
+        series: The names of the series, in the order of the legend.
+        reference: A label and a value on the x axis that gets a dashed line.
+
+    Returns:
+        The plot, with a table of all rows and a column per series.
     """
-    table = [(label, *(_cell(dots.get(name)) for name in series)) for label, dots in rows]
-    rows = rows[:MOST_ROWS]
-    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * len(series))
-    step = min(0.8 / max(len(series), 1), 0.22)  # between dots of a row, where rows are 1 apart
-    with _look():
-        figure, axes = _figure(height)
+    table = []
+    for label, dot_by_series in rows:
+        cells = [_format_dot(dot_by_series.get(name)) for name in series]
+        table.append((label, *cells))
+
+    drawn_rows = rows[:MOST_ROWS]
+    height = 0.9 + max(len(drawn_rows), 1) * (0.22 + 0.09 * len(series))
+    with _plot_style():
+        figure, axes = _new_figure(height)
         axes.grid(visible=False, axis="y")
         axes.spines.left.set_visible(False)
         if reference is not None:
             name, value = reference
             axes.axvline(value, **_REFERENCE_STYLE)
-            place = (value, 1)
-            axes.annotate(
-                name, place, xycoords=axes.get_xaxis_transform(), ha="center", va="bottom"
-            )
-        for number, name in enumerate(series):
-            offset = step * (number - (len(series) - 1) / 2)
-            places = [
-                (dots[name], Dot(place + offset))
-                for place, (_, dots) in enumerate(rows)
-                if name in dots
-            ]
-            _draw_series(axes, name, places, "none")
-        axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
-        axes.set(xlabel=x_label, ylim=(len(rows) - 0.5, -0.5))
+            top = (value, 1)
+            transform = axes.get_xaxis_transform()
+            axes.annotate(name, top, xycoords=transform, ha="center", va="bottom")
+
+        _draw_rows(axes, drawn_rows, series)
+        axes.set_yticks(range(len(drawn_rows)), [_plain_label(label) for label, _ in drawn_rows])
+        # The y axis points downwards, so that the first row is on top.
+        axes.set(xlabel=x_label, ylim=(len(drawn_rows) - 0.5, -0.5))
         if len(series) > 1:
             _add_legend(figure)
 
     return Plot(figure, title, ("", *series), table)
 
 
-def _cell(dot: Dot | None) -> str:
+def _format_dot(dot: Dot | None) -> str:
+    """Format a value and its interval for a table: ``45.0 (41.2 – 48.7)``, or ``–`` for None."""
     if dot is None:
         return "–"
     interval = "" if dot.interval == "–" else f" ({dot.interval})"
     return f"{dot.value:.1f}{interval}"
 
 
-def _look(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
-    """Return the settings of matplotlib under which figures are made and saved."""
+def _plot_style(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
+    """Return a context in which matplotlib makes and saves figures in the suite's style.
+
+    Args:
+        settings: Settings of matplotlib (``rcParams``) to change as well.
+    """
     import matplotlib as mpl
 
     return mpl.rc_context(settings, _STYLE)
 
 
-def _figure(height: float) -> tuple[Any, Any]:
-    """Return a figure of a height in inches, and its axes."""
+def _new_figure(height: float) -> "tuple[Figure, Axes]":
+    """Return a new figure of a height in inches, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, height))
     return figure, figure.add_subplot()
 
 
-def _draw_series(axes: Any, name: str, places: Sequence[tuple[Dot, Dot]], line: str) -> None:
-    xs = [x for x, _ in places]
-    ys = [y for _, y in places]
+def _draw_rows(
+    axes: "Axes", rows: Sequence[tuple[str, Mapping[str, Dot]]], series: Sequence[str]
+) -> None:
+    """Draw the dots of `dots` on the axes, row by row at the heights 0, 1, 2, ...
+
+    Args:
+        axes: The axes to draw on.
+        rows: The label of each row, and its dots by series.
+        series: The names of the series. Those of a row are drawn closely below each other.
+    """
+    step = min(0.8 / max(len(series), 1), 0.22)
+    for index, name in enumerate(series):
+        offset = step * (index - (len(series) - 1) / 2)
+        positions = []
+        for height, (_, dot_by_series) in enumerate(rows):
+            if name in dot_by_series:
+                positions.append(_Position(dot_by_series[name], Dot(height + offset)))
+        _draw_series(axes, name, positions, "none")
+
+
+def _draw_series(axes: "Axes", name: str, positions: Sequence[_Position], linestyle: str) -> None:
+    """Draw the dots of one series with their intervals in one colour.
+
+    Args:
+        axes: The axes to draw on.
+        name: The name of the series in the legend.
+        positions: The dots, in the order in which a line joins them.
+        linestyle: The line between dots in matplotlib's notation: ``-``, or ``none``.
+    """
+    # matplotlib takes the distances below all values, then those above them.
+    x_errors = [
+        [position.x.error_below for position in positions],
+        [position.x.error_above for position in positions],
+    ]
+    y_errors = [
+        [position.y.error_below for position in positions],
+        [position.y.error_above for position in positions],
+    ]
     axes.errorbar(
-        [x.value for x in xs],
-        [y.value for y in ys],
-        # All reaches below, and all above.
-        xerr=list(zip(*(x.reach for x in xs), strict=True)) or None,
-        yerr=list(zip(*(y.reach for y in ys), strict=True)) or None,
-        label=_plain(name),
-        linestyle=line,
+        [position.x.value for position in positions],
+        [position.y.value for position in positions],
+        xerr=x_errors if positions else None,
+        yerr=y_errors if positions else None,
+        label=_plain_label(name),
+        linestyle=linestyle,
     )
 
 
-def _set_size_axis(axes: Any) -> None:
+def _set_size_axis(axes: "Axes") -> None:
     """Make the x axis logarithmic, with a few ticks such as 100M and 2B."""
     axes.set_xscale("log", subs=())
-    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
+    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))  # type: ignore[call-arg]
     axes.xaxis.set_major_formatter(lambda size, _: size_label(size))
 
 
-def _label_points(figure: Any, axes: Any, points: Sequence[Point]) -> None:
-    """Write each point's label towards the middle, if no other is there."""
+def _label_points(figure: "Figure", axes: "Axes", points: Sequence[Point]) -> None:
+    """Write a label next to each point, unless it would overlap an earlier label.
+
+    Args:
+        figure: The figure, which is laid out to measure the labels.
+        axes: The axes of the figure, to which the labels are added.
+        points: The points, of which the first have precedence.
+    """
+    # Texts have no size before the figure is laid out.
     figure.draw_without_rendering()
-    taken = [text.get_window_extent() for text in axes.texts]
+    label_boxes = [text.get_window_extent() for text in axes.texts]
+
     for point in points:
-        place = (point.x.value, point.y.value)
-        across, _ = axes.transAxes.inverted().transform(axes.transData.transform(place))
-        offset, anchor = (7, "left") if across < 0.5 else (-7, "right")
+        position = (point.x.value, point.y.value)
+        pixels = axes.transData.transform(position)
+        share_of_width, _ = axes.transAxes.inverted().transform(pixels)
+        # A label extends towards the middle, so that it stays within the axes.
+        offset, anchor = (7, "left") if share_of_width < 0.5 else (-7, "right")
         text = axes.annotate(
-            _plain(point.label), place, (offset, 4), textcoords="offset points", ha=anchor
+            _plain_label(point.label),
+            position,
+            (offset, 4),
+            textcoords="offset points",
+            ha=anchor,
         )
+
         box = text.get_window_extent()
-        if box.count_overlaps(taken):
+        if box.count_overlaps(label_boxes):
             text.remove()
         else:
-            taken.append(box)
+            label_boxes.append(box)
 
 
-def _add_legend(figure: Any) -> None:
-    """Add a legend over the axes, in as many columns as fit."""
-    labels = figure.axes[0].get_legend_handles_labels()[1]
-    columns = 50 // (4 + max(map(len, labels)))
+def _add_legend(figure: "Figure") -> None:
+    """Add a legend above the axes of a figure, in one to three columns, as many as fit."""
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    longest = max(len(label) for label in labels)
+    # A line has room for about 50 characters, of which a marker takes 4.
+    columns = 50 // (4 + longest)
     figure.legend(loc="outside upper center", ncols=max(1, min(3, columns)))
 
 
-def _plain(label: str) -> str:
-    """Return a label that matplotlib shows as it is.
+def _plain_label(label: str) -> str:
+    """Return a label of at most 30 characters that matplotlib and XML show as it is.
 
-    It leaves labels that begin with an underscore out of a legend. XML has no control characters.
+    Of a longer label the end stays, as in ``…/llama-3-8b-instruct``.
     """
+    # XML has no control characters.
     text = "".join(letter if letter.isprintable() else " " for letter in label)
     if len(text) > _LONGEST_LABEL:
         text = f"…{text[1 - _LONGEST_LABEL :]}"
+    # matplotlib hides labels that begin with an underscore, but not with an invisible space.
     return f"\u200b{text}" if text.startswith("_") else text
 
 
-def _for_page(svg: str, prefix: str) -> str:
-    """Rewrite matplotlib's SVG for a page.
+def _svg_for_page(svg: str, prefix: str) -> str:
+    """Rewrite matplotlib's SVG for a page that has its own theme and several plots.
 
-    Styles become attributes, colours become the page's variables, and ids get a prefix, since a
-    page has several plots.
+    Args:
+        svg: The content of the ``svg`` element.
+        prefix: The prefix for every id, since a page has several plots.
+
+    Returns:
+        The content with attributes instead of styles, and the page's CSS variables as colours:
+        ``style="fill: #ffffff"`` becomes ``fill="var(--line)"`` if the grid is white.
     """
     import matplotlib as mpl
 
+    svg = re.sub(r' style="([^"]*)"', lambda match: _svg_attributes(match[1]), svg)
+
     style = mpl.rc_params_from_file(_STYLE)
-    svg = re.sub(
-        r' style="([^"]*)"', lambda match: "".join(map(_attribute, match[1].split(";"))), svg
-    )
     variables = {style["text.color"]: "currentColor", style["grid.color"]: "var(--line)"}
     colours = style["axes.prop_cycle"].by_key()["color"][:MOST_SERIES]
     for number, colour in enumerate(colours, start=1):
         variables[colour] = f"var(--series-{number})"
     for colour, variable in variables.items():
         svg = svg.replace(f'"{colour}"', f'"{variable}"')
+
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
 
 
-def _attribute(declaration: str) -> str:
-    """Write a declaration of CSS as an attribute, such as ``fill: none`` as `` fill="none"``."""
-    name, _, value = declaration.partition(":")
-    name, value = name.strip(), value.strip()
-    if name == "font":
-        name = "font-size"
-        value = value.split()[0].removesuffix("px")
-    return f' {name}="{value}"' if value else ""
+def _svg_attributes(style: str) -> str:
+    """Turn CSS declarations into attributes of SVG.
+
+    Example:
+        ``fill: none; stroke: #000`` becomes `` fill="none" stroke="#000"``, each with a space
+        before it.
+    """
+    attributes = ""
+    for declaration in style.split(";"):
+        name, _, value = declaration.partition(":")
+        name = name.strip()
+        value = value.strip()
+        if not value:
+            continue
+        if name == "font":
+            # SVG has no attribute for the whole font: "10px 'sans-serif'" becomes font-size 10.
+            name = "font-size"
+            value = value.split()[0].removesuffix("px")
+        attributes += f' {name}="{value}"'
+    return attributes

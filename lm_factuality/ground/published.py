@@ -1,5 +1,7 @@
-"""Published files, and getting them onto this machine: from a local folder, the cache, or their
-repository."""
+"""The papers' published data files, in a local folder, in the cache or in their repositories.
+
+Benchmarks and ``lm-factuality data`` call `locate` and `fetch`.
+"""
 
 import hashlib
 import logging
@@ -14,7 +16,7 @@ from lm_factuality.ground.packages import first_line
 logger = logging.getLogger(__name__)
 
 _HOST = "https://raw.githubusercontent.com"
-_TIMEOUT = 60  # seconds without a byte
+_TIMEOUT = 60  # seconds to wait for the next byte
 
 
 @dataclass(frozen=True)
@@ -22,79 +24,100 @@ class Source:
     """A file in a public git repository, pinned to a commit."""
 
     name: str
+    """The name by which ``lm-factuality data fetch`` knows the file."""
+
     repository: str
+    """The owner and the name of the repository on GitHub."""
+
     commit: str
     path: str
-    """Where it is in the repository."""
+    """The path of the file in the repository."""
 
     blob: str
-    """Git's id of its content."""
+    """Git's id of the file's content, in hexadecimal."""
 
     license: str
     rows: int
-    """The number of its examples."""
+    """The number of examples in the file."""
 
     @property
     def filename(self) -> str:
+        """The file's name without its folders."""
         return Path(self.path).name
 
 
 @dataclass(frozen=True)
 class Located:
-    """Where a source lies."""
+    """The copy of a source on this machine."""
 
     source: Source
     path: Path
     blob: str
+    """Git's id of the copy's content, which may differ from that of the source."""
 
     @property
     def is_upstream(self) -> bool:
-        """Whether it is the upstream file, byte for byte."""
+        """Whether the copy equals the published file, byte for byte."""
         return self.blob == self.source.blob
 
 
 def cache_folder() -> Path:
-    """Where downloads go: ``LM_FACTUALITY_HOME``, or ``lm-factuality`` in the user's cache
-    folder."""
+    """Return the folder for downloads.
+
+    Returns:
+        The folder in ``LM_FACTUALITY_HOME``, or ``lm-factuality`` in the user's cache folder.
+    """
     home = os.environ.get("LM_FACTUALITY_HOME")
     if home:
         return Path(home).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lm-factuality"
+    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(user_cache) / "lm-factuality"
 
 
 def cached_path(source: Source) -> Path:
-    """Where the download of ``source`` lies or will lie."""
+    """Return the path of a source's download in the cache, whether or not it exists."""
     repository = source.repository.replace("/", "--")
     return cache_folder() / "data" / repository / source.commit / source.filename
 
 
 def blob_id(path: Path) -> str:
-    """The id that git gives to the content of ``path``: SHA-1 of ``blob``, its size, a zero byte
-    and the content."""
+    """Compute the id that git gives to the content of a file.
+
+    Returns:
+        The SHA-1 of ``blob``, a space, the size in bytes, a zero byte and the content, in
+        hexadecimal.
+    """
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def locate(source: Source, data_dir: str | Path | None = None) -> Located:
-    """Find the file of a source.
+    """Find the copy of a published file on this machine, or download it.
+
+    A copy that differs from the published file is used, with a warning in the log.
 
     Args:
-        source: The source.
-        data_dir: A folder that has it. Otherwise it is in ``LM_FACTUALITY_DATA`` if that is set,
-            or in the cache, where it is downloaded to if need be.
+        source: The published file.
+        data_dir: The folder with the copy. None takes the folder in ``LM_FACTUALITY_DATA`` or, if
+            that is not set, the cache, to which the file is downloaded if necessary.
+
+    Returns:
+        The copy.
 
     Raises:
-        DataError: The folder has no such file, or there is neither a file nor a way to download it.
+        DataError: The folder has no such file, or the file cannot be downloaded.
     """
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
     if not folder:
         return Located(source, fetch(source), source.blob)
+
     path = Path(folder).expanduser() / source.filename
     if not path.is_file():
         raise DataError(
             f"{path}: no such file; the data folder must hold {source.filename} of"
             f" {source.repository}, or leave data_dir and LM_FACTUALITY_DATA unset to download it"
         )
+
     located = Located(source, path, blob_id(path))
     if not located.is_upstream:
         logger.warning(
@@ -109,34 +132,54 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
 
 
 def fetch(source: Source) -> Path:
-    """Return the download of a source, made now if need be, whole or not at all.
+    """Return the path of a published file in the cache, and download it if it is not there.
+
+    Args:
+        source: The published file.
 
     Raises:
-        DataError: There is no network, or what is there or was sent is not the published file.
+        DataError: The file cannot be downloaded, or the cached or downloaded content is not the
+            published one.
     """
     path = cached_path(source)
     if not path.is_file():
         _download(source, path)
-    elif blob_id(path) != source.blob:
+        return path
+
+    blob = blob_id(path)
+    if blob != source.blob:
         raise DataError(
-            f"{path}: git blob {blob_id(path)}, expected {source.blob} ({source.repository} at"
+            f"{path}: git blob {blob}, expected {source.blob} ({source.repository} at"
             f" {source.commit[:12]}); delete it and run: lm-factuality data fetch {source.name}"
         )
     return path
 
 
 def _download(source: Source, path: Path) -> None:
+    """Download a published file from GitHub, or from the server in ``LM_FACTUALITY_MIRROR``.
+
+    Args:
+        source: The published file.
+        path: The file to write. It appears only if its content is the published one.
+
+    Raises:
+        DataError: The server cannot be reached, sent something else, or the file cannot be
+            written.
+    """
     import httpx
 
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
         raise _unreachable(source, "HF_HUB_OFFLINE is set")
+
     host = os.environ.get("LM_FACTUALITY_MIRROR", _HOST)
     url = f"{host}/{source.repository}/{source.commit}/{source.path}"
     timeout = httpx.Timeout(_TIMEOUT, connect=10)
     try:
         response = httpx.get(url, timeout=timeout, follow_redirects=True).raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:  # OSError: bad certificates
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        # OSError: the certificates of this machine are damaged.
         raise _unreachable(source, first_line(error)) from error
+
     with whole_file(path, cure="set LM_FACTUALITY_HOME to a folder that can") as part:
         part.write_bytes(response.content)
         if blob_id(part) != source.blob:
@@ -146,9 +189,10 @@ def _download(source: Source, path: Path) -> None:
             )
 
 
-def _unreachable(source: Source, why: str) -> DataError:
+def _unreachable(source: Source, reason: str) -> DataError:
+    """Return the error for a file that cannot be downloaded, with two ways to get it."""
     return DataError(
-        f"{source.name} is not on this machine and cannot be downloaded ({why}): either run"
+        f"{source.name} is not on this machine and cannot be downloaded ({reason}): either run"
         f" 'lm-factuality data fetch {source.name}' where there is a network and copy"
         f" {cached_path(source)} here, or point LM_FACTUALITY_DATA (in a run also --metadata"
         f" data_dir=DIR) at a folder with {source.filename}."

@@ -1,6 +1,7 @@
 """Readers of text files, plain or gzipped: whole texts, lines, and lines of JSON.
 
-What a run, a judge or a person has written comes in through here."""
+Every module that reads a file of a run, a judge or a person calls them.
+"""
 
 import gzip
 import io
@@ -19,22 +20,27 @@ from lm_factuality.ground.settings import adapter_of, problems_of
 
 Item = TypeVar("Item")
 
-# A small gzipped file may unpack to any size, so both are limited, in characters.
+# Limits in characters, since a small gzipped file may unpack to any size.
 MOST_TEXT = 1 << 29
 MOST_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError)
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is none
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is not UTF-8
 
 
 def read_text(path: Path, expected: str) -> str:
     """Read a UTF-8 file, gzipped or not, without its byte order mark.
 
+    Args:
+        path: The file.
+        expected: What the file should be, for the end of the error.
+
     Raises:
-        DataError: The file cannot be read. The text ends with what was ``expected``.
+        DataError: The file cannot be read, or has more than about 500 million characters.
     """
     try:
         with _open_text(path, "strict") as file:
+            # One more character shows that the text is too long.
             text = file.read(MOST_TEXT + 1)
     except _UNREADABLE as error:
         raise _unreadable(path, str(path), error, expected) from error
@@ -44,10 +50,17 @@ def read_text(path: Path, expected: str) -> str:
 
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank.
+    """Yield the lines of a UTF-8 file that are not blank, gzipped or not.
+
+    Args:
+        path: The file.
+        expected: What the file should be, for the end of the error.
+
+    Yields:
+        The number of the line, from 1, and its text without the line feed.
 
     Raises:
-        DataError: As `read_text`, when the line is reached that cannot be read.
+        DataError: The file cannot be read, or a line is too long or not UTF-8.
     """
     for number, line in every_line(path, expected):
         problem = not_utf8(line)
@@ -58,23 +71,27 @@ def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
 
 
 def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line with its end, one in memory at a time.
-
-    Bytes that are not UTF-8 are left in, as Python escapes them.
+    """Yield all lines of a file, one in memory at a time.
 
     Args:
         path: The file, gzipped or not.
-        expected: What the file should be, for errors.
-        newline: Where lines end, as of `open`. By default that is at line feeds alone, since
-            models write other line ends too.
+        expected: What the file should be, for the end of the error.
+        newline: The end of lines, as in `open`. By default only line feeds end a line, since texts
+            of models contain other line ends.
+
+    Yields:
+        The number of the line, from 1, and its text with the line end. Bytes that are not UTF-8
+        are escaped as Python's ``surrogateescape`` does, so that the caller can report them.
 
     Raises:
-        DataError: The file cannot be read, or the line that is reached is too long.
+        DataError: The file cannot be read, or a line is too long.
     """
     number = 0
     try:
         with _open_text(path, "surrogateescape", newline) as file:
-            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
+            # readline() with a limit, since one line may be larger than the memory.
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
                 if len(line) > MOST_LINE:
                     raise DataError(
                         f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}"
@@ -85,25 +102,38 @@ def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple
 
 
 def not_utf8(text: str) -> str:
-    """Say which byte of a text was not UTF-8, or nothing."""
-    byte = None if text.isascii() else _NOT_UTF8.search(text)
-    if byte is None:
+    r"""Say which byte of a line from `every_line` is not UTF-8, or return an empty string.
+
+    Example:
+        ``caf\udce9`` gives ``byte 0xe9 is not UTF-8; save the file as UTF-8``.
+    """
+    if text.isascii():
         return ""
-    return f"byte 0x{ord(byte[0]) & 0xFF:02x} is not UTF-8; save the file as UTF-8"
+    bad_letter = _NOT_UTF8.search(text)
+    if bad_letter is None:
+        return ""
+    # The escape of the byte 0xE9 is the letter U+DCE9.
+    byte = ord(bad_letter[0]) & 0xFF
+    return f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
 
 
 def read_lines(
     path: Path, parse: Callable[[Any], Item], expected: str, advice: str = ""
 ) -> list[Item]:
-    """Read a file with a JSON value in each line.
+    """Read a file with a JSON value on each line.
 
     Args:
-        parse: Makes an item of the value, or raises ValueError to say what is wrong with it.
-        expected: What the file should be, for errors.
+        path: The file, gzipped or not. Its blank lines are skipped.
+        parse: A function that turns a value into an item, or raises ValueError with a sentence
+            that says what is wrong with the value.
+        expected: What the file should be, for the end of an error about the whole file.
         advice: What to do about bad lines.
 
+    Returns:
+        The items, in the order of the lines.
+
     Raises:
-        DataError: The file cannot be read, or has bad lines, each of which is named.
+        DataError: The file cannot be read, or has bad lines. The text names each of these lines.
     """
     items = []
     problems = []
@@ -124,9 +154,13 @@ def read_lines(
 def read_model(path: Path, model: type[Item], expected: str) -> Item:
     """Read a file with one JSON value into a pydantic model or a dataclass.
 
+    Args:
+        path: The file, gzipped or not.
+        model: The class of the result.
+        expected: What the file should be, for the end of the error.
+
     Raises:
-        DataError: The file cannot be read, or its content does not fit. The text ends with what
-            was ``expected``.
+        DataError: The file cannot be read, or its content does not fit the model.
     """
     text = read_text(path, expected)
     try:
@@ -135,11 +169,15 @@ def read_model(path: Path, model: type[Item], expected: str) -> Item:
         raise DataError(f"{path}: {error}; {expected}") from error
 
 
-def to_model(model: type[Item], record: Any) -> Item:
-    """Turn a record, as JSON has it, into a pydantic model or a dataclass.
+def to_model(model: type[Item], record: object) -> Item:
+    """Turn parsed JSON into a pydantic model or a dataclass.
+
+    Args:
+        model: The class of the result.
+        record: The parsed JSON.
 
     Raises:
-        ValueError: The record does not fit. The text names the first problem and its place.
+        ValueError: The record does not fit. The text names the first problem and its key.
     """
     try:
         item: Item = adapter_of(model).validate_python(record)
@@ -150,7 +188,16 @@ def to_model(model: type[Item], record: Any) -> Item:
 
 @contextmanager
 def _open_text(path: Path, errors: str, newline: str = "\n") -> Iterator[TextIO]:
-    """Open a file for reading; ``errors`` says what becomes of bytes that are not UTF-8."""
+    """Open a text file, gzipped or not, for the duration of the block.
+
+    Args:
+        path: The file. Its first bytes tell whether it is gzipped, since its name may not.
+        errors: How to treat bytes that are not UTF-8, as in `open`.
+        newline: The end of lines, as in `open`.
+
+    Yields:
+        The text without a byte order mark.
+    """
     with path.open("rb") as file:
         is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
         with gzip.open(file) if is_gzipped else file as content:
@@ -158,6 +205,14 @@ def _open_text(path: Path, errors: str, newline: str = "\n") -> Iterator[TextIO]
 
 
 def _unreadable(path: Path, where: str, error: Exception, expected: str) -> DataError:
+    """Return the error for a file that is missing or cannot be read.
+
+    Args:
+        path: The file.
+        where: The file, or the file and the line at which reading failed.
+        error: The reason.
+        expected: What the file should be.
+    """
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: no such file; {expected}")
     return DataError(f"{where}: cannot be read: {error}; {expected}")

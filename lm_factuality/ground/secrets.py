@@ -1,11 +1,15 @@
-"""Keys that must not reach a results file, which lm_eval fills with the model's arguments as they
-are."""
+"""Detection of credentials, such as API keys, which must not reach results files and logs.
+
+The command line, readers of YAML files and the results call it, since lm_eval writes all arguments
+of a model into its results.
+"""
 
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from lm_factuality.ground.errors import ConfigError
@@ -16,21 +20,17 @@ _SECRET = re.compile(
     r".*(?:token|secret|passw(?:or)?d|passphrase|bearer)|headers?",
     re.IGNORECASE,
 )
-# What ends like one and is none: tokens of a text, and keys by which things are found.
+# Names that end like those of credentials, but are tokens of a text or keys of a table.
 _HARMLESS = re.compile(
     r"(?:.*_)?(?:bos|eos|eot|eom|pad|unk|sep|cls|mask|prefix|stop|start|end|begin|think|max|min|num|first|last|next|new|special|image|audio|"
     r"video|tool|per|by)_token|(?:.*_)?(?:primary|foreign|public|sort|group|doc|cache|metric)_key|key",
     re.IGNORECASE,
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s\"'<>]{1,2000}")
-_IN_QUERIES = (
-    "key",
-    "sig",
-    "signature",
-    "code",
-)  # which sign a request, besides what is_secret knows
-_LONG_ENOUGH = 12  # characters of an environment variable's value that is looked for
-_LONGEST_NAME = 200  # characters at the end of a name that are looked at
+# Parameters of an address that authorize a request, in addition to those of is_secret.
+_CREDENTIAL_PARAMETERS = ("key", "sig", "signature", "code")
+_LONG_ENOUGH = 12  # characters; shorter values of environment variables may occur in any text
+_LONGEST_NAME = 200  # characters at the end of a name that are compared, to bound the time
 _ARGUMENT = re.compile(
     r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})"
 )
@@ -38,92 +38,164 @@ INSTEAD = (
     "set the environment variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible"
     " servers, HF_TOKEN for the Hub)"
 )
-_LOOKS = tuple(
-    (start, what, re.compile(pattern))
-    for start, what, pattern in load_yaml(__package__, "secrets.yaml")
+
+
+class CredentialFormat(NamedTuple):
+    """The form that the credentials of one provider have."""
+
+    start: str
+    """Text that each of these credentials contains, which is fast to find."""
+
+    description: str
+    """Their name for an error, such as ``a token of the Hugging Face Hub``."""
+
+    pattern: re.Pattern[str]
+
+
+_CREDENTIAL_FORMATS = tuple(
+    CredentialFormat(start, description, re.compile(pattern))
+    for start, description, pattern in load_yaml(__package__, "secrets.yaml")
 )
 
 
-def is_secret(name: str, value: Any) -> bool:
-    """Whether ``name`` is that of a credential, and it is set."""
-    end = name[-_LONGEST_NAME:]
-    return (
-        bool(_SECRET.fullmatch(end))
-        and not _HARMLESS.fullmatch(end)
-        and value not in (None, "", True, False)
-    )
+class SecretMatch(NamedTuple):
+    """A credential in a text. The credential itself is not kept, so that no error quotes it."""
+
+    offset: int
+    """Where it starts in the text, in characters."""
+
+    description: str
+    """What it looks like, such as ``a token of the Hugging Face Hub``."""
+
+
+class SecretSetting(NamedTuple):
+    """A setting that holds a credential. The credential itself is not kept."""
+
+    key: str
+    """The key of the setting, with dots between levels, such as ``server.headers.0``."""
+
+    problem: str
+    """The end of the error's sentence, such as ``is a credential``."""
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Tell whether a setting has the name of a credential, such as ``api_key``, and is set.
+
+    Args:
+        name: The name of an argument, an option, a key or an environment variable.
+        value: Its value. None, an empty text and booleans are no credentials.
+    """
+    name_end = name[-_LONGEST_NAME:]
+    has_secret_name = _SECRET.fullmatch(name_end) and not _HARMLESS.fullmatch(name_end)
+    return bool(has_secret_name) and value not in (None, "", True, False)
 
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """``arguments`` without those that look like credentials, or hold what does."""
-    hidden = {place.partition(".")[0] for place, _ in secrets_within(arguments)}
-    return {name: value for name, value in arguments.items() if name not in hidden}
+    """Return the arguments without those that are credentials or contain any."""
+    secret_names = set()
+    for setting in secrets_within(arguments):
+        name, _, _ = setting.key.partition(".")
+        secret_names.add(name)
+    return {name: value for name, value in arguments.items() if name not in secret_names}
 
 
-def secrets_in_text(text: str) -> list[tuple[int, str]]:
-    """(place in ``text``, what it looks like) of everything that looks like a credential; never the
-    credential itself."""
-    found = []
-    for start, what, pattern in _LOOKS:
-        if start in text:
-            found += [(match.start(), what) for match in pattern.finditer(text)]
-    return sorted(found)
+def secrets_in_text(text: str) -> list[SecretMatch]:
+    """Find everything in a text that has the form of a known provider's credential.
+
+    Returns:
+        The matches in the order of the text, without the credentials themselves.
+    """
+    matches = []
+    for credential_format in _CREDENTIAL_FORMATS:
+        if credential_format.start not in text:
+            continue
+        for match in credential_format.pattern.finditer(text):
+            matches.append(SecretMatch(match.start(), credential_format.description))
+    return sorted(matches)
 
 
-def secrets_in_arguments(text: str) -> list[tuple[int, str]]:
-    """(place, what) of credentials that ``text`` sets by name, as command lines and environments
-    do: ``token=...``."""
+def secrets_in_arguments(text: str) -> list[SecretMatch]:
+    """Find the credentials that a text sets by name, as command lines and environments do.
+
+    Returns:
+        The matches in the order of the text. For ``model=gpt2,token=abc123`` there is one at
+        offset 11, ``the value of token``.
+    """
     if "=" not in text:
         return []
-    found = [match for match in _ARGUMENT.finditer(text) if is_secret(match[1], match[2])]
-    return [(match.start(1), f"the value of {match[1]}") for match in found]
+    matches = []
+    for argument in _ARGUMENT.finditer(text):
+        name, value = argument.groups()
+        if is_secret(name, value):
+            matches.append(SecretMatch(argument.start(1), f"the value of {name}"))
+    return matches
 
 
-def secrets_within(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """(place, what is wrong with it) of every credential in options or settings, known by its name,
-    by its look, or as what an environment variable with such a name holds. Places in places are
-    joined by dots; the credential itself is never told."""
+def secrets_within(value: object, key: str = "") -> Iterator[SecretSetting]:
+    """Find the credentials in a setting and in all settings inside it.
+
+    A credential is recognized by the name of its key, by its form, or because it is the value of
+    an environment variable with a credential's name.
+
+    Args:
+        value: The setting: a text, or mappings and lists of settings. Other values hold nothing.
+        key: The key of the setting, with dots between levels. Empty for the outermost one.
+
+    Yields:
+        The settings with a credential, in the order of the file.
+    """
     if isinstance(value, str):
-        if what := _look(value):
-            yield place, f"holds what looks like {what}"
+        description = _describe_secret(value)
+        if description:
+            yield SecretSetting(key, f"holds what looks like {description}")
         return
-    inside = (
-        value.items()
-        if isinstance(value, Mapping)
-        else enumerate(value)
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    for key, each in inside:
-        where = f"{place}.{key}" if place else str(key)
-        if isinstance(key, str) and is_secret(key, each):
-            yield where, "is a credential"
+
+    children: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        children = value.items()
+    elif isinstance(value, list | tuple):
+        children = enumerate(value)
+
+    for child_key, child in children:
+        full_key = f"{key}.{child_key}" if key else str(child_key)
+        if isinstance(child_key, str) and is_secret(child_key, child):
+            yield SecretSetting(full_key, "is a credential")
         else:
-            yield from secrets_within(each, where)
+            yield from secrets_within(child, full_key)
 
 
-def _look(text: str) -> str | None:
-    if found := secrets_in_text(text):
-        return found[0][1]
+def _describe_secret(text: str) -> str | None:
+    """Say what kind of credential a text contains, or return None if it contains none.
+
+    Returns:
+        A description such as ``an address with a user name``, without the credential.
+    """
+    matches = secrets_in_text(text)
+    if matches:
+        return matches[0].description
+
     for match in _URL.finditer(text):
         try:
             url = urlsplit(match[0])
-            names = [
-                name
-                for name, given in parse_qsl(url.query)
-                if name.lower() in _IN_QUERIES or is_secret(name, given)
-            ]
+            parameters = parse_qsl(url.query)
         except ValueError:
+            # For example brackets without an IPv6 address between them.
             continue
-        if url.username or names:
-            return (
-                f"an address with {'a user name' if url.username else f'the key {names[0][:40]!r}'}"
-            )
+        if url.username:
+            return "an address with a user name"
+        for name, value in parameters:
+            if name.lower() in _CREDENTIAL_PARAMETERS or is_secret(name, value):
+                return f"an address with the key {name[:40]!r}"
+
     return secret_of_environment(text)
 
 
 def secret_of_environment(text: str) -> str | None:
-    """Say which credential in an environment variable a text holds, or None if it holds none."""
+    """Name the environment variable whose credential a text contains.
+
+    Returns:
+        A description such as ``the value of the environment variable HF_TOKEN``, or None.
+    """
     for name, value in os.environ.items():
         if len(value) >= _LONG_ENOUGH and value in text and is_secret(name, value):
             return f"the value of the environment variable {name}"
@@ -131,18 +203,28 @@ def secret_of_environment(text: str) -> str | None:
 
 
 def refuse_secrets(arguments: Sequence[str]) -> None:
-    """Looks at a command line, which logs and results repeat. Raises ConfigError: a credential in
-    it; the text says where."""
+    """Refuse a command line with a credential in it, since logs and results repeat it.
+
+    Args:
+        arguments: The words of the command line after the program.
+
+    Raises:
+        ConfigError: A word contains a credential. The text names the option, not the credential.
+    """
     option = "the command line"
-    for each in arguments:
-        option = each.partition("=")[0] if each.startswith("--") else option
-        try:
-            value = json.loads(each) if each[:1] in "{[" else each
-        except (ValueError, RecursionError):
-            value = each
-        found = [f"{place} {what}".strip() for place, what in secrets_within(value)]
-        found += [what for _, what in secrets_in_arguments(each)]
-        if found:
+    for argument in arguments:
+        if argument.startswith("--"):
+            option, _, _ = argument.partition("=")
+
+        # Options such as --metadata take JSON.
+        value: object = argument
+        if argument.startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(argument)
+
+        problems = [f"{setting.key} {setting.problem}" for setting in secrets_within(value)]
+        problems += [match.description for match in secrets_in_arguments(argument)]
+        if problems:
             raise ConfigError(
-                f"{option}: {found[0]}, which logs and results would repeat; {INSTEAD}"
+                f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"
             )

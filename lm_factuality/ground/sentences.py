@@ -1,78 +1,132 @@
-"""Where sentences end, and what their words are, in any script."""
+"""Division of texts of any script into sentences and words.
+
+Judges, benchmarks and the benchmark generator call it.
+"""
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _CLOSING = "\"')\\]\u201d\u2019\u00bb"
-# Marks of alphabets with spaces between words (Latin, Greek, Cyrillic, Arabic, ...), then those
-# that need no space behind them: Chinese and Japanese, Devanagari, Urdu, Ethiopic, Burmese, Khmer.
+# The ends of sentences in scripts with spaces (Latin, Greek, Cyrillic, Arabic, ...), then those
+# that need no space after them: Chinese and Japanese, Devanagari, Urdu, Ethiopic, Burmese, Khmer.
 _SPACED = rf"[.!?\u2026\u061f][{_CLOSING}]*\s+"
 _UNSPACED = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u1362\u104b\u17d4]+[\"'\\)\u201d\u2019\u300d\u300f\uff09\u3011\u300b]*"  # noqa: E501
 _END = re.compile(rf"{_SPACED}|(?P<unspaced>{_UNSPACED})\s*")
 _OPENING = "\"'([\u201c\u2018\u00ab\u00bf\u00a1"
-# Of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
+# Signs of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
 SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{SIGNS}]|[^\\W{SIGNS}]+")
 _SIGN = re.compile(f"[{SIGNS}]")
-_TAIL = 40  # characters before an end in which an abbreviation shows
+_TAIL = 40  # characters around the end of a sentence that show whether it goes on
 _TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.
 _LISTED = re.compile(r"(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")
-_INITIAL = re.compile(
-    r"\b(?:Jr|Sr|etc|Inc|Ltd|Co|[A-Z])\.$"
-)  # these may end a sentence: a word tells that seldom follows a name
+# These abbreviations may end a sentence. They do if a word follows that seldom follows a name.
+_INITIAL = re.compile(r"\b(?:Jr|Sr|etc|Inc|Ltd|Co|[A-Z])\.$")
 _BEGINNING = re.compile(
     r"(?:He|She|It|They|We|You|His|Her|Its|Their|Our|This|That|These|Those|There|The|An|In|On|At|As|After|Before|When|While|During|"
     r"From|With|However|But|And|Although|Since|If|Some|Many|Most|Both|Each|Later|Today)(?![\w.'\u2019-])"
 )
 
 
+class _SentenceEnd(NamedTuple):
+    """A place where a sentence may end, as offsets in the text."""
+
+    end: int
+    """The offset after the last mark of the sentence."""
+
+    next_start: int
+    """The offset at which the next sentence would begin, after white space."""
+
+
 def words_in(text: str) -> list[str]:
-    """The words of ``text``; where a script sets no spaces between them, each sign is one."""
+    """Return the words of a text. In scripts without spaces, such as Chinese, each sign is one."""
     return _WORD.findall(text)
 
 
 def spaced(text: str) -> str:
-    """``text`` with spaces around each sign of a script that sets none, so that what stands between
-    white space are its words."""
+    """Put spaces around each sign of a script without spaces, so that ``split()`` yields words.
+
+    Example:
+        ``A字`` becomes ``A 字 ``.
+    """
     return _SIGN.sub(r" \g<0> ", text)
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences by their end marks, not split after initials, titles, abbreviations or numbers of
-    lists, where a space stays."""
-    found: list[str] = []
-    parts: list[str] = []
-    begin = start = 0  # of the sentence, and of its last part
-    for end, beyond in _ends(text):
-        parts.append(text[start:end].strip())
-        start = beyond
-        if _is_open(text[max(begin, end - _TAIL) : end], text[beyond : beyond + _TAIL]):
+    """Split a text into sentences at full stops and other end marks of any script.
+
+    A text is not split after initials, titles, abbreviations and the numbers of lists.
+
+    Args:
+        text: The text, such as ``Dr. Lee won. She left.``
+
+    Returns:
+        The sentences without white space around them, such as ``Dr. Lee won.`` and ``She left.``
+        Line breaks after an abbreviation become a space.
+    """
+    sentences: list[str] = []
+    parts: list[str] = []  # of the present sentence, which end in abbreviations
+    sentence_start = 0
+    part_start = 0
+
+    for candidate in _possible_ends(text):
+        parts.append(text[part_start : candidate.end].strip())
+        part_start = candidate.next_start
+
+        before = text[max(sentence_start, candidate.end - _TAIL) : candidate.end]
+        after = text[candidate.next_start : candidate.next_start + _TAIL]
+        if _continues(before, after):
             continue
-        found.append(" ".join(filter(None, parts)))
-        parts, begin = [], beyond
-    parts.append(text[start:].strip())
-    return [sentence for sentence in (*found, " ".join(filter(None, parts))) if sentence]
+        sentences.append(" ".join(filter(None, parts)))
+        parts = []
+        sentence_start = candidate.next_start
+
+    # The last sentence may have no end mark.
+    parts.append(text[part_start:].strip())
+    sentences.append(" ".join(filter(None, parts)))
+    return [sentence for sentence in sentences if sentence]
 
 
-def _ends(text: str) -> Iterator[tuple[int, int]]:
-    """Where a sentence may end, and where the next would begin: not before a small letter, nor
-    before Japanese that quotes it."""
-    for end in _END.finditer(text):
-        following = text[end.end() : end.end() + 4].lstrip(_OPENING)[:1]
-        unspaced = end["unspaced"]
-        if unspaced is None:
+def _possible_ends(text: str) -> Iterator[_SentenceEnd]:
+    """Yield the places where a sentence may end.
+
+    A sentence does not end before a small letter, as in ``approx. ten``, nor before Japanese words
+    that refer to the quotation before them.
+    """
+    for mark in _END.finditer(text):
+        following = text[mark.end() : mark.end() + 4].lstrip(_OPENING)[:1]
+        unspaced_mark = mark["unspaced"]
+
+        if unspaced_mark is None:
             may_begin = following.isdigit() or (following.isalpha() and not following.islower())
             if may_begin:
-                yield end.start() + len(end[0].rstrip()), end.end()
-        elif not (unspaced[-1] in "\u300d\u300f" and "\u3040" <= following <= "\u309f"):
-            yield end.start("unspaced") + len(unspaced), end.end()
+                end = mark.start() + len(mark[0].rstrip())
+                yield _SentenceEnd(end, mark.end())
+            continue
+
+        # A closing quotation mark, and a particle in Hiragana such as "to" ("he said").
+        is_quoted = unspaced_mark[-1] in "\u300d\u300f" and "\u3040" <= following <= "\u309f"
+        if not is_quoted:
+            yield _SentenceEnd(mark.end("unspaced"), mark.end())
 
 
-def _is_open(before: str, after: str) -> bool:
-    """Whether the sentence goes on: ``before`` ends in an abbreviation, and what comes ``after``
-    does not begin a sentence."""
-    last = before.split()[-1] if before.endswith(".") else ""
-    if (last[:-1].isdigit() or "\\n" in last) and _LISTED.search(before):
+def _continues(before: str, after: str) -> bool:
+    """Tell whether a sentence goes on after an abbreviation, an initial or a number of a list.
+
+    Args:
+        before: The end of the sentence so far, with its mark.
+        after: The beginning of the text that follows.
+
+    Returns:
+        True for ``Dr.`` or ``1.``, and for ``J.`` unless a word such as ``She`` follows.
+    """
+    last_word = before.split()[-1] if before.endswith(".") else ""
+    may_be_number = last_word[:-1].isdigit() or "\\n" in last_word
+    if may_be_number and _LISTED.search(before):
         return True
-    return bool(_TITLE.search(last)) or bool(_INITIAL.search(last) and not _BEGINNING.match(after))
+    if _TITLE.search(last_word):
+        return True
+    is_initial = _INITIAL.search(last_word) is not None
+    return is_initial and not _BEGINNING.match(after)

@@ -1,6 +1,7 @@
 """Reading of settings and records, as YAML or JSON has them, into pydantic models.
 
-Every reader of a file calls `read_settings`, which names all problems of the file at once."""
+Every reader of a settings file calls `read_settings`, which reports all problems at once.
+"""
 
 import dataclasses
 import re
@@ -17,13 +18,16 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean, short
 Model = TypeVar("Model")
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
-"""For a ``BaseModel`` (`Strict` has it): no unknown keys, and no text is taken for a number. A
-list for a tuple needs ``Field(strict=False)``."""
+"""The configuration of `Strict`: unknown keys are refused, and a text is no number.
+
+A field that takes a list for a tuple needs ``Field(strict=False)``.
+"""
 
 FORBID = ConfigDict(extra="forbid")
-"""For a dataclass: ``__pydantic_config__ = FORBID``, which also holds for dataclasses within it.
+"""The configuration of dataclasses, ``__pydantic_config__ = FORBID``: unknown keys are refused.
 
-A strict dataclass would refuse a mapping, so the types below make its fields strict instead."""
+A strict dataclass would refuse a mapping, so the types below make its fields strict instead.
+"""
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Integer = Annotated[int, Field(strict=True)]
@@ -33,7 +37,7 @@ Truth = Annotated[bool, Field(strict=True)]
 adapter_of: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 """The validator of a model, which takes long to build."""
 
-# What pydantic calls a member of a union, such as ``int`` and ``list[str]``, which is no key.
+# How pydantic names the members of a union in the path of an error: ``int``, ``list[str]``.
 _UNION_MEMBER = re.compile(r"(?:constrained-)?(?:str|int|float|bool|none)|[a-z-]+\[.*")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
@@ -44,17 +48,17 @@ class Strict(BaseModel):
     model_config = STRICT
 
 
-def read_settings(model: type[Model], content: Any, where: str) -> Model:
-    """Read the content of a settings file.
+def read_settings(model: type[Model], content: object, where: str) -> Model:
+    """Turn the content of a settings file into a pydantic model or a dataclass.
 
     Args:
-        model: A ``BaseModel`` or a dataclass. The description of a field, if it has one, says what
-            is expected in its place.
-        content: What the YAML or JSON holds.
-        where: The file, with which each sentence of an error begins.
+        model: The class of the result. If a field has a description, errors quote it as what is
+            expected there.
+        content: The parsed YAML or JSON.
+        where: The file, with which each line of an error begins.
 
     Raises:
-        ConfigError: The content does not fit. Each problem has a line of its own.
+        ConfigError: The content does not fit. The text has a line for each problem.
     """
     try:
         settings: Model = adapter_of(model).validate_python(content, context={"where": where})
@@ -64,62 +68,107 @@ def read_settings(model: type[Model], content: Any, where: str) -> Model:
     return settings
 
 
-def problems_of(model: Any, error: ValidationError) -> list[str]:
-    """Say in a sentence each what is wrong with the content of a model.
+def problems_of(model: type[object], error: ValidationError) -> list[str]:
+    """Translate pydantic's errors about the content of a model into sentences for users.
 
-    Example:
-        ``window.words is x; expected a valid integer``
+    Args:
+        model: The pydantic model or dataclass that refused the content.
+        error: The errors of pydantic.
+
+    Returns:
+        A sentence for each problem, without repetitions, such as
+        ``window.words is 'x'; expected a valid integer``.
     """
     sentences = []
     for details in error.errors(include_url=False):
         fields = _fields_of(model)
         key = ""
         description = None
-        for part in details["loc"]:
+        path = details["loc"]
+
+        # Follow the path of keys from the model down to the field with the problem.
+        for part in path:
             if part not in fields and _UNION_MEMBER.fullmatch(str(part)):
+                # Users do not write the type that pydantic tried, so their key has no such part.
                 continue
             key += f"[{part}]" if isinstance(part, int) else f".{part}"
             field = fields.get(str(part))
             description = field.description if field else None
-            if field and part != details["loc"][-1]:
+            if field and part != path[-1]:
                 fields = _fields_of(field.annotation)
-        sentences.append(_sentence(key.removeprefix("."), details, description, fields))
+
+        sentences.append(_describe_problem(key.removeprefix("."), details, description, fields))
+
+    # Each member of a union reports the same problem.
     return list(dict.fromkeys(sentences))
 
 
 def unknown_key(name: str, names: Iterable[str]) -> str:
-    """Say that a key is unknown, which one may be meant, and which there are."""
+    """Say that a key of a settings file is unknown, and which keys there are.
+
+    Args:
+        name: The key, with dots between levels, such as ``window.word``.
+        names: The valid keys of its section.
+
+    Returns:
+        A sentence such as ``unknown key 'word' of window; did you mean words?; known: words``.
+    """
     names = list(names)
     section, _, key = name.rpartition(".")
     of_section = f" of {section}" if section else ""
     return f"unknown key {key!r}{of_section}{did_you_mean(key, names)}; known: {', '.join(names)}"
 
 
-def _sentence(
+def _describe_problem(
     key: str, details: ErrorDetails, description: str | None, names: Iterable[str]
 ) -> str:
-    if details["type"] in _UNKNOWN_KEY:
+    """Describe one of pydantic's errors in a sentence.
+
+    Args:
+        key: The key of the field, with dots between levels. Empty for the whole content.
+        details: The error.
+        description: What is expected in the field, or None for pydantic's own description.
+        names: The valid keys of the field's section.
+
+    Returns:
+        A sentence such as ``window.words is 'x'; expected a valid integer``.
+    """
+    kind = details["type"]
+    if kind in _UNKNOWN_KEY:
         return unknown_key(key, names)
+
     value = "empty" if details["input"] is None else short(details["input"])
     expected = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
     if description:
         expected = f"expected {description}"
-    if details["type"] == "missing":
+
+    if kind == "missing":
         return f"{key} is missing; {expected if description else f'found {value}'}"
-    if details["type"] == "value_error" and not expected.startswith("expected "):
+    # Our own validators may raise a whole sentence, for example "needs a model".
+    if kind == "value_error" and not expected.startswith("expected "):
         return f"{key} {expected}".strip()
     return f"{key} is {value}; {expected}" if key else f"found {value}; {expected}"
 
 
-def _fields_of(annotation: Any) -> dict[str, FieldInfo]:
-    """Return the fields, by their names in files, of the models within an annotation."""
+def _fields_of(annotation: object) -> dict[str, FieldInfo]:
+    """Return the fields of a model, or of all models inside an annotation.
+
+    Args:
+        annotation: A pydantic model, a dataclass, or a type such as ``list[Window] | None``.
+
+    Returns:
+        The fields, by the names that they have in files. Empty if there is no model inside.
+    """
     if hasattr(annotation, "__pydantic_fields__"):
-        fields = annotation.__pydantic_fields__.items()
-        return {field.alias or name: field for name, field in fields}
+        model_fields = annotation.__pydantic_fields__
+        return {field.alias or name: field for name, field in model_fields.items()}
+
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-        hints = get_type_hints(annotation, include_extras=True).items()
-        return {name: FieldInfo.from_annotation(hint) for name, hint in hints}
-    fields_of_parts: dict[str, FieldInfo] = {}
-    for part in get_args(annotation):
-        fields_of_parts |= _fields_of(part)
-    return fields_of_parts
+        # The metadata in Annotated holds the descriptions.
+        hints = get_type_hints(annotation, include_extras=True)
+        return {name: FieldInfo.from_annotation(hint) for name, hint in hints.items()}
+
+    fields: dict[str, FieldInfo] = {}
+    for member in get_args(annotation):
+        fields |= _fields_of(member)
+    return fields

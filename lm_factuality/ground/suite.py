@@ -1,57 +1,78 @@
-"""Where the suite's own task and run configs lie: in a checkout, or inside an installed wheel."""
+"""The folders of the suite's own tasks and configs, in a checkout or in an installed wheel.
+
+The command line and the benchmark generator call it to find and read their YAML files.
+"""
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.files import num_values
+from lm_factuality.ground.files import Json, count_values
 from lm_factuality.ground.secrets import secrets_within
 
-MOST_VALUES = 100_000  # of a YAML
+MOST_VALUES = 100_000  # values of a YAML file, once its aliases are followed
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def _folder(name: str) -> Path:
-    packaged = (
-        _PACKAGE / "_suite" / name
-    )  # side by side as in a checkout, for paths from one to the other
-    return packaged if packaged.is_dir() else _PACKAGE.parent / name
-
-
 def tasks_folder() -> Path:
-    """The folder to give to lm_eval as ``--include_path``."""
-    return _folder("tasks")
+    """Return the folder of the suite's tasks, which lm_eval takes as ``--include_path``."""
+    return _suite_folder("tasks")
 
 
 def configs_folder() -> Path:
-    """The folder of the suite's own configs, whatever lies where the command is run."""
-    return _folder("configs")
+    """Return the folder of the suite's own configs, which does not depend on the working folder."""
+    return _suite_folder("configs")
+
+
+def _suite_folder(name: str) -> Path:
+    """Return a folder of the suite by its name, in the wheel or in the checkout."""
+    # The wheel has the folders side by side as in a checkout, so that relative paths between them
+    # stay valid.
+    packaged = _PACKAGE / "_suite" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
 def find_config(path: Path) -> Path:
-    """``path`` as it is if it exists; otherwise, if it starts with ``configs/``, the file of that
-    name that the suite brings."""
+    """Find a config by its path, or among those that come with the suite.
+
+    Args:
+        path: The path that a user named.
+
+    Returns:
+        The path itself if it exists. Otherwise, if it begins with ``configs/``, the path of that
+        name in the suite, and in all other cases the path itself.
+    """
     if not path.exists() and path.parts[:1] == ("configs",):
         return configs_folder().joinpath(*path.parts[1:])
     return path
 
 
-def read_config(path: Path) -> Any:
-    """The content of the YAML file that ``find_config`` finds. Raises ConfigError: none, not YAML,
-    or with a credential in it."""
+def read_config(path: Path) -> Json:
+    """Read a YAML file that a user or the suite wrote.
+
+    Args:
+        path: The path, as `find_config` takes it.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        ConfigError: The file does not exist, is not YAML, is too large, or has a credential in it.
+    """
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if num_values(content, MOST_VALUES) > MOST_VALUES:
+        if count_values(content, MOST_VALUES) > MOST_VALUES:
             raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
-        wrong = next(secrets_within(content), None)
+        secret = next(secrets_within(content), None)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
-    if wrong is not None:
+
+    if secret is not None:
         raise ConfigError(
-            f"{path}: {' '.join(wrong)}; keys come from the environment only: a judge names the"
-            " variable by api_key_env, servers of lm_eval's take OPENAI_API_KEY, the Hub HF_TOKEN"
+            f"{path}: {secret.key} {secret.problem}; keys come from the environment only: a judge"
+            " names the variable by api_key_env, servers of lm_eval's take OPENAI_API_KEY, the Hub"
+            " HF_TOKEN"
         )
     return content

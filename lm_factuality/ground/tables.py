@@ -1,7 +1,7 @@
-"""Reads and writes tables: CSV, JSONL and Parquet files, every value as written.
+"""Reading and writing of tables: CSV, JSONL and Parquet files, every value as written.
 
-No types are guessed, and no "NA" becomes nothing. CSV and JSONL are read by hand, line by line:
-pyarrow stops at the first line that is not sound and guesses types.
+Loaders of data sets call `read_table`. It guesses no types, and keeps a cell such as ``NA``. It
+reads CSV and JSONL line by line, since pyarrow stops at the first bad line and guesses types.
 """
 
 import csv
@@ -18,7 +18,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
 from lm_factuality.ground.records import every_line, not_utf8
 
-_BATCH = 256  # rows of a Parquet file in memory
+_BATCH = 256  # rows of a Parquet file that are in memory at a time
 _EXPECTED = "fetch or write the file again"
 
 
@@ -27,42 +27,47 @@ class TableRow:
     """A row of a table."""
 
     location: str
-    """Where it stands: ``file:line``, or ``file, row 3`` where lines do not exist."""
+    """The place of the row: ``file:line``, or ``file, row 3`` in a file without lines."""
 
     values: Mapping[str, Any]
+    """The cells, by the name of the column."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file, and what is broken about it."""
+    """The rows of a file, and the problems of the rows that cannot be read."""
 
     records: tuple[TableRow, ...]
     problems: tuple[str, ...] = ()
-    """Sentences, each of which names the line."""
+    """Sentences, each of which names the line of a problem."""
 
 
 Reader = Callable[[Path], Iterator[TableRow | str]]
-"""Yields the rows of a file, one in memory at a time.
+"""A function that yields the rows of a file, one in memory at a time.
 
 In place of a row that cannot be read it yields a sentence that says why.
 """
 
 
 def read_table(path: Path, otherwise: Reader | None = None) -> Table:
-    """Read all rows of a file.
+    """Read all rows of a CSV, JSONL or Parquet file.
 
     Args:
         path: The file, whose ending tells its format.
-        otherwise: Reads files with other endings.
+        otherwise: The reader of files with another ending. None refuses them.
+
+    Returns:
+        The rows that can be read, and the problems of the others. No rows are a problem too.
 
     Raises:
-        DataError: The file is missing or of no known format.
+        DataError: The file is missing, or its ending names no known format.
     """
     reader = FORMATS.get(path.suffix.lower(), otherwise)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+
     records = []
     problems = []
     for row in reader(path):
@@ -70,82 +75,106 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
             records.append(row)
         else:
             problems.append(row)
+
     if not records and not problems:
         problems.append(f"{path}: no rows; expected at least one")
     return Table(tuple(records), tuple(problems))
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
-    """Yield the rows of a CSV file with a header, gzipped or not. An empty line is no row.
+    """Yield the rows of a CSV file with a header, gzipped or not. Empty lines are skipped.
 
     Quoted cells may hold line breaks, unless tabs delimit them: most writers of TSV quote nothing,
-    and a quote that ends nowhere would take the next rows with it.
+    and a quote without an end would swallow the next rows.
 
     Args:
         path: The file.
-        delimiter: What stands between cells.
+        delimiter: The character between cells, a comma or a tab.
+
+    Yields:
+        A row, or a sentence that says why a row cannot be read. Reading stops at invalid CSV.
     """
     csv.field_size_limit(sys.maxsize)
     lines = (line for _, line in every_line(path, _EXPECTED, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    between = "tabs" if delimiter == "\t" else "commas"
+    separators = "tabs" if delimiter == "\t" else "commas"
     header: list[str] = []
-    end = 0  # the last line of the rows so far
+    last_line = 0
+
     try:
         for cells in reader:
-            start, end = end + 1, reader.line_num
-            problem = not_utf8("".join(cells))
+            # A row with line breaks in its cells has several lines.
+            first_line = last_line + 1
+            last_line = reader.line_num
             is_header = not header
             if is_header:
                 header = cells
-                counts = Counter(filter(None, cells))
-                repeated = sorted(name for name, count in counts.items() if count > 1)
-                if repeated:
-                    problem = f"columns named more than once: {', '.join(repeated)}"
+
+            problem = not_utf8("".join(cells))
+            if is_header:
+                problem = _repeated_columns(header) or problem
             elif len(cells) != len(header):
                 problem = (
-                    f"{len(cells)} cells, expected {len(header)} as in the header, with {between}"
-                    " between them"
+                    f"{len(cells)} cells, expected {len(header)} as in the header, with"
+                    f" {separators} between them"
                 )
-            elif delimiter == "\t" and end > start:
+            elif delimiter == "\t" and last_line > first_line:
                 problem = (
                     "a cell with a double quote that ends on another line; expected quotes in pairs"
                 )
+
             if problem and cells:
-                yield f"{path}:{start}: {problem}"
+                yield f"{path}:{first_line}: {problem}"
             elif cells and not is_header:
-                yield TableRow(f"{path}:{start}", dict(zip(header, cells, strict=True)))
+                values = dict(zip(header, cells, strict=True))
+                yield TableRow(f"{path}:{first_line}", values)
     except csv.Error as error:
         yield (
-            f"{path}:{end + 1}: not valid CSV: {error}; expected cells with {between} or quotes to"
-            " be in double quotes"
+            f"{path}:{last_line + 1}: not valid CSV: {error}; expected cells with {separators} or"
+            " quotes to be in double quotes"
         )
     except DataError as error:
         yield str(error)
 
 
-def jsonl_rows(path: Path) -> Iterator[TableRow | str]:
-    """Yield the objects of a file with one in each line, which may be gzipped.
+def _repeated_columns(header: Sequence[str]) -> str:
+    """Say which columns a header names more than once, or return an empty string.
 
-    Empty lines are passed over.
+    Columns without a name are ignored.
+    """
+    counts = Counter(name for name in header if name)
+    repeated = sorted(name for name, count in counts.items() if count > 1)
+    return f"columns named more than once: {', '.join(repeated)}" if repeated else ""
+
+
+def jsonl_rows(path: Path) -> Iterator[TableRow | str]:
+    """Yield the rows of a JSONL file, gzipped or not: a JSON object per line.
+
+    Args:
+        path: The file. Its blank lines are skipped.
+
+    Yields:
+        A row, or a sentence that says why a line is not a row.
     """
     try:
         for number, line in every_line(path, _EXPECTED):
             if line.isspace():
                 continue
-            where = f"{path}:{number}"
+            location = f"{path}:{number}"
             problem = not_utf8(line)
             try:
                 values = parse_json(line, is_shared=False)
             except ValueError as error:
+                # Bad bytes are often the reason why the JSON is invalid.
                 problem = problem or f"not valid JSON: {error}; expected an object per line"
+
             if problem:
-                yield f"{where}: {problem}"
+                yield f"{location}: {problem}"
             elif isinstance(values, dict):
-                yield TableRow(where, values)
+                yield TableRow(location, values)
             else:
                 kind = type(values).__name__
-                yield f"{where}: found a JSON {kind}, expected an object per line"
+                yield f"{location}: found a JSON {kind}, expected an object per line"
     except DataError as error:
         yield str(error)
 
@@ -157,62 +186,87 @@ def parquet_rows(
 
     Args:
         path: The file.
-        needed: Columns. If the file has all of them, only these are read.
-        optional: Columns that are read beside those.
+        needed: The columns to read. If the file lacks one of them, or if there are none here, all
+            columns are read, so that the caller can say which ones the file has.
+        optional: Columns to read as well if the file has them.
+
+    Yields:
+        A row, or at the end a sentence that says why the rest cannot be read.
     """
     import pyarrow.lib
     import pyarrow.parquet
 
-    row = 0
+    row_number = 0
     try:
         with pyarrow.parquet.ParquetFile(path, memory_map=True) as table:
-            names = list(dict.fromkeys(table.schema_arrow.names))
-            if needed and set(needed) <= set(names):
-                names = [name for name in names if name in (*needed, *optional)]
-            for batch in table.iter_batches(_BATCH, columns=names):
+            # A file may have several columns of one name.
+            columns = list(dict.fromkeys(table.schema_arrow.names))
+            if needed and set(needed) <= set(columns):
+                columns = [name for name in columns if name in (*needed, *optional)]
+            for batch in table.iter_batches(_BATCH, columns=columns):
                 for values in batch.to_pylist():
-                    row += 1
-                    yield TableRow(f"{path}, row {row}", values)
+                    row_number += 1
+                    yield TableRow(f"{path}, row {row_number}", values)
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
-        after = f" after row {row}" if row else ""
-        yield f"{path}: not a readable Parquet file{after}: {error}; write or fetch the file again"
+        progress = f" after row {row_number}" if row_number else ""
+        yield (
+            f"{path}: not a readable Parquet file{progress}: {error}; write or fetch the file again"
+        )
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Write a table in the format of its path's ending.
+    """Write a table as Parquet, JSONL or CSV, as the ending of its path says.
 
     Args:
-        path: The file.
-        records: The rows. In CSV lists and mappings are written as JSON.
-        names: The columns to write. In JSONL records keep their own.
+        path: The file. An ending other than ``.parquet`` and ``.jsonl`` stands for CSV.
+        records: The rows. In CSV, lists, mappings and booleans are written as JSON.
+        names: The columns to write, in order. JSONL ignores them and writes each whole record.
 
     Raises:
         DataError: The folder cannot be written, or Parquet cannot hold the values.
     """
     ending = path.suffix.lower()
     if ending == ".parquet":
-        import pyarrow
-        import pyarrow.parquet
+        _write_parquet(path, records, names)
+        return
 
-        columns = {name: [record.get(name) for record in records] for name in names}
-        errors = (OSError, pyarrow.lib.ArrowException)
-        with whole_file(path, errors, "try .jsonl, or another place") as part:
-            pyarrow.parquet.write_table(pyarrow.table(columns), part)
-    elif ending == ".jsonl":
+    if ending == ".jsonl":
         lines = (json.dumps(record, ensure_ascii=False, default=str) for record in records)
         write_lines(path, lines)
-    else:
-        content = io.StringIO(newline="")
-        writer = csv.writer(content, lineterminator="\n")
-        writer.writerow(names)
-        for record in records:
-            writer.writerow([_csv_cell(record.get(name)) for name in names])
-        write_text(path, content.getvalue())
+        return
+
+    content = io.StringIO(newline="")
+    writer = csv.writer(content, lineterminator="\n")
+    writer.writerow(names)
+    for record in records:
+        writer.writerow([_csv_cell(record.get(name)) for name in names])
+    write_text(path, content.getvalue())
 
 
-def _csv_cell(value: Any) -> Any:
-    is_plain = not isinstance(value, list | dict | bool)
-    return value if is_plain else json.dumps(value, ensure_ascii=False)
+def _write_parquet(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Write a Parquet file with the named columns of the records.
+
+    Args:
+        path: The file, which appears only when it is complete.
+        records: The rows. A column that a row lacks is null there.
+        names: The columns, in order.
+
+    Raises:
+        DataError: The folder cannot be written, or a column has values of several types.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {name: [record.get(name) for record in records] for name in names}
+    errors = (OSError, pyarrow.lib.ArrowException)
+    with whole_file(path, errors, "try .jsonl, or another place") as part:
+        pyarrow.parquet.write_table(pyarrow.table(columns), part)
+
+
+def _csv_cell(value: object) -> object:
+    """Return a value for a CSV cell; lists, mappings and booleans as JSON, such as ``true``."""
+    needs_json = isinstance(value, list | dict | bool)
+    return json.dumps(value, ensure_ascii=False) if needs_json else value
 
 
 FORMATS: Mapping[str, Reader] = {".csv": csv_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}

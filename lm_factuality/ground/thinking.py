@@ -1,21 +1,27 @@
-"""What a model thinks and what it says, told apart in one place by the marks of ``thinking.yaml``.
+"""Separation of a model's answer from its thoughts, by the marks of ``thinking.yaml``.
 
-This serves evaluated models and judges alike: texts of local models, and replies of servers, which
-may hold thoughts in fields of their own.
+Evaluated models and judges both use it: for texts of local models, and for replies of servers,
+which may return thoughts in separate fields.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_factuality.ground.packages import load_yaml, replaced
 
-# Why what a model wrote is unscored that never came to an answer.
+if TYPE_CHECKING:
+    from lm_eval.api.model import LM
+
+_Reply = dict[str, Any]
+"""A server's reply to a chat request, as the OpenAI chat API defines it."""
+
+# The reason why an output without an answer is unscored.
 UNFINISHED = "thinking without an end"
-ROOM_TO_THINK = 4096  # tokens, for a model that turns out to think
+ROOM_TO_THINK = 4096  # tokens to add to the limit of a model that turns out to think
 
 _FORMATS: Mapping[str, Any] = load_yaml(__package__, "thinking.yaml")
 _THOUGHTS: list[Mapping[str, Any]] = _FORMATS["thoughts"]
@@ -32,7 +38,7 @@ _ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGN
 _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
 _PART_OF_MARK = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _LONGEST_OPENING = 60  # characters of an opening mark at the end of a prompt
-# The marks of a thought that came without any.
+# The marks that we add where a thought has none.
 _OPENS = "<think>"
 _CLOSES = "</think>"
 # Soft hyphen, zero-width characters, marks of direction.
@@ -47,169 +53,251 @@ _EMPHASIS = (r"(?<=\d)(\*+)(?=\d)|\*+", r"(?<=[^\W_])(_+)(?=[^\W_])|_+")
 
 @dataclass(frozen=True)
 class Output:
-    """What a model wrote."""
+    """The text that a model wrote, divided into its answer and its thoughts."""
 
     written: str
+    """The whole text, with thoughts and marks."""
 
     spans: tuple[tuple[int, int], ...]
-    """Beginnings and ends of the parts of ``written`` that the model says.
+    """The start and end offset in ``written`` of each piece of the answer, in order.
 
-    All else is thoughts and marks.
+    The rest of ``written`` is thoughts and marks.
     """
 
     is_unfinished: bool
-    """Whether a thought is open at the end: there is no answer, whatever was said before."""
+    """Whether a thought is still open at the end, so that the model gave no answer."""
 
     @property
     def text(self) -> str:
-        """What the model says."""
+        """The answer: the text without thoughts and marks."""
         return "".join(self.written[start:end] for start, end in self.spans)
 
     def cut(self, length: int) -> str:
-        """What was written up to the end of the first ``length`` characters of ``text``."""
+        """Cut the written text off after the first characters of the answer.
+
+        Args:
+            length: The number of characters of `text` to keep.
+
+        Returns:
+            The beginning of ``written``, with all thoughts that precede the cut. The whole of
+            ``written`` if the answer is not longer than ``length``.
+        """
+        remaining = length
         for start, end in self.spans:
-            if length <= end - start:
-                return self.written[: start + length]
-            length -= end - start
+            if remaining <= end - start:
+                return self.written[: start + remaining]
+            remaining -= end - start
         return self.written
 
 
 def read_output(written: str) -> Output:
-    """Tell what a model says from what it thinks, in linear time.
+    """Divide the text that a model wrote into its answer and its thoughts, in linear time.
 
-    All before a closing mark that has no opening one is a thought: chat templates may open it in
-    the prompt, and servers keep the mark to themselves.
+    Thoughts are the reasoning that a model writes between marks such as ``<think>`` and
+    ``</think>``. If a closing mark has no opening mark, all text before it is a thought: chat
+    templates may open the thought in the prompt, and servers leave that mark out.
 
-    Example: The text of ``<think>Who?</think> Ada.`` is ``Ada.``
+    Args:
+        written: The whole text, with its marks.
+
+    Returns:
+        The divided text. For ``<think>Who?</think> Ada.`` the answer is ``Ada.``
     """
     spans: list[tuple[int, int]] = []
     start = 0
-    open_thought = ""  # the number of its marks in the table
+    open_format = ""  # the number of the thought format whose opening mark came last
     has_thought = False
+
     for mark in _MARKS.finditer(written):
-        kind, _, number = str(mark.lastgroup).partition("_")
-        if kind != "closes":
-            if not open_thought:
-                spans.append((start, mark.start()))
-                start = mark.end()
-                open_thought = number
+        kind, _, format_number = str(mark.lastgroup).partition("_")
+        is_closing = kind == "closes"
+
+        if not is_closing and open_format:
+            # Marks within a thought belong to it.
             continue
-        if not open_thought and _THOUGHTS[int(number)].get("alone", True):
+        if not is_closing:
+            spans.append((start, mark.start()))
+            start = mark.end()
+            open_format = format_number
+            continue
+
+        if not open_format and _THOUGHTS[int(format_number)].get("alone", True):
+            # The thought began in the prompt, so all text before this mark belongs to it.
             spans.clear()
-        elif open_thought != number:
+        elif open_format != format_number:
             continue
-        opening = _ANSWER_OPENS.match(written, mark.end())
-        start = opening.end() if opening else mark.end()
-        open_thought = ""
+
+        # Some models mark their answer too, for example with <answer>.
+        answer_mark = _ANSWER_OPENS.match(written, mark.end())
+        start = answer_mark.end() if answer_mark else mark.end()
+        open_format = ""
         has_thought = True
-    if not open_thought:
+
+    if not open_format:
         closing = _ANSWER_CLOSES.search(written, start) if has_thought else None
         spans.append((start, closing.start() if closing else len(written)))
-    filled = tuple((begin, end) for begin, end in spans if begin < end)
-    return Output(written, filled, bool(open_thought))
+
+    filled_spans = tuple((begin, end) for begin, end in spans if begin < end)
+    return Output(written, filled_spans, is_unfinished=bool(open_format))
 
 
 def without_thinking(written: str) -> str | None:
-    """What a model says. None if its thinking never ends."""
+    """Return a model's answer without its thoughts, or None if its thinking never ends.
+
+    Args:
+        written: The whole text that the model wrote, such as ``<think>Who?</think> Ada.``
+
+    Returns:
+        The answer, such as ``Ada.``
+    """
     output = read_output(written)
     return None if output.is_unfinished else output.text
 
 
-def said(written: str) -> str:
-    """What a model says, or all that it wrote if its thinking never ends.
+def answer_or_thoughts(written: str) -> str:
+    """Return a model's answer, or all that it wrote if its thinking never ends.
 
-    Readers then see why there is no answer.
+    Pages show this text, so that a reader sees why there is no answer.
     """
-    text = without_thinking(written)
-    return written if text is None else text
+    answer = without_thinking(written)
+    return written if answer is None else answer
 
 
 def opened_by(prompt: str) -> str:
-    """The mark by which ``prompt`` ends in an open thought. Empty if it does not."""
-    end = prompt.rstrip()[-_LONGEST_OPENING:]
-    for mark in _MARKS.finditer(end):
-        if mark.end() == len(end) and str(mark.lastgroup).startswith("opens"):
+    """Return the mark at the end of a prompt that opens a thought, or an empty string.
+
+    Chat templates of reasoning models often end in one. For ``Who wrote it? <think>`` the mark is
+    ``<think>``.
+    """
+    prompt_end = prompt.rstrip()[-_LONGEST_OPENING:]
+    for mark in _MARKS.finditer(prompt_end):
+        is_opening = str(mark.lastgroup).startswith("opens")
+        if is_opening and mark.end() == len(prompt_end):
             return mark[0]
     return ""
 
 
 def marks_thoughts(text: str) -> bool:
-    """Whether ``text``, a chat template or a token, has a mark of a thought."""
+    """Tell whether a chat template or a token contains a mark of a thought."""
     return any(mark.lastgroup != "between" for mark in _MARKS.finditer(text))
 
 
-def plain(output: str) -> str | None:
-    """What a model says, in plain signs for a parser. None if its thinking never ends.
+def plain_answer(output: str) -> str | None:
+    """Simplify a model's answer so that a parser can read it.
 
-    Emphasis, code marks, invisible characters and empty lines are left out. Compatibility forms
-    (NFKC), quotes, hyphens and white space are written in one way.
+    Markdown emphasis, code marks, invisible characters and empty lines are removed. Compatibility
+    forms (NFKC), quotes, hyphens and white space are each written in one way.
 
-    Example: ``**1**, `2` `` becomes ``1, 2``.
+    Args:
+        output: The whole text that the model wrote.
+
+    Returns:
+        The answer without thoughts, or None if the thinking never ends. ``**1**, `2` `` becomes
+        ``1, 2``.
     """
-    text = without_thinking(_INVISIBLE.sub("", unicodedata.normalize("NFKC", output)))
+    normalized = unicodedata.normalize("NFKC", output)
+    text = without_thinking(_INVISIBLE.sub("", normalized))
     if text is None:
         return None
-    text = _CODE.sub("", text.replace("\\_", "_").translate(_PLAIN_SIGNS))
+
+    # Models that write Markdown escape the underscores of names such as ALL\_CORRECT.
+    text = text.replace("\\_", "_").translate(_PLAIN_SIGNS)
+    text = _CODE.sub("", text)
     for emphasis in _EMPHASIS:
         text = re.sub(emphasis, r"\1", text)
-    return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return "\n".join(line for line in lines if line)
 
 
-def content_of(choice: Mapping[str, Any], usage: Any = None) -> Any:
-    """The text of a choice in a server's chat reply. None if there is none.
+def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
+    """Return the text of one choice of a server's chat reply, or None if it has no text.
 
-    Where the reply was cut off before a word was said, but after thoughts, the text is a thought
-    without an end. Servers hold thoughts in ``reasoning_content`` or ``reasoning``, or only count
-    hidden ones in ``usage``.
+    Servers return thoughts in the field ``reasoning_content`` or ``reasoning``, or only count
+    hidden ones in ``usage``. If the token limit cut the reply off after thoughts and before the
+    answer, the text is a thought without an end, so that readers know why there is no answer.
+
+    Args:
+        choice: An entry of ``choices``, as the OpenAI chat API defines it.
+        usage: The reply's ``usage``, which counts tokens.
+
+    Returns:
+        The content, the refusal, or ``<think>`` and the unfinished thought.
     """
     message = choice["message"]
     content = message.get("content")
-    content = content or message.get("refusal") or content
-    if content or choice.get("finish_reason") != "length":
-        return content
+    text: str | None = content or message.get("refusal") or content
+    was_cut_off = choice.get("finish_reason") == "length"
+    if text or not was_cut_off:
+        return text
+
     thought = message.get("reasoning_content") or message.get("reasoning") or ""
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     has_hidden_thoughts = isinstance(details, dict) and details.get("reasoning_tokens")
-    return f"{_OPENS}{thought}" if thought or has_hidden_thoughts else content
+    if thought or has_hidden_thoughts:
+        return f"{_OPENS}{thought}"
+    return text
 
 
 @contextmanager
-def whole_texts(model: Any) -> Iterator[Callable[[str], str]]:
-    """Have a model of lm_eval give its thoughts, too, while the block lasts.
+def whole_texts(model: "LM") -> Iterator[Callable[[str], str]]:
+    """Make a model of lm_eval return its thoughts with its answers while the block runs.
 
-    The model then neither strips them by its ``think_end_token``, nor leaves out marks that are
-    special tokens, nor the endless thought of a chat server.
+    The function replaces attributes of the model, and restores them at the end of the block. In
+    the block, the model does not cut texts off at its ``think_end_token``, does not drop marks
+    that are special tokens, and keeps the unfinished thought of a chat server.
+
+    Args:
+        model: The model, an ``lm_eval.api.model.LM``. Its attributes change during the block.
 
     Yields:
-        What has to be done to each text: a ``think_end_token`` that is no known mark is replaced
-        by one.
+        A function to apply to each text of the model. It replaces a ``think_end_token`` that is
+        not one of our marks by ``</think>``.
     """
     tokenizer = getattr(model, "tokenizer", None)
     added_tokens = getattr(tokenizer, "added_tokens_decoder", {})
     special = {number: str(token) for number, token in added_tokens.items() if token.special}
-    end = getattr(model, "think_end_token", None)
-    attributes: dict[str, Any] = {} if end is None else {"think_end_token": None}
-    if isinstance(end, int):
-        end = special.get(end) or tokenizer.decode([end])  # type: ignore[union-attr]
-    marks = [token for token in special.values() if marks_thoughts(token) or token == end]
+
+    attributes: dict[str, Any] = {}
+    end_token = getattr(model, "think_end_token", None)
+    if end_token is not None:
+        attributes["think_end_token"] = None
+    if isinstance(end_token, int):
+        # lm_eval takes the token or its number.
+        end_token = special.get(end_token) or tokenizer.decode([end_token])  # type: ignore[union-attr]
+
+    marks = [token for token in special.values() if marks_thoughts(token) or token == end_token]
     if marks and hasattr(model, "tok_decode"):
         dropped = {
             number
             for number, token in special.items()
-            if token != end and not _PART_OF_MARK.fullmatch(token)
+            if token != end_token and not _PART_OF_MARK.fullmatch(token)
         }
-        attributes["tok_decode"] = _keeping_marks(model.tok_decode, dropped)
+        attributes["tok_decode"] = _decoder_that_keeps_marks(model.tok_decode, dropped)
+
+    # The class is looked up by name, since importing it needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
-        attributes["parse_generations"] = _with_thoughts(model.parse_generations)
-    unknown_end = str(end) if end and read_output(end).spans else ""
+        attributes["parse_generations"] = _parser_that_keeps_thoughts(model.parse_generations)
+
+    # A mark that we know leaves no span of text behind.
+    unknown_end = str(end_token) if end_token and read_output(end_token).spans else ""
+
+    def use_known_end(text: str) -> str:
+        return text.replace(unknown_end, _CLOSES) if unknown_end else text
+
     with replaced(model, **attributes):
-        yield lambda text: text.replace(unknown_end, _CLOSES) if unknown_end else text
+        yield use_known_end
 
 
-def _keeping_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:
-    """A model's ``tok_decode`` that drops no other special tokens than those numbered."""
+def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:
+    """Return a version of a model's ``tok_decode`` that keeps the marks of thoughts.
 
-    def tok_decode(tokens: Any, skip_special_tokens: bool = True) -> str:
+    Args:
+        decode: The model's ``tok_decode``, which would drop every special token.
+        dropped: The numbers of the special tokens to drop, such as the end of the text.
+    """
+
+    def tok_decode(tokens: Iterable[int] | int, skip_special_tokens: bool = True) -> str:
         if skip_special_tokens and not isinstance(tokens, int):
             tokens = [token for token in tokens if int(token) not in dropped]
         return decode(tokens, skip_special_tokens=False)
@@ -217,12 +305,18 @@ def _keeping_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..
     return tok_decode
 
 
-def _with_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """A chat client's ``parse_generations`` that reads thoughts in fields of their own."""
+def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """Return a version of a chat client's ``parse_generations`` that keeps unfinished thoughts.
 
-    def parse_generations(outputs: Any, **options: Any) -> list[str]:
-        for reply in outputs if isinstance(outputs, list) else [outputs]:
-            with suppress(LookupError, TypeError, AttributeError):  # lm_eval says what is wrong
+    The new function writes the text that `content_of` finds into each reply, and then calls
+    ``parse``.
+    """
+
+    def parse_generations(outputs: _Reply | list[_Reply], **options: Any) -> list[str]:
+        replies = outputs if isinstance(outputs, list) else [outputs]
+        for reply in replies:
+            # lm_eval itself reports a reply that has another shape.
+            with suppress(LookupError, TypeError, AttributeError):
                 for choice in reply["choices"]:
                     choice["message"]["content"] = content_of(choice, reply.get("usage"))
         return parse(outputs, **options)

@@ -1,6 +1,6 @@
-"""How the suite plugs into lm_eval: the only modules that know its internals. Tasks and models use
-its public interface.
+"""The part of the suite that knows lm_eval's internals; everything else uses its public interface.
 
-``requests`` adds a request type that returns token counts with log-likelihoods, ``rolling`` one for
-whole documents; ``suite_task`` is what tasks share, ``judging`` has a judge mark what a model
-wrote, ``tasks`` finds YAMLs, ``run`` runs."""
+The modules add request types to lm_eval (``requests``, ``rolling``, ``answers``, ``thinking``),
+define what all tasks share (``suite_task``, and ``judging`` for tasks with a judge), find task
+YAMLs (``tasks``) and run lm_eval (``run``).
+"""

@@ -50,8 +50,15 @@ class EvaluationRun:
     """The texts that were logged, which several tasks may have alike."""
 
     def tell_once(self, logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
-        """Log a text once in this run, and in the first of several processes alone."""
-        if text not in self.told and is_first_process() and logger.isEnabledFor(level):
+        """Log a text only once in this run, and only in the first of several processes.
+
+        Args:
+            logger: The logger of the caller.
+            text: The text, which several tasks may want to log.
+            level: The level of the message.
+        """
+        is_new = text not in self.told
+        if is_new and is_first_process() and logger.isEnabledFor(level):
             self.told.add(text)
             logger.log(level, "%s", text)
 

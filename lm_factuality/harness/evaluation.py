@@ -39,13 +39,17 @@ _REQUEST_TYPES: dict[str, Callable[..., list[Any]]] = {
 
 
 def install() -> None:
-    """Surround every evaluation of lm_eval in this process. Doing it twice does no harm."""
+    """Replace lm_eval's ``evaluate`` by one that adds the suite's request types and errors.
+
+    The replacement lasts as long as the process. A second call does nothing.
+    """
     evaluate = internal("lm_eval.evaluator:evaluate")
     if hasattr(evaluate, "has_suite"):
         return
 
     @wraps(evaluate)
-    def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> Any:
+    def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
+        # With --use_cache, lm_eval wraps the model.
         model = lm.lm if isinstance(lm, CachingLM) else lm
         with _with_request_types(model), _with_stderrs():
             return evaluate(lm, *arguments, **options)
@@ -55,10 +59,15 @@ def install() -> None:
 
 
 @contextmanager
-def _with_request_types(model: Any) -> Iterator[None]:
+def _with_request_types(model: LM) -> Iterator[None]:
+    """Add the suite's request types to a model as methods within a ``with`` block.
+
+    Within the block, the model's ``generate_until`` also answers equal greedy requests once.
+    """
     methods: dict[str, Callable[..., Any]] = {}
     for name, answer in _REQUEST_TYPES.items():
-        if not hasattr(model, name):  # a model may have its own way
+        # A model may answer a request type by itself.
+        if not hasattr(model, name):
             methods[name] = partial(answer, model)
     # Other models of several processes may have to work in step, each with as many requests.
     if getattr(model, "world_size", 1) == 1 or requests.is_a(model, "HFLM"):
@@ -69,13 +78,20 @@ def _with_request_types(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _with_stderrs() -> Iterator[None]:
-    of_lm_eval = internal("lm_eval.evaluator_utils:stderr_for_metric")
+    """Let lm_eval use the standard errors of the suite's aggregations within a ``with`` block."""
+    lm_eval_stderr = internal("lm_eval.evaluator_utils:stderr_for_metric")
 
-    def stderr_for_metric(metric: Any, *arguments: Any, **options: Any) -> Any:
+    def stderr_for_metric(
+        metric: object, *arguments: Any, **options: Any
+    ) -> Callable[[Any], Any] | None:
         if not isinstance(metric, Aggregation):
-            return of_lm_eval(metric, *arguments, **options)
+            function: Callable[[Any], Any] | None = lm_eval_stderr(metric, *arguments, **options)
+            return function
         stderr = metric.stderr
-        return None if stderr is None else lambda rows: not_defined_if_nan(stderr(rows))
+        # Some aggregations have no standard error.
+        if stderr is None:
+            return None
+        return lambda rows: not_defined_if_nan(stderr(rows))
 
     with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
         yield
@@ -84,38 +100,45 @@ def _with_stderrs() -> Iterator[None]:
 def ask_once(
     generate: Callable[[Sequence[Instance]], list[str]], asked: Sequence[Instance]
 ) -> list[str]:
-    """Generate texts, one for all greedy requests with the same arguments.
+    """Generate texts, but only one for all greedy requests with the same arguments.
 
     Args:
-        generate: The model's method.
+        generate: The model's method that generates texts.
         asked: The requests.
 
     Returns:
-        A text for each request, in order.
+        The texts in the order of the requests.
     """
-    keys = [_key(number, request) for number, request in enumerate(asked)]
+    keys = [_request_key(number, request) for number, request in enumerate(asked)]
     distinct: dict[str, Instance] = {}
     for key, request in zip(keys, asked, strict=True):
         distinct.setdefault(key, request)
+
     texts = dict(zip(distinct, generate(list(distinct.values())), strict=True))
-    repeated = len(keys) - len(distinct)
-    if repeated:
-        greedy = sum(not key.isdigit() for key in keys)
+    num_repeated = len(keys) - len(distinct)
+    if num_repeated:
+        # The keys of sampled requests are numbers.
+        num_greedy = sum(not key.isdigit() for key in keys)
         logger.info(
             "%s of %s greedy requests for text repeat another, and are asked once",
-            f"{repeated:,}",
-            f"{greedy:,}",
+            f"{num_repeated:,}",
+            f"{num_greedy:,}",
         )
     return [texts[key] for key in keys]
 
 
-def _key(number: int, request: Instance) -> str:
-    """Return what identical greedy requests have in common.
+def _request_key(number: int, request: Instance) -> str:
+    """Return a key that two requests share only if both are greedy and have equal arguments.
 
-    A request that is sampled, or has images with it, is like no other: its key is its number.
+    Args:
+        number: The position of the request, which is the key of a request that is sampled or has
+            more than a prompt and options, such as images.
+        request: The request.
     """
+    if len(request.args) != 2:
+        return str(number)
     # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
-    sampling = ("do_sample", "temperature")
-    if len(request.args) != 2 or any(request.args[1].get(name) for name in sampling):
+    generation = request.args[1]
+    if generation.get("do_sample") or generation.get("temperature"):
         return str(number)
     return json.dumps(request.args, sort_keys=True, default=str)

@@ -1,6 +1,6 @@
-"""What the model generated and a judge marks, in a run of lm_eval and on saved samples.
+"""The generations that a judge marks, and the types that judged benchmarks share.
 
-The same `JudgedMethod` of a benchmark works in both. It stands above this package.
+`judging` writes generations during a run, and ``lm-factuality judge`` reads them from samples.
 """
 
 import json
@@ -18,13 +18,14 @@ Docs: TypeAlias = Sequence[Doc]
 Responses: TypeAlias = Sequence[Sequence[str]]  # one text or more for each document
 Verdict: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+JudgedMethod: TypeAlias = Any  # benchmarks.judged.JudgedMethod, which imports this package
 
 
-def refuse_unable(config: JudgeConfig, method: Any) -> None:
-    """Refuse a judge that cannot answer what a method asks.
+def refuse_unable(config: JudgeConfig, method: JudgedMethod) -> None:
+    """Check that a judge can answer all kinds of questions that a benchmark's method asks.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: It cannot. The message names the kinds of questions and says what to do.
     """
     missing = [kind for kind in method.required_kinds if not config.capabilities.can_answer(kind)]
     if missing:
@@ -35,46 +36,59 @@ def refuse_unable(config: JudgeConfig, method: Any) -> None:
         )
 
 
-def to_line(doc: Mapping[str, Any], responses: Sequence[str]) -> str:
-    """A line that ``read_generations`` reads, with two keys of lm_eval's samples. It takes what is
-    no JSON too, rather than fail."""
+def to_line(doc: Doc, responses: Sequence[str]) -> str:
+    """Write a document and its responses as a line that `read_generations` reads.
+
+    Values that JSON does not know are written as text, so that no generation is ever lost.
+
+    Returns:
+        JSON with two keys of lm_eval's samples, such as
+        ``{"doc": {"id": 1}, "resps": [["Yes."]]}``.
+    """
     return json.dumps({"doc": doc, "resps": [list(responses)]}, ensure_ascii=False, default=str)
 
 
-def read_generations(paths: Sequence[Path], method: Any) -> tuple[Docs, list[tuple[str, ...]]]:
-    """Read the documents of all files together, and what the model said of each.
-
-    A run in several processes leaves several files. One with its samples once for each filter
-    counts once.
+def read_generations(
+    paths: Sequence[Path], method: JudgedMethod
+) -> tuple[Docs, list[tuple[str, ...]]]:
+    """Read the documents of several samples files, and the model's responses to each.
 
     Args:
-        paths: Samples of a run with ``--log_samples``, or the generations that it saved.
-        method: The `JudgedMethod`, which checks them.
+        paths: The samples files of one run with ``--log_samples``, or the generations that it
+            saved. A run in several processes leaves several files.
+        method: The benchmark's method, which checks each document.
+
+    Returns:
+        All documents in the order of the files, and the responses to each of them.
 
     Raises:
-        DataError: A line is of no use.
+        DataError: A document is unusable or occurs twice, or there are no samples.
     """
     docs: list[Doc] = []
     responses = []
     problems = []
-    seen = set()
+    earlier_docs = set()
+
     for path in paths:
         for number, sample in enumerate(read_samples(path, "resps"), start=1):
             doc = sample["doc"]
-            key = json.dumps(doc, sort_keys=True)
+            doc_text = json.dumps(doc, sort_keys=True)
             try:
                 texts = tuple(responses_of(sample))
                 problem = method.document_problem(doc, texts)
             except ValueError as error:
                 problem = str(error)
-            if key in seen:
+            # The files of two runs would count each document twice.
+            if doc_text in earlier_docs:
                 problem = "the same document as in an earlier line; give the files of one run only"
             if problem:
                 problems.append(f"{path}: sample {number}: {problem}")
                 continue
-            seen.add(key)
+
+            earlier_docs.add(doc_text)
             docs.append(doc)
             responses.append(texts)
+
     refuse(problems, "samples")
     if not docs:
         raise DataError(

@@ -1,8 +1,8 @@
-"""The judge inside an lm_eval run: a Filter that sees all generations of a task at once.
+"""The judge inside an lm_eval run, as a filter of lm_eval that sees all generations of a task.
 
-The generations are on disk before the judge is asked. A judge that fails does not end the run:
-every verdict is then unscored with the reason, and ``raise_failures``, called when lm_eval is done,
-says which command judges what was kept."""
+`JudgedTask`, the base class of all tasks with a judge, installs it, and `run` reports its failures.
+The generations are written to disk before the judge is asked, so a judge that fails loses nothing.
+"""
 
 import abc
 import dataclasses
@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lm_eval.api.filter import Filter, FilterEnsemble
 from lm_eval.filters.selection import TakeFirstFilter
@@ -31,19 +31,30 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, Factualit
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.generation import Verdict, refuse_unable, to_line
+from lm_factuality.harness.generation import (
+    Doc,
+    Docs,
+    JudgedMethod,
+    Responses,
+    Verdict,
+    refuse_unable,
+    to_line,
+)
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 logger = logging.getLogger(__name__)
 
-_FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
+_FILTER = "judge"
+
+Gathered = TypeVar("Gathered")
 
 
 def raise_failures() -> None:
-    """Raise what judges that failed in this run said.
+    """Report the judges that failed during this run, after lm_eval has written its results.
 
     Raises:
-        BackendDownError: There are failures.
+        BackendDownError: At least one judge failed. The message says for each which command judges
+            the saved generations.
     """
     failures = current_run().failures
     if failures:
@@ -51,99 +62,162 @@ def raise_failures() -> None:
 
 
 class SavedGenerations(NamedTuple):
-    """What one process has kept for a judge that fails."""
+    """The file in which one process keeps its generations in case the judge fails."""
 
     path: Path
+    """The JSONL file."""
 
-    documents: str
-    """A hash of the documents."""
+    documents_hash: str
+    """The SHA-256 of the documents, by which processes with the same documents are recognised."""
 
 
 @dataclass(frozen=True)
 class Judging(Filter):  # type: ignore[misc]
-    """A task's judge, checked, not yet open."""
+    """The filter of lm_eval that replaces a task's responses by the verdicts of its judge.
 
-    generation: Any
-    """The `JudgedMethod`, which stands above this package."""
+    The judge is checked when the task is made, and opened when lm_eval applies its filters.
+    """
+
+    generation: JudgedMethod
+    """The benchmark's method: it writes the judge's prompts and turns replies into verdicts."""
+
     config: JudgeConfig
+    """The judge's configuration."""
 
     name: str
-    """How the user names the judge."""
+    """The judge as the user named it: a YAML or the name of one."""
 
     store: Path | None
     """The file with the judge's answers; None for the one in the user's cache folder."""
 
     metadata: dict[str, Any]
-    """The task's metadata, which get what the judge used."""
+    """The task's metadata, to which ``judge_usage`` is added once the judge has answered."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of what the judge does that are not the default."""
+    """The settings of the method that the user changed."""
 
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Turn the responses of all documents into a verdict record for each.
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Doc]) -> list[str]:
+        """Judge the responses to all documents, as lm_eval asks a filter to.
 
-        The record is a JSON text: samples files hold it under ``filtered_resps``, where lm_eval
-        writes anything but a text as Python would.
+        Args:
+            resps: The responses to each document, in the order of ``docs``.
+            docs: The documents of the task.
+
+        Returns:
+            One verdict record per document, as JSON text: samples files hold it under
+            ``filtered_resps``, where lm_eval writes anything but a text in Python's notation.
         """
-        verdicts = self.judge(docs, [list(texts) for texts in resps])
+        responses = [list(texts) for texts in resps]
+        verdicts = self.judge(docs, responses)
         return [json.dumps(verdict, ensure_ascii=False) for verdict in verdicts]
 
-    def judge(
-        self, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]
-    ) -> list[Verdict]:
-        """Return one record for each document, whatever happens to the judge."""
-        saved = _save(self.generation.name, docs, responses)
+    def judge(self, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Judge all responses, and record a failure of the judge instead of raising it.
+
+        The failures of all processes are added to the current run, whose exit code they decide.
+
+        Args:
+            docs: The documents of the task.
+            responses: The texts that the model generated for each document.
+
+        Returns:
+            One verdict record per document. If the judge fails, each is unscored with the reason.
+        """
+        generations = _save_generations(self.generation.name, docs, responses)
         failure = None
-        verdicts: list[Verdict]
         try:
-            with Judge.open(self.config, self.store, _spending_limit(self.config)) as judge:
-                verdicts = self.generation.judge(judge, docs, responses)
-                usage = judge.usage
-            self.metadata["judge_usage"] = dataclasses.asdict(usage)
-            if usage.errors:
-                lost = f"{usage.errors} requests got no answer"
-                if all(verdict["unscored"] for verdict in verdicts):
-                    failure = f"{lost}, and nothing has a verdict: {verdicts[0]['unscored']}"
-                else:
-                    logger.warning("%s", self._advice(lost, [saved]))
+            verdicts, failure = self._ask_judge(docs, responses, generations)
         except Exception as error:
             failure = str(error)
+            # An error that is not the suite's is a defect, so its traceback is logged.
             if not isinstance(error, FactualityError):
                 failure = f"{type(error).__name__}: {error}"
-                logger.exception("%s: an error of ours", self.generation.name)
-            reason = f"the judge failed: {failure.splitlines()[0]}"
-            verdicts = [
-                self.generation.unscored_record(doc, texts, reason)
-                for doc, texts in zip(docs, responses, strict=True)
-            ]
+                logger.exception("%s: unexpected error", self.generation.name)
+            verdicts = self._unscored_verdicts(docs, responses, failure)
         except KeyboardInterrupt:
-            logger.error("%s", self._advice("interrupted", [saved]))
+            logger.error("%s", self._failure_message("interrupted", [generations]))
             raise
-        # The first of several processes tells of all of them, for its exit code ends the run.
-        outcomes = from_all_processes((saved, failure))
-        reasons = dict.fromkeys(reason for _, reason in outcomes if reason is not None)
-        if reasons and is_first_process():
-            advice = self._advice(" / ".join(reasons), [generations for generations, _ in outcomes])
-            current_run().failures.append(advice)
-            logger.error("%s", advice)
+
+        self._record_failures(generations, failure)
         return verdicts
 
-    def _advice(self, failure: str, saved: Sequence[SavedGenerations]) -> str:
-        """Say what happened, and what judges the generations without the model.
+    def _ask_judge(
+        self, docs: Docs, responses: Responses, generations: SavedGenerations
+    ) -> tuple[list[Verdict], str | None]:
+        """Open the judge, have it judge all responses, and note its usage in the metadata.
 
-        Processes with the same documents count once, as no two files may have the same ones.
+        Args:
+            docs: The documents of the task.
+            responses: The texts that the model generated for each document.
+            generations: Where they are saved, for the warning about unanswered requests.
+
+        Returns:
+            The verdicts, and the failure if unanswered requests left no document with a score.
         """
-        files: dict[str, str] = {}
-        for generations in saved:
-            files.setdefault(generations.documents, str(generations.path))
-        samples = list(files.values())
-        command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples]
+        with Judge.open(self.config, self.store, _spending_limit(self.config)) as judge:
+            verdicts: list[Verdict] = self.generation.judge(judge, docs, responses)
+            usage = judge.usage
+        self.metadata["judge_usage"] = dataclasses.asdict(usage)
+        if not usage.errors:
+            return verdicts, None
+
+        lost_requests = f"{usage.errors} requests got no answer"
+        if all(verdict["unscored"] for verdict in verdicts):
+            first_reason = verdicts[0]["unscored"]
+            return verdicts, f"{lost_requests}, and nothing has a verdict: {first_reason}"
+
+        logger.warning("%s", self._failure_message(lost_requests, [generations]))
+        return verdicts, None
+
+    def _unscored_verdicts(self, docs: Docs, responses: Responses, failure: str) -> list[Verdict]:
+        """Return one unscored verdict per document, with the first line of a failure as reason."""
+        reason = f"the judge failed: {failure.splitlines()[0]}"
+        return [
+            self.generation.unscored_record(doc, texts, reason)
+            for doc, texts in zip(docs, responses, strict=True)
+        ]
+
+    def _record_failures(self, generations: SavedGenerations, failure: str | None) -> None:
+        """Log the judge's failures in all processes, and add them to the run's failures.
+
+        Args:
+            generations: The generations that this process saved.
+            failure: Why the judge failed in this process, or None.
+        """
+        outcomes = from_all_processes((generations, failure))
+        failures = [reason for _, reason in outcomes if reason is not None]
+        # Only the first process reports, because its exit code is the exit code of the run.
+        if not failures or not is_first_process():
+            return
+
+        distinct_failures = dict.fromkeys(failures)
+        all_generations = [process_generations for process_generations, _ in outcomes]
+        message = self._failure_message(" / ".join(distinct_failures), all_generations)
+        current_run().failures.append(message)
+        logger.error("%s", message)
+
+    def _failure_message(self, failure: str, generations: Sequence[SavedGenerations]) -> str:
+        """Say that the judge failed, and which command judges the generations without the model.
+
+        Args:
+            failure: Why the judge failed.
+            generations: The generations that each process saved.
+
+        Returns:
+            The message, with a command such as ``lm-factuality judge felm_gen --samples FILE``.
+        """
+        # Processes may have had the same documents, which the command accepts in one file only.
+        samples: dict[str, str] = {}
+        for saved in generations:
+            samples.setdefault(saved.documents_hash, str(saved.path))
+
+        command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples.values()]
         command += ["--judge", self.name]
         if self.settings:
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
             command += ["--store", str(self.store)]
-        command += ["--out", str(saved[0].path.with_suffix(""))]
+        command += ["--out", str(generations[0].path.with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations"
             " are kept, and so is what was answered. When this is fixed, judge them without the"
@@ -151,13 +225,23 @@ class Judging(Filter):  # type: ignore[misc]
         )
 
 
-def _save(
-    task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]
-) -> SavedGenerations:
-    """Write generations to a file."""
+def _save_generations(task: str, docs: Docs, responses: Responses) -> SavedGenerations:
+    """Write the generations of a task to a new JSONL file, named after the task and the time.
+
+    Args:
+        task: The name of the task's method, such as ``felm_gen``.
+        docs: The documents of the task.
+        responses: The texts that the model generated for each document.
+
+    Returns:
+        The file, and the hash of the documents.
+    """
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    # Several processes may write at the same time, each its own file.
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
-    path = (current_run().folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
+    folder = current_run().folder or cache_folder()
+    path = folder / "generations" / f"{task}_{now}{rank}.jsonl"
+
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
     documents = "\n".join(to_line(doc, []) for doc in docs)
     return SavedGenerations(path, hashlib.sha256(documents.encode()).hexdigest())
@@ -166,8 +250,8 @@ def _save(
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names.
 
-    ``judge`` is a YAML or the name of one; there is no default. ``judge_store`` is the file with
-    its answers. ``row_metrics`` is given its ``generation``'s record.
+    ``judge`` is the YAML of a judge or the name of one; there is no default. ``judge_store`` is the
+    file with the judge's answers.
 
     Raises:
         ConfigError: There is no such judge, or its settings or prompts cannot be used.
@@ -177,76 +261,121 @@ class JudgedTask(SuiteTask):
     reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
     def built(self) -> None:
-        """Put the judge in the place of lm_eval's filters."""
+        """Replace lm_eval's filters by the judge, once lm_eval's constructor has set them."""
         metadata = self.config.metadata
-        metadata.pop("judge_store", None)  # a path of this machine is no part of the results
+        # A path of this machine is no part of the results.
+        metadata.pop("judge_store", None)
         judging = Judging(
-            self._generation,
+            self._method,
             self._judge_config,
-            self._judge,
-            self._store,
+            self._judge_name,
+            self._judge_store,
             metadata,
-            self._given_settings,
+            self._changed_settings,
         )
+        # The name of the filter stands after the comma in the names of lm_eval's metrics.
         self._filters = [FilterEnsemble(_FILTER, [lambda: judging])]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """Read the judge's record, which samples hold as JSON."""
+    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
+        """Return the metrics of a document, from the judge's verdict record.
+
+        Args:
+            doc: The document.
+            results: The verdict record as JSON text, in a list of one.
+
+        Returns:
+            The metrics by name; none with ``--predict_only``, where no judge was asked.
+        """
         if self.only_predicts:
             return {}
         return self.row_metrics(doc, [parse_json(text) for text in results])
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Verdict]) -> dict[str, Any]:
+        """Return the metrics of a document, from its verdict record in a list of one."""
         (verdict,) = results
-        method: Any = self._generation  # a JudgedMethod, which stands above this package
-        metrics: dict[str, Any] = method.row_metrics(doc, verdict)
+        metrics: dict[str, Any] = self._method.row_metrics(doc, verdict)
         return metrics
 
     @abc.abstractmethod
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Any, TaskSettings]:
-        """Return what the judge does, and the other settings; arguments as of ``settings``."""
+    ) -> tuple[JudgedMethod, TaskSettings]:
+        """Return the method by which the judge marks responses, and the task's other settings.
+
+        Args:
+            config: The task's YAML.
+            metadata: Its metadata together with those of the command line.
+        """
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Return the settings with what the results say of the judge."""
-        self._judge = str(metadata.get("judge") or "")
-        self._judge_config = named_judge(str(config.get("task")), self._judge)
+        """Check the task's settings and its judge, and remember both for `built`.
+
+        Args:
+            config: The task's YAML.
+            metadata: Its metadata together with those of the command line.
+
+        Returns:
+            The settings, whose metadata describe the judge and the steps to its certification.
+
+        Raises:
+            ConfigError: The judge or a setting cannot be used.
+            DataError: The judge's store cannot be used.
+        """
+        self._judge_name = str(metadata.get("judge") or "")
+        self._judge_config = named_judge(str(config.get("task")), self._judge_name)
         store = metadata.get("judge_store")
-        self._store = Path(str(store)) if store else None
-        self._generation, (config_of_task, about) = self.judged(config, metadata)
-        self._given_settings = {
+        self._judge_store = Path(str(store)) if store else None
+        self._method, task_settings = self.judged(config, metadata)
+        self._changed_settings = {
             name: metadata[name]
-            for name in getattr(self._generation, "recorded_settings", ())
+            for name in getattr(self._method, "recorded_settings", ())
             if metadata.get(name) is not None
         }
-        settings = {"output_type": "generate_until", **config_of_task}
-        about_judge = check_judge(self._judge_config, self._generation, self._store)
-        if not self._judge:
-            return TaskSettings(settings, about)
-        steps = self.declared.certification_statuses({**about, **about_judge})
-        about = {
-            **about,
+
+        judge_metadata = judge_description(self._judge_config, self._method, self._judge_store)
+        lm_eval_config = {"output_type": "generate_until", **task_settings.config}
+        # Only a run with --predict_only needs no judge, and its results describe none.
+        if not self._judge_name:
+            return TaskSettings(lm_eval_config, task_settings.metadata)
+
+        steps = self.declared.certification_statuses({**task_settings.metadata, **judge_metadata})
+        recorded = {
+            **task_settings.metadata,
             "judge": self._judge_config.name,
-            **about_judge,
+            **judge_metadata,
             "judge_steps": {step.step: step.text for step in steps},
         }
-        caution_of_judge = self._judge_config.capabilities.caution
-        cautions = [metadata.get("caution"), about.get("caution"), caution_of_judge]
+        cautions = [
+            metadata.get("caution"),
+            recorded.get("caution"),
+            self._judge_config.capabilities.caution,
+        ]
         if any(cautions):
-            about["caution"] = " ".join(str(caution) for caution in cautions if caution)
-        return TaskSettings(settings, about)
+            recorded["caution"] = " ".join(str(caution) for caution in cautions if caution)
+        return TaskSettings(lm_eval_config, recorded)
 
     def override_metric(self, metric_name: str) -> None:
-        """Ask no judge with ``--predict_only``; ``lm-factuality judge`` reads the samples."""
+        """Set the only metric of the task, and remove the judge if that is ``bypass``.
+
+        lm_eval asks for ``bypass`` with ``--predict_only``. ``lm-factuality judge`` can judge the
+        samples of such a run later.
+        """
         super().override_metric(metric_name)
         if metric_name == "bypass":
             self._filters = [FilterEnsemble("none", [TakeFirstFilter])]
 
 
 def named_judge(task: str, judge: str) -> JudgeConfig:
-    """The judge that the metadata of ``task`` name. Raises ConfigError: no such judge, or none
-    named where one is needed."""
+    """Load the configuration of the judge that a task's metadata name.
+
+    Args:
+        task: The name of the task, for the error.
+        judge: The YAML of a judge or the name of one, or empty. With ``--predict_only`` it may be
+            empty, which stands for the lexical judge, since no judge is asked.
+
+    Raises:
+        ConfigError: There is no such judge, or none is named where one is needed.
+    """
     if not judge and not current_run().only_predicts:
         raise ConfigError(
             f"{task}: names no judge, and its figures depend on who judges. Add --metadata"
@@ -258,44 +387,78 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
     return load_judge_config(judge or LEXICAL)
 
 
-def check_judge(config: JudgeConfig, generation: Any, store: Path | None) -> dict[str, Any]:
-    """What the results say of a judge: its config with prompt hashes, and its certificate if it has
-    one. Raises ConfigError, DataError: it cannot be used. Whether its server is up shows only when
-    it is asked."""
-    about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
+def judge_description(
+    config: JudgeConfig, method: JudgedMethod, store: Path | None
+) -> dict[str, Any]:
+    """Check that a judge can be used, and describe it for the results file.
+
+    Its server is not contacted: that it is down shows only when the judge is asked.
+
+    Args:
+        config: The judge's configuration.
+        method: The benchmark's method that will ask the judge.
+        store: The file with the judge's answers; None for the one in the user's cache folder.
+
+    Returns:
+        ``judge_config``, the configuration with the hashes of the prompts, and, if people have
+        certified this judge, ``judge_certificate``.
+
+    Raises:
+        ConfigError: The key of its server is not set, or it cannot answer what the method asks.
+        DataError: The store cannot be used.
+    """
+    description: dict[str, Any] = {"judge_config": config.describe(method.prompt_names)}
     require_key(config)
-    refuse_unable(config, generation)
+    refuse_unable(config, method)
     with Judge.open(config, store) as judge:
-        if certificate := find_certificates(judge):
-            about["judge_certificate"] = certificate
-    return about
+        certificate = find_certificates(judge)
+    if certificate:
+        description["judge_certificate"] = certificate
+    return description
 
 
 def _spending_limit(config: JudgeConfig) -> SpendingLimit:
-    """What all judges of ``config`` may spend in this run: ``max_cost``, shared out to several
-    processes."""
-    for known, spending_limit in current_run().spending_limits:
-        if known == config:
+    """Return the spending limit that all tasks of this run with the same judge share.
+
+    The first task with the judge creates it and adds it to the current run.
+
+    Args:
+        config: The judge's configuration. Its ``max_cost`` is divided evenly among the processes of
+            the run; None sets no limit.
+    """
+    run = current_run()
+    for limited_config, spending_limit in run.spending_limits:
+        if limited_config == config:
             return spending_limit
-    spending_limit = SpendingLimit(
-        None if config.max_cost is None else config.max_cost / _world_size()
-    )
-    current_run().spending_limits.append((config, spending_limit))
+
+    max_cost = None if config.max_cost is None else config.max_cost / _world_size()
+    spending_limit = SpendingLimit(max_cost)
+    run.spending_limits.append((config, spending_limit))
     return spending_limit
 
 
 def _world_size() -> int:
+    """Return the number of processes of the run, which torch's launchers set."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def from_all_processes(value: Any) -> list[Any]:
-    """``value`` of every process of the run, the first process's first."""
+def from_all_processes(value: Gathered) -> list[Gathered]:
+    """Gather a value from every process of the run.
+
+    Args:
+        value: The value of this process; it must be picklable.
+
+    Returns:
+        The values in the order of the processes' ranks; in a run with one process, only ``value``.
+    """
     if _world_size() == 1:
         return [value]
+
     from torch import distributed
 
+    # lm_eval sets up no process group for some models, which then share nothing.
     if not (distributed.is_available() and distributed.is_initialized()):
         return [value]
-    found: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(found, value)
-    return found
+    values: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(values, value)
+    return values

@@ -1,5 +1,7 @@
-"""What a run gives, in types: what comes back from a model, one results file of lm_eval and its
-tasks, and what was retrieved."""
+"""The types of a run's outputs: a model's answers, a results file of lm_eval, retrieved passages.
+
+Benchmarks, reports and leaderboards read results through these types.
+"""
 
 import json
 import re
@@ -17,65 +19,95 @@ OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
-_none = BeforeValidator(lambda value: None if value == "None" else value)
-Float = Annotated[float | None, _none]
+_none_from_text = BeforeValidator(lambda value: None if value == "None" else value)
+Float = Annotated[float | None, _none_from_text]
 """A number, or None, in the text that lm_eval writes of it."""
 
-Int = Annotated[int | None, _none]
+Int = Annotated[int | None, _none_from_text]
 
 
 class ScoredContinuation(NamedTuple):
-    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its
-    tokens; ``num_tokens`` is None where the tokenizer is out of reach; ``truncated``: the prefix
-    lost its beginning; ``problem`` says why there is no score."""
+    """The score that a model gives to one continuation of a context."""
 
     logprob: Float
+    """The sum of the natural log-probabilities of its tokens, or None if there is no score."""
+
     is_greedy: bool
+    """Whether each token is the likeliest at its position."""
+
     num_tokens: Int
+    """The number of its tokens, or None if the tokenizer is out of reach."""
+
     truncated: bool
+    """Whether the context lost its beginning."""
+
     problem: str = ""
+    """Why there is no score; empty if there is one."""
 
 
 class ScoredText(NamedTuple):
-    """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its
-    tokens, None if there is none; ``num_tokens`` is how many were scored, ``num_windows`` in how
-    many pieces, ``window`` the tokens that the model saw at once (its own limit may be lower than
-    asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
+    """The score that a model gives to a whole text, which it reads in one or more windows."""
 
     logprob: Float
+    """The sum of the natural log-probabilities of its tokens, or None if there is no score."""
+
     num_tokens: Int
+    """The number of tokens that were scored, or None if the tokenizer is out of reach."""
+
     num_windows: Int
+    """The number of windows, or None if the tokenizer is out of reach."""
+
     window: Int
+    """The number of tokens that the model saw at once, at most its own limit."""
+
     problem: str = ""
+    """Why there is no score; empty if there is one."""
 
 
 class WordAnswer(NamedTuple):
-    """What a model answers to a question with given words for answers. ``logprobs`` has the natural
-    log-probability of each word, None for one that is not among the likeliest that a server names;
-    it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem``
-    says why there is no answer, empty if there is one."""
+    """A model's answer to a question whose possible answers are given words."""
 
-    logprobs: Annotated[tuple[Float, ...] | None, _none]
+    logprobs: Annotated[tuple[Float, ...] | None, _none_from_text]
+    """The natural log-probability of each word, None for a word that is not among the likeliest
+    that the server names. None as a whole if ``text`` is to be read instead."""
+
     text: str = ""
+    """The text that the model wrote."""
+
     problem: str = ""
+    """Why there is no answer; empty if there is one."""
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """A score corrected for its judge, with its standard error and the ends of its 95% interval.
-    ``how`` says by what, and what that assumes. Of a correction by people's labels, ``weight`` is
-    lambda (see ``lm_factuality.scores.ppi``), ``labelled`` how many of so many ``units`` people
-    answered for, and ``unscored`` how many are in neither."""
+    """A score that is corrected for the errors of its judge, with its 95% interval."""
 
     value: float
+    """The corrected score."""
+
     low: float
+    """The lower end of the interval."""
+
     high: float
+    """The upper end of the interval."""
+
     stderr: float
+    """The standard error."""
+
     how: str
+    """The method of the correction, and its assumptions."""
+
     weight: float | None = None
+    """The weight lambda of ``lm_factuality.scores.ppi``, None without labels by people."""
+
     labelled: int = 0
+    """How many of the units people labelled."""
+
     units: int = 0
+    """How many units the correction is made of, such as rows."""
+
     unscored: int = 0
+    """How many units have neither a score nor a label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +156,7 @@ class TaskResult(TaskScores):
 
     @property
     def unscored(self) -> int:
-        """How many items have no score, as far as the results say so."""
+        """The number of items without a score; 0 if the results do not mention any."""
         return int(number_of(self.metrics.get("unscored")) or 0)
 
 
@@ -154,8 +186,10 @@ class RunModel:
 
     @property
     def label(self) -> str:
-        """The model, and what sets it apart."""
-        return f"{self.model} ({self.variant})" if self.variant else self.model
+        """The model's name, and in brackets its variant if there is one: ``gpt2 (main)``."""
+        if not self.variant:
+            return self.model
+        return f"{self.model} ({self.variant})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,53 +212,90 @@ class ResultsFile(RunModel):
     tasks: tuple[TaskResult, ...]
 
     def task(self, name: str) -> TaskResult | None:
-        """The task called ``name``, if the file has it."""
-        return next((task for task in self.tasks if task.task == name), None)
+        """Return the result of a task by its name, or None if the file does not have it."""
+        for task in self.tasks:
+            if task.task == name:
+                return task
+        return None
 
 
 def date_in_name(results: Path) -> str:
-    """The date that the name of a results file ends with, which the run's samples share; empty
-    where it has none."""
-    found = _DATE.search(results.name)
-    return found[1] if found else ""
+    """Return the date in the name of a results file, which the names of the run's samples share.
+
+    Returns:
+        The date, or empty if there is none. ``results_2026-01-31T10-00-00.5.json`` gives
+        ``2026-01-31T10-00-00.5``.
+    """
+    match = _DATE.search(results.name)
+    return match[1] if match else ""
 
 
-def beside(results: Path, name: str, ending: str) -> Path | None:
-    """The file of that name beside a run's results, if there is one; the date that they share
-    stands before the ``ending``."""
+def sibling_of_results(results: Path, name: str, ending: str) -> Path | None:
+    """Find another file of the same run in the folder of its results file.
+
+    Args:
+        results: The results file.
+        name: The start of the other file's name, such as ``samples_felm``.
+        ending: The suffix of the other file, such as ``.jsonl``.
+
+    Returns:
+        The file, such as ``samples_felm_2026-01-31T10-00-00.5.jsonl``, or None if the run did not
+        write it.
+    """
     date = date_in_name(results)
-    found = results.parent / f"{name}_{date}{ending}"
-    return found if date and found.is_file() else None
+    if not date:
+        return None
+    path = results.parent / f"{name}_{date}{ending}"
+    return path if path.is_file() else None
 
 
-def number_of(value: Any) -> float | None:
-    """Return ``value`` as a number, or None if it is none, not finite, or above `LARGEST`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= LARGEST else None
+def number_of(value: object) -> float | None:
+    """Return a value of a results file as a number.
+
+    Returns:
+        The number, or None if the value is not a number, not finite, or larger than `LARGEST`.
+    """
+    # In Python, True and False are integers.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= LARGEST else None
 
 
 class Query(TypedDict):
-    """One retrieval: the words that were searched for; what was predicted with it, as (choice,
-    text); the numbers of the passages that the model was ``shown``, the best first; those above the
-    last of them that were ``excluded``, each with the rule, or ``article`` for another passage of
-    an article that a rule holds for; how many tokens of the text gave way (``cut``)."""
+    """One retrieval of passages for a document."""
 
     query: str
+    """The words that were searched for."""
+
     predicts: list[tuple[int, str]]
+    """The texts that were predicted with the passages, as (choice, text)."""
+
     shown: list[int]
+    """The numbers of the passages that the model saw, the best first."""
+
     excluded: dict[str, str]
+    """The passages that ranked above the last one shown but were excluded, each with its rule;
+    ``article`` stands for another passage of an article that a rule excludes."""
+
     cut: int
+    """The number of tokens of the text that gave way to the passages."""
 
 
 class RetrievedRow(TypedDict):
-    """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in
-    the index, each with the number of the passage by which it was recognised; ``passages`` has id,
-    title and text by number."""
+    """All retrievals for one row of a task."""
 
     doc_id: int
+    """lm_eval's number of the row."""
+
     articles: dict[str, int]
+    """The articles of the evaluated document in the index, each with the number of the passage by
+    which it was recognised."""
+
     queries: list[Query]
+    """The retrievals in order."""
+
     passages: dict[str, dict[str, str]]
+    """The id, title and text of each passage, by its number."""
 
 
 Rows = dict[tuple[str, int], RetrievedRow]
@@ -232,15 +303,22 @@ Rows = dict[tuple[str, int], RetrievedRow]
 
 
 def write_retrieved(results: Path, rows: Mapping[tuple[str, int], RetrievedRow]) -> None:
-    """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file;
-    without samples nothing."""
-    for task in {task for task, _ in rows}:
-        if samples := beside(results, f"samples_{task}", ".jsonl"):
-            lines = (
-                json.dumps(row, ensure_ascii=False)
-                for (of, _), row in sorted(rows.items())
-                if of == task
-            )
-            write_lines(
-                samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines
-            )
+    """Write the retrieved passages of a run to files next to its samples.
+
+    ``samples_TASK_DATE.jsonl`` gets a sibling ``retrieved_TASK_DATE.jsonl``. A task without samples
+    gets none.
+
+    Args:
+        results: The results file of the run.
+        rows: The retrieved passages by task and number of the row.
+    """
+    lines_by_task: dict[str, list[str]] = {}
+    for (task, _), row in sorted(rows.items()):
+        line = json.dumps(row, ensure_ascii=False)
+        lines_by_task.setdefault(task, []).append(line)
+
+    for task, lines in lines_by_task.items():
+        samples = sibling_of_results(results, f"samples_{task}", ".jsonl")
+        if samples is not None:
+            name = f"retrieved{samples.name.removeprefix('samples')}"
+            write_lines(samples.with_name(name), lines)

@@ -1,4 +1,7 @@
-"""The file that a task reads: the published one, or one of the user's own."""
+"""Finds and reads the file of a task: the published one, or one of the user's own.
+
+The benchmarks' tasks call it when they read their rows.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,19 +17,30 @@ YAML_FOLDER = "yaml_folder"
 
 
 def folder_of(metadata: Mapping[str, Any]) -> Path | None:
-    """Where the YAML with this metadata lies, as far as lm_eval or ``lm-factuality run`` has told
-    it."""
+    """Return the folder of the YAML that a task's metadata come from, None if it is unknown.
+
+    lm_eval notes the path of a YAML that it finds by name. For one that the user gives by path,
+    ``lm-factuality run`` notes the folder.
+    """
     source = metadata.get("config_source", INLINE)
     folder = metadata.get(YAML_FOLDER) if source == INLINE else Path(source).parent
     return Path(folder) if folder else None
 
 
 def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
-    """The file that a YAML's ``dataset_path`` names, relative to it, if any. Raises ConfigError: it
-    is missing (``expected``)."""
+    """Return the user's data file that a YAML names under ``dataset_path``, None without one.
+
+    Args:
+        config: The task's YAML; the path is relative to its folder.
+        expected: What the file should be, for the error.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
     if not config.get("dataset_path"):
         return None
-    path = (folder_of(config.get("metadata") or {}) or Path()) / str(config["dataset_path"])
+    folder = folder_of(config.get("metadata") or {}) or Path()
+    path = folder / str(config["dataset_path"])
     if not path.is_file():
         raise ConfigError(
             f"{config.get('task')}: dataset_path: {path}: no such file; expected {expected}"
@@ -37,13 +51,29 @@ def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
 def find_data(
     own: Path | None, source: Source, data_dir: str | None
 ) -> tuple[Path, dict[str, Any]]:
-    """The file of a task, ``own`` or the published ``source``, and what results say of it. Raises
-    DataError: it cannot be had."""
+    """Return the file that a task reads, and its description for the results file.
+
+    Args:
+        own: The user's file, or None for the published one.
+        source: The published file.
+        data_dir: A folder with the published files; None for the default.
+
+    Returns:
+        The path, and the file's name, git blob, and whether it is the published file.
+
+    Raises:
+        DataError: There is no such file, or the published one cannot be downloaded.
+    """
     if own is None:
-        located = locate(source, data_dir)
-        path, blob, is_published = located.path, located.blob, located.is_upstream
+        published = locate(source, data_dir)
+        path = published.path
+        blob = published.blob
+        # A file in `data_dir` may have the published file's name and other content.
+        is_published = published.is_upstream
     elif own.is_file():
-        path, blob, is_published = own, blob_id(own), False
+        path = own
+        blob = blob_id(own)
+        is_published = False
     else:
         raise DataError(f"{own}: no such file; give another, or none for the published one")
     return path, {"file": path.name, "git_blob": blob, "is_published": is_published}

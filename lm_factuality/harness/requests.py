@@ -1,12 +1,12 @@
-"""A request type for lm_eval: log-likelihoods with the number of tokens that they are a sum over.
+"""A request type for lm_eval: log-likelihoods of continuations with their number of tokens.
 
-lm_eval hands ``process_results`` a log-likelihood and no token count, and its encoder moves the
-white space that ends a context into the continuation. The usual request can therefore score neither
-equation 1 of FACTOR nor what the authors' script scores. `harness.evaluation` gives models the
-request type of this module, which changes nothing for other requests.
+`evaluation` gives models this request type, and the FACTOR tasks send it. lm_eval's own request
+lacks the token count, and its encoder moves the white space that ends a context into the
+continuation. It can therefore score neither equation 1 of FACTOR nor what the authors' script
+scores.
 
 Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script does:
-prefix and completion together, the completion being what follows as many tokens as the prefix
+context and continuation together, where the continuation starts after as many tokens as the context
 alone has.
 """
 
@@ -71,40 +71,53 @@ class Encoded:
 def scored_loglikelihood(
     lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False
 ) -> list[ScoredContinuation]:
-    """Score continuations.
+    """Score continuations of contexts, and count their tokens.
 
     Args:
         lm: Any model of lm_eval.
-        requests: Their arguments are the context, the continuation, and the window: the number of
-            tokens of both together that the model may see, counted from the end, or None.
-        disable_tqdm: Whether to show no progress.
+        requests: The arguments of each are the context, the continuation, and the window: the
+            number of tokens of both together that the model may see, counted from the end, or None
+            for as many as it can.
+        disable_tqdm: Whether to hide the progress bars.
+
+    Returns:
+        The scores in the order of the requests.
 
     Raises:
         ModelError: The model has no tokenizer and needs one, or its server is gone.
     """
     encoder = encoder_of(lm)
     if encoder is None:
-        return _without_tokenizer(lm, requests)
+        return _score_without_tokenizer(lm, requests)
+
+    # Only the first of several processes shows a bar.
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    encoded = [encoder.encode(request) for request in bar]
-    to_score = [request for request in encoded if isinstance(request, Encoded)]
+    encoded_requests = [encoder.encode(request) for request in bar]
+    to_score = [request for request in encoded_requests if isinstance(request, Encoded)]
     answers = iter(score(lm, to_score, disable_tqdm))
+
     results = []
-    for request in encoded:
-        if isinstance(request, Encoded):
-            answer = next(answers)
-            results.append(_result(answer, len(request.continuation), request.truncated))
-        else:
+    for request in encoded_requests:
+        # A request that could not be encoded already is a result with a problem.
+        if isinstance(request, ScoredContinuation):
             results.append(request)
+            continue
+        answer = next(answers)
+        results.append(_to_result(answer, len(request.continuation), request.truncated))
     return results
 
 
 def encoder_of(lm: LM) -> "Encoder | None":
-    """Return the encoder of a model that is to score texts, None if it shows no tokenizer.
+    """Return an encoder for a model that is to score texts.
+
+    Warns if the model's client leaves out the first token.
+
+    Returns:
+        The encoder, or None if the model shows no tokenizer.
 
     Raises:
-        ModelError: It is the client of a server that can score nothing, or not before it is told of
-            a tokenizer.
+        ModelError: The model is the client of a server that cannot score texts, or the client needs
+            a tokenizer that the user has not named.
     """
     name = type(lm).__name__
     if is_a(lm, "LocalChatCompletion"):
@@ -124,34 +137,51 @@ def encoder_of(lm: LM) -> "Encoder | None":
 
 
 class Encoder:
-    """Turns texts into tokens as the authors' script does, each context once."""
+    """Turns contexts and continuations into tokens as FACTOR's authors do.
+
+    Each context is tokenized once, since the choices of a row share it.
+    """
 
     def __init__(self, lm: TemplateLM) -> None:
+        """Read the model's tokenizer, its longest input and its identity."""
         self._lm = lm
-        self._contexts: dict[str, list[int]] = {}
+        self._context_tokens: dict[str, list[int]] = {}
         self.longest = _longest_input(lm)
         self._fingerprint = _fingerprint(lm)
         adds_bos = bool(getattr(lm, "add_bos_token", False))
         self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
 
     def encode(self, request: Instance) -> Encoded | ScoredContinuation:
-        """Encode a request, or say why it has no score."""
+        """Encode a request, and cut its context to the request's window.
+
+        Args:
+            request: A request with arguments as in `scored_loglikelihood`.
+
+        Returns:
+            The request in tokens, or a result that says why it cannot be scored.
+        """
         context, continuation, window = request.args
         if not continuation.strip():
-            return _result("the completion is empty", 0, False)
+            return _to_result("the completion is empty", 0, False)
         if context == "" and self._lm.prefix_token_id is None:
-            return _result("the prefix is empty and the tokenizer has no first token", 0, False)
+            return _to_result("the prefix is empty and the tokenizer has no first token", 0, False)
+
         context_ids, continuation_ids = self._split(context, continuation)
-        count = len(continuation_ids)
-        if count == 0:
-            return _result("the completion has no tokens of its own", 0, False)
+        num_tokens = len(continuation_ids)
+        if num_tokens == 0:
+            return _to_result("the completion has no tokens of its own", 0, False)
         longest = self.longest if window is None else min(window, self.longest)
-        if count >= longest:
-            why = f"the completion has {count} tokens, more than a window of {longest} has room for"
-            return _result(why, count, True)
-        truncated = len(context_ids) + count > longest
+        # At least one token of context must fit in front of the completion.
+        if num_tokens >= longest:
+            problem = (
+                f"the completion has {num_tokens} tokens, more than a window of {longest} has"
+                " room for"
+            )
+            return _to_result(problem, num_tokens, True)
+
+        truncated = len(context_ids) + num_tokens > longest
         if window is not None:
-            context_ids = context_ids[-(window - count) :]
+            context_ids = context_ids[-(window - num_tokens) :]
         return self.request(context_ids, continuation_ids, request, window, continuation, truncated)
 
     def request(
@@ -163,49 +193,73 @@ class Encoder:
         text: str,
         truncated: bool,
     ) -> Encoded:
-        """Name tokens as in the response cache.
+        """Make a request in tokens, with the key by which lm_eval's response cache knows it.
 
         Args:
-            context: The tokens before.
+            context: The tokens before the continuation.
             continuation: The tokens to score.
             source: The request that they were made from.
-            window: How many tokens the model may see.
+            window: How many tokens the model may see; None for as many as it can.
             text: The text of the continuation, empty if unknown.
             truncated: Whether the context has lost its beginning.
         """
-        # With such a model, these decide on scores, too.
-        about = (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()
-        tokens = hashlib.sha256(repr((context, continuation, *about)).encode()).hexdigest()
-        key = (f"{self._fingerprint}, tokens {tokens}", text)
+        # For these models, the document and the window decide on the score, too.
+        sources = (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()
+        hashed_text = repr((context, continuation, *sources))
+        digest = hashlib.sha256(hashed_text.encode()).hexdigest()
+        key = (f"{self._fingerprint}, tokens {digest}", text)
         return Encoded(key, context, continuation, truncated, source, window)
 
     def tokens(self, text: str) -> list[int]:
-        """Return the tokens of a text.
+        """Return the tokens of a text, with the first token that the user asked for.
 
-        ``add_bos_token`` holds for a server's own tokenizer too, whose client forgets it.
+        lm_eval's clients of servers forget ``add_bos_token`` if the server itself tokenizes.
         """
         ids = list(self._lm.tok_encode(text))
-        return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
+        if self._bos is None or ids[:1] == [self._bos]:
+            return ids
+        return [self._bos, *ids]
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        """Tokenize a context and its continuation, and split the tokens between them.
+
+        Returns:
+            The tokens of the context and those of the continuation. For causal models both are
+            tokenized as one text, which is split after as many tokens as the context alone has. An
+            empty context becomes the model's first token.
+        """
         lm = self._lm
         if context == "":
             ids = list(lm.tok_encode(continuation, add_special_tokens=False))
             if ids and ids[0] == lm.prefix_token_id:
                 return ids[:1], ids[1:]
             return [lm.prefix_token_id], ids
-        if context not in self._contexts:
-            self._contexts[context] = self.tokens(context)
-        alone = self._contexts[context]
+
+        if context not in self._context_tokens:
+            self._context_tokens[context] = self.tokens(context)
+        context_ids = self._context_tokens[context]
+        # An encoder-decoder reads the context and the continuation apart from each other.
         if lm.backend != "causal":
-            return alone, list(lm.tok_encode(continuation, add_special_tokens=False))
-        whole = self.tokens(context + continuation)
-        return whole[: len(alone)], whole[len(alone) :]
+            return context_ids, list(lm.tok_encode(continuation, add_special_tokens=False))
+        all_ids = self.tokens(context + continuation)
+        return all_ids[: len(context_ids)], all_ids[len(context_ids) :]
 
 
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Answer requests in order, from lm_eval's response cache where it has them."""
-    score_rest = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
+    """Score requests in tokens, with answers from lm_eval's response cache where it has them.
+
+    Args:
+        lm: A model that tokenizes.
+        encoded: The requests.
+        disable_tqdm: Whether to hide the progress bar.
+
+    Returns:
+        The answers in the order of the requests.
+
+    Raises:
+        ModelError: The model's server is gone.
+    """
+    score_uncached = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
     # Some versions give log-probabilities of other positions there (vLLM's issues 42019, 42245).
     if is_a(lm, "VLLM") and getattr(lm, "model_args", {}).get("enable_prefix_caching") is not False:
         logger.warning(
@@ -216,86 +270,104 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
         lm,
         "loglikelihood",
         [request.key for request in encoded],
-        lambda places: score_rest(lm, [encoded[place] for place in places], disable_tqdm),
+        lambda indices: score_uncached(lm, [encoded[index] for index in indices], disable_tqdm),
     )
 
 
 def with_cache(
-    lm: LM, method: str, keys: Sequence[Any], answer: Callable[[list[int]], Sequence[Any]]
+    lm: LM,
+    method: str,
+    keys: Sequence[object],
+    answer_uncached: Callable[[list[int]], Sequence[Any]],
 ) -> list[Any]:
-    """Answer requests in order, from lm_eval's response cache where it has them.
+    """Answer requests from lm_eval's response cache, and have the model answer the others.
 
     Args:
         lm: The model.
-        method: The model's method that answers such requests.
-        keys: The arguments that name the requests in the cache; none for one that is never there.
-        answer: Answers the requests at some places.
+        method: The model's method that answers these requests, by which lm_eval names them.
+        keys: The arguments that name each request in the cache; empty for a request that is never
+            in it.
+        answer_uncached: Answers the requests with the given indices, in their order.
+
+    Returns:
+        The answers in the order of the keys.
     """
     cache = getattr(lm.cache_hook, "dbdict", None)
     answers: dict[int, Any] = {}
     if cache is not None:
         hash_args = internal("lm_eval.api.model:hash_args")
-        for place, key in enumerate(keys):
-            name = hash_args(method, key)
-            if name in cache:
-                answers[place] = cache[name]
-    missing = [place for place in range(len(keys)) if place not in answers]
-    answers.update(zip(missing, answer(missing), strict=True))
-    return [answers[place] for place in range(len(keys))]
+        for index, key in enumerate(keys):
+            cache_name = hash_args(method, key)
+            if cache_name in cache:
+                answers[index] = cache[cache_name]
+
+    missing = [index for index in range(len(keys)) if index not in answers]
+    answers.update(zip(missing, answer_uncached(missing), strict=True))
+    return [answers[index] for index in range(len(keys))]
 
 
 def logprob_of(answer: Answer) -> tuple[float | None, str]:
-    """Return the log-probability in an answer, or None and why there is none."""
+    """Return the log-probability in an answer, and why there is none.
+
+    Returns:
+        The log-probability and an empty text, or None and the reason.
+    """
     if isinstance(answer, str):
         return None, answer
-    if answer[0] is None or not math.isfinite(answer[0]):
-        return None, f"the log-probability is {answer[0]}"
-    return float(answer[0]), ""
+    logprob = answer[0]
+    if logprob is None or not math.isfinite(logprob):
+        return None, f"the log-probability is {logprob}"
+    return float(logprob), ""
 
 
 def is_a(lm: LM, name: str) -> bool:
-    """Tell whether a class of the model has a name.
+    """Tell whether a model's class or one of its bases has a name, such as ``HFLM``.
 
-    Importing the class to ask would need its backend installed.
+    The class is not imported for an ``isinstance``, because its backend may not be installed.
     """
     return any(base.__name__ == name for base in type(lm).__mro__)
 
 
 def is_refusal(error: Exception) -> bool:
-    """Tell whether a server turned this one request down.
+    """Tell whether an error means that a server has turned down this one request.
 
-    A missing key or a wrong address (401, 403, 404) fails all requests alike.
+    A missing key or a wrong address (401, 403, 404) fails all requests alike, and is no refusal.
     """
+    # aiohttp's errors have the status themselves, those of requests have it in the response.
     response = getattr(error, "response", None)
     status = getattr(error, "status", None) or getattr(response, "status_code", None)
     return status in _REFUSALS
 
 
-def _result(answer: Answer, count: int | None, truncated: bool) -> ScoredContinuation:
+def _to_result(answer: Answer, num_tokens: int | None, truncated: bool) -> ScoredContinuation:
+    """Make the result of a request from the model's answer or the reason why there is none."""
     logprob, problem = logprob_of(answer)
     is_greedy = not problem and bool(answer[1])
-    return ScoredContinuation(logprob, is_greedy, count, truncated, problem)
+    return ScoredContinuation(logprob, is_greedy, num_tokens, truncated, problem)
 
 
 def _longest_input(lm: TemplateLM) -> int:
-    """Return how many tokens of context and continuation together the backend keeps.
-
-    ``hf`` needs no input for the last one, ``vllm`` leaves room for a token to generate, and
-    servers' clients have taken that off already.
-    """
+    """Return how many tokens of context and continuation together a backend keeps."""
     if is_a(lm, "HFLM"):
+        # transformers needs no input for the last token, which is only predicted.
         return int(lm.max_length) + 1
     if is_a(lm, "VLLM"):
+        # vLLM always leaves room for one token to generate.
         return int(lm.max_length) - 1
+    # lm_eval's clients of servers have already subtracted that token.
     return int(lm.max_length)
 
 
 def _fingerprint(lm: TemplateLM) -> str:
-    """Return what tells this model's answers from another's in a response cache.
+    """Return a text that tells a model from others in a response cache.
 
-    A local checkpoint is told by the sizes and dates of its weights, too.
+    It holds the model's arguments and dtype. Of a local checkpoint it also holds the sizes and
+    modification times of the weights, which may be replaced under the same name.
+
+    Example:
+        ``HFLM(gpt2, main, 1024, torch.float32)``
     """
-    names = (
+    attributes = (
         "pretrained",
         "model",
         "model_args",
@@ -306,32 +378,51 @@ def _fingerprint(lm: TemplateLM) -> str:
         "max_length",
         "cache_identity",
     )
-    values = [getattr(lm, name, None) for name in names]
+    values = [getattr(lm, attribute, None) for attribute in attributes]
+    # Under some of these names models keep objects, which say nothing lasting.
     parts = [str(value) for value in values if isinstance(value, str | int | dict)]
+
     model_args = getattr(lm, "model_args", None) or {}
-    source = getattr(lm, "pretrained", None) or model_args.get("model")
-    if isinstance(source, str) and Path(source).is_dir():
-        for path in sorted(Path(source).iterdir()):
+    checkpoint = getattr(lm, "pretrained", None) or model_args.get("model")
+    if isinstance(checkpoint, str) and Path(checkpoint).is_dir():
+        for path in sorted(Path(checkpoint).iterdir()):
             if path.suffix in _WEIGHTS:
                 parts.append(f"{path.stat().st_size}@{path.stat().st_mtime_ns}")
+
     dtype = getattr(getattr(lm, "model", None), "dtype", None)
-    return f"{type(lm).__name__}({', '.join([*parts, str(dtype)])})"
+    parts.append(str(dtype))
+    return f"{type(lm).__name__}({', '.join(parts)})"
 
 
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
+    """Have a model score requests in tokens.
+
+    Args:
+        lm: A model that tokenizes. If its scores depend on more than tokens, it has a method
+            `OF_SOURCES`, which is called instead of lm_eval's.
+        encoded: The requests.
+        disable_tqdm: Whether to hide the progress bar.
+
+    Returns:
+        The answers in the order of the requests.
+    """
     if not encoded:
         return []
     tokens = [(request.key, request.context, request.continuation) for request in encoded]
+
     score_sources = getattr(lm, OF_SOURCES, None)
     if score_sources is not None:
         sources = [request.source for request in encoded]
         windows = [request.window for request in encoded]
         return list(score_sources(tokens, sources, windows, disable_tqdm))
+
     _warn_of_rounding(lm)
     return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
 
 
 def _warn_of_rounding(lm: TemplateLM) -> None:
+    """Warn once if lm_eval's ``hf`` sums log-probabilities in half precision."""
+    # The suite's own models, which have an engine, sum in float32.
     if not is_a(lm, "HFLM") or getattr(lm, "engine", None) is not None or lm.softmax_dtype:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
@@ -347,21 +438,33 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
 def _score_on_server(
     lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 ) -> list[Answer]:
-    """Score as `_score_tokens`, but an answer that never comes costs its own row.
+    """Have a server score requests, so that a failed request costs no other request its score.
+
+    Requests are sent in chunks. If a chunk fails, its requests are sent again one by one.
+
+    Args:
+        lm: lm_eval's client of the server.
+        encoded: The requests.
+        disable_tqdm: Whether to hide the progress bar.
+
+    Returns:
+        The answers in the order of the requests; for a request that failed alone, the reason.
 
     Raises:
-        ModelError: So many requests in a row fail that the server is gone.
+        ModelError: `MAX_FAILURES` requests in a row have failed, so the server is gone.
     """
-    size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
-    chunks = deque(encoded[start : start + size] for start in range(0, len(encoded), size))
+    chunk_size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
+    chunks = deque(
+        encoded[start : start + chunk_size] for start in range(0, len(encoded), chunk_size)
+    )
     answers: list[Answer] = []
-    failures = 0
+    failures_in_a_row = 0
     with tqdm(total=len(encoded), desc="requests to the server", disable=disable_tqdm) as progress:
         while chunks:
             chunk = chunks.popleft()
             try:
                 answers += _score_tokens(lm, chunk, True)
-                failures = 0
+                failures_in_a_row = 0
             except Exception as error:  # any fault of the transport or of an answer
                 if len(chunk) > 1:
                     logger.warning(
@@ -371,38 +474,53 @@ def _score_on_server(
                     )
                     chunks.extendleft([request] for request in reversed(chunk))
                     continue
-                why = f"{type(error).__name__}: {error}"
-                failures = 0 if is_refusal(error) else failures + 1
-                if failures >= MAX_FAILURES:
-                    raise server_is_gone(why) from error
-                answers.append(f"the server gave no usable answer: {why}")
+
+                reason = f"{type(error).__name__}: {error}"
+                # A server that turns a request down is still there.
+                failures_in_a_row = 0 if is_refusal(error) else failures_in_a_row + 1
+                if failures_in_a_row >= MAX_FAILURES:
+                    raise server_is_gone(reason) from error
+                answers.append(f"the server gave no usable answer: {reason}")
             progress.update(len(chunk))
     return answers
 
 
-def server_is_gone(why: str) -> ModelError:
-    """Return the error after `MAX_FAILURES`, of which the last failed because of ``why``."""
+def server_is_gone(reason: str) -> ModelError:
+    """Return the error that ends a run after `MAX_FAILURES` failed requests in a row.
+
+    Args:
+        reason: Why the last of them failed.
+    """
     return ModelError(
-        f"{MAX_FAILURES} requests in a row failed, the last with {why}; is the server still there?"
-        " With --use_cache a new run continues where this one ended."
+        f"{MAX_FAILURES} requests in a row failed, the last with {reason}; is the server still"
+        " there? With --use_cache a new run continues where this one ended."
     )
 
 
-def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
+def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
+    """Score continuations with lm_eval's own request type, which leaves tokens uncounted."""
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be"
         " counted; acc and acc_bytes are reported",
         type(lm).__name__,
     )
-    plain = [
-        Instance("loglikelihood", request.doc, request.args[:2], request.idx, request.metadata)
-        for request in requests
-    ]
-    return [_result(answer, None, False) for answer in lm.loglikelihood(plain)]
+    plain_requests = []
+    for request in requests:
+        context_and_continuation = request.args[:2]
+        plain_requests.append(
+            Instance(
+                "loglikelihood",
+                request.doc,
+                context_and_continuation,
+                request.idx,
+                request.metadata,
+            )
+        )
+    return [_to_result(answer, None, False) for answer in lm.loglikelihood(plain_requests)]
 
 
 def _warn_of_missing_bos(lm: TemplateLM) -> None:
-    """Warn where a server's client leaves out the first token.
+    """Warn if a server's client leaves out the first token (BOS) with which texts should start.
 
     Tokenizers such as OPT's add it by themselves, and the authors' scores are with it.
     """
@@ -410,10 +528,12 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
     bos = getattr(tokenizer, "bos_token_id", None)
     if bos is None or getattr(lm, "add_bos_token", False):
         return
+
     if getattr(lm, "tokenizer_backend", None) == "remote":
-        # One token for both ends is GPT-2's way, which adds neither.
+        # A tokenizer such as GPT-2's has one token for both ends of a text and adds neither.
         is_missing = bos != getattr(tokenizer, "eos_token_id", None)
     else:
+        # The tokenizer itself adds the token, but lm_eval's client encodes without it.
         ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
         is_missing = ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]
     if is_missing:

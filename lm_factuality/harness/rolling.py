@@ -1,12 +1,11 @@
-"""A request type for lm_eval: the log-likelihood of a whole text, in sliding windows, with its
-number of tokens.
+"""A request type for lm_eval: the log-likelihood of a whole text, with its number of tokens.
 
-lm_eval's own ``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the
-first tokens of each have next to no context. Here a text is tokenized once, as the model's own
-tokenizer does, and every token is scored exactly once. The first window scores all its tokens,
-given the model's first token (``prefix_token_id``) alone. Each later one scores the ``stride``
-tokens after the last that was scored, given the ``window - stride`` tokens before them, or more
-where the text ends.
+`evaluation` gives models this request type, and the perplexity tasks send it. lm_eval's own
+``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the first tokens of
+each have next to no context. Here a text is tokenized once, as the model's own tokenizer does, and
+every token is scored exactly once. The first window scores all its tokens, given the model's first
+token (``prefix_token_id``) alone. Each later one scores the ``stride`` tokens after the last that
+was scored, given the ``window - stride`` tokens before them, or more where the text ends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,13 +26,17 @@ REQUEST_TYPE = "scored_rolling"
 def scored_rolling(
     lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False
 ) -> list[ScoredText]:
-    """Score whole texts.
+    """Score whole texts in sliding windows.
 
     Args:
         lm: Any model of lm_eval.
-        instances: Their arguments are the text, the window and the stride, in tokens. None stands
-            for as much as the model can see, and for half of the window.
-        disable_tqdm: Whether to show no progress.
+        instances: The requests. The arguments of each are the text, the window and the stride, in
+            tokens. A window of None stands for as much as the model can see, a stride of None for
+            half of the window.
+        disable_tqdm: Whether to hide the progress bars.
+
+    Returns:
+        The scores in the order of the requests.
 
     Raises:
         ModelError: The model has no tokenizer, or its server is gone.
@@ -44,49 +47,75 @@ def scored_rolling(
             f"{type(lm).__name__} shows no tokenizer, so the tokens of a text cannot be counted;"
             " leave out the perplexity tasks"
         )
+
     bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    cuts = [_cut(lm, encoder, instance) for instance in bar]
-    pieces = [piece for cut in cuts if not isinstance(cut, str) for piece in cut]
+    windows_by_text = [_cut_into_windows(lm, encoder, instance) for instance in bar]
+    all_windows: list[Encoded] = []
+    for text_windows in windows_by_text:
+        # A text that cannot be scored has a problem in place of windows.
+        if not isinstance(text_windows, str):
+            all_windows += text_windows
+
     # With its cache, ``hf`` runs requests once whose tokens but the last are equal. It then gives
     # wrong sums if they are split into context and continuation at different points, as windows of
     # a repetitive text can be.
     with replaced(lm, logits_cache=False):
-        answers = iter(requests.score(lm, pieces, disable_tqdm))
+        answers = iter(requests.score(lm, all_windows, disable_tqdm))
+
     results = []
-    for cut, instance in zip(cuts, instances, strict=True):
+    for text_windows, instance in zip(windows_by_text, instances, strict=True):
         longest = _longest(encoder, instance)
-        if isinstance(cut, str):
-            results.append(ScoredText(None, 0, 0, longest, cut))
+        if isinstance(text_windows, str):
+            results.append(ScoredText(None, 0, 0, longest, text_windows))
             continue
-        total, problem = _sum([next(answers) for _ in cut])
-        num_tokens = sum(len(piece.continuation) for piece in cut)
-        results.append(ScoredText(total, num_tokens, len(cut), longest, problem))
+        logprob, problem = _sum_logprobs([next(answers) for _ in text_windows])
+        num_tokens = sum(len(window.continuation) for window in text_windows)
+        results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))
     return results
 
 
 def windows(
     prefix: int, tokens: Sequence[int], window: int, stride: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the context and the tokens to score of each window.
+    """Split a text into overlapping windows, so that each token is scored once.
 
-    Both together have at most ``window`` tokens.
+    Args:
+        prefix: The model's first token, which stands before the text and is not scored.
+        tokens: The tokens of the text.
+        window: The most tokens of a window, context included.
+        stride: How many tokens each window but the first scores.
+
+    Yields:
+        The context and the tokens to score of each window. The tokens 1 to 4 with prefix 0, window
+        3 and stride 1 give ``([0], [1, 2])``, ``([1, 2], [3])`` and ``([2, 3], [4])``.
     """
-    whole = [prefix, *tokens]
-    done = 1
-    while done < len(whole):
-        end = min(len(whole), done + (window - 1 if done == 1 else stride))
-        yield whole[max(0, end - window) : done], whole[done:end]
-        done = end
+    all_tokens = [prefix, *tokens]
+    start = 1
+    while start < len(all_tokens):
+        # The first window has no earlier text as context and scores as much as it holds.
+        num_scored = window - 1 if start == 1 else stride
+        end = min(len(all_tokens), start + num_scored)
+        yield all_tokens[max(0, end - window) : start], all_tokens[start:end]
+        start = end
 
 
 def _longest(encoder: Encoder, instance: Instance) -> int:
-    """Return how many tokens the model sees at once."""
+    """Return how many tokens the model sees at once: the request's window or the model's limit."""
     window = instance.args[1]
     return encoder.longest if window is None else min(window, encoder.longest)
 
 
-def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
-    """Return the windows of a text, or why it has no score."""
+def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
+    """Tokenize the text of a request and cut it into windows.
+
+    Args:
+        lm: The model.
+        encoder: The model's encoder.
+        instance: A request with arguments as in `scored_rolling`.
+
+    Returns:
+        The windows as requests in tokens, or the reason why the text cannot be scored.
+    """
     text, window, stride = instance.args
     if lm.backend != "causal":
         return "an encoder-decoder reads no text from left to right"
@@ -94,19 +123,28 @@ def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] 
         return "the document is empty"
     if lm.prefix_token_id is None:
         return "the tokenizer has no first token, so nothing comes before the text"
+
     tokens = encoder.tokens(text)
-    if tokens[:1] == [lm.prefix_token_id]:  # the tokenizer has put it there
+    # Some tokenizers put the first token in front themselves.
+    if tokens[:1] == [lm.prefix_token_id]:
         del tokens[:1]
     if not tokens:
         return "the document has no tokens"
+
     longest = _longest(encoder, instance)
     step = longest // 2 if stride is None else min(stride, longest - 1)
-    pieces = windows(lm.prefix_token_id, tokens, longest, step)
-    return [encoder.request(*piece, instance, window, "", False) for piece in pieces]
+    return [
+        encoder.request(context, scored_tokens, instance, window, "", False)
+        for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
+    ]
 
 
-def _sum(answers: Sequence[Answer]) -> tuple[float | None, str]:
-    """Return the sum of log-probabilities, or None and why there is none."""
+def _sum_logprobs(answers: Sequence[Answer]) -> tuple[float | None, str]:
+    """Sum the log-probabilities of a text's windows.
+
+    Returns:
+        The sum and an empty text, or None and the problem of the first window without a score.
+    """
     logprobs = []
     for number, answer in enumerate(answers, start=1):
         logprob, problem = logprob_of(answer)

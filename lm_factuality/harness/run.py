@@ -1,10 +1,11 @@
-"""``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models.
+"""The command ``lm-factuality run``: lm_eval's own ``run`` with the suite's tasks and models.
 
-It closes three traps: credentials in the model's arguments, which lm_eval would write to the
-results file; a response cache that does not know which model answered; and an output folder that
-cannot be written, which lm_eval passes over with a warning.
+It closes three traps of lm_eval: credentials in the model's arguments, which lm_eval would write to
+the results file; a response cache that does not know which model answered; and an output folder
+that cannot be written, which lm_eval passes over with a warning.
 """
 
+import argparse
 import functools
 import hashlib
 import json
@@ -34,29 +35,31 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over."""
+    """The outcome of a run of lm_eval."""
 
     content: Mapping[str, Any]
-    """lm_eval's results."""
+    """The results as lm_eval returns them."""
 
     path: Path | None
-    """The file with the results, None if they are not kept."""
+    """The results file, None if none was saved."""
 
     output: Path | None
-    """The output path that the file is below."""
+    """The value of ``--output_path``, None if nothing was saved."""
 
     unscored: Mapping[str, Sequence[str]]
-    """The reasons of each task's unscored rows."""
+    """The reasons of the unscored rows, by task."""
 
 
 def run(
     arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None
 ) -> set[Path]:
-    """Run lm_eval.
+    """Run lm_eval with the suite's tasks and models.
+
+    Replaces ``sys.argv`` and the current run (`current_run`).
 
     Args:
-        arguments: Those of the command line that follow ``run``.
-        show: Is handed what came of it, in the first of several processes.
+        arguments: The command-line arguments that follow ``lm-factuality run``.
+        show: Called with the outcome, in the first of several processes only.
 
     Returns:
         The results files that were written.
@@ -70,17 +73,52 @@ def run(
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
     options = _read_options(parsed)
-    tasks = [task for text in _texts(options, "tasks") for task in text.split(",") if task]
     _check_options(options)
 
-    # Imported only now, since these import datasets and more, which takes long.
+    # Imported only now, because this module imports datasets and more, which takes long.
     from lm_factuality.harness.judging import raise_failures
-    from lm_factuality.harness.tasks import check_tasks, with_suite
 
     internal("lm_eval.utils:setup_logging")()
+    current = _begin_run_with(options)
+    is_suite_only = _prepare_tasks(parsed, options)
+    # The check has made each task once, and lm_eval makes them again.
+    current.tasks.clear()
+
+    output = options.get("output_path")
+    earlier_files = _results_files(output)
+    printed_results: list[Mapping[str, Any]] = []
+    with (
+        _readable_tables(current, printed_results),
+        _task_index(is_suite_only),
+        _plain_memory_errors(),
+    ):
+        parsed.func(parsed)
+
+    saved = _save_retrieved(current, output, earlier_files)
+    if printed_results:
+        finished = Finished(
+            content=printed_results[0],
+            path=max(saved, default=None),
+            output=Path(output) if output and saved else None,
+            unscored={name: task.unscored for name, task in current.tasks.items()},
+        )
+        show(finished)
+    raise_failures()
+    if output and not saved and is_first_process():
+        raise DataError(f"{output}: lm_eval saved no results; its log above says why")
+    return saved
+
+
+def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
+    """Begin a run with lm_eval's options, after checking that its output folder can be written.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
     output = options.get("output_path")
     folder = Path(output) if output else None
-    if folder and folder.suffix == ".json":  # lm_eval takes the name of a file in the folder, too
+    # lm_eval also accepts the path of a results file.
+    if folder and folder.suffix == ".json":
         folder = folder.parent
     current = begin_run(
         EvaluationRun(
@@ -91,67 +129,80 @@ def run(
     )
     if folder:
         check_writable(folder, "results")
-    include_path = _texts(options, "include_path")
-    model_args, metadata = options["model_args"], options["metadata"]
-    is_only_suites = check_tasks(tasks, include_path, model_args, metadata)
+    return current
+
+
+def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bool:
+    """Check the tasks of a run, and change lm_eval's options so that it finds and caches them.
+
+    Args:
+        parsed: lm_eval's parsed command line, of which ``include_path``, ``use_cache`` and
+            ``metadata`` are changed.
+        options: The options from `_read_options`.
+
+    Returns:
+        Whether all tasks are the suite's.
+    """
+    # Imported only now, because this module imports datasets and more, which takes long.
+    from lm_factuality.harness.tasks import check_tasks, with_suite
+
+    tasks = []
+    for names in _as_texts(options, "tasks"):
+        tasks += [name for name in names.split(",") if name]
+    include_path = _as_texts(options, "include_path")
+    metadata = options["metadata"]
+    is_suite_only = check_tasks(tasks, include_path, options["model_args"], metadata)
+
     parsed.include_path = with_suite(include_path) or None
     parsed.use_cache = _cache_of_model(options)
     yaml_folders = {Path(task).resolve().parent for task in tasks if task.endswith(_YAML)}
-    if len(yaml_folders) == 1:  # lm_eval forgets where the YAML of a task lies
+    # lm_eval forgets the folder of a YAML, which relative paths in it start from.
+    if len(yaml_folders) == 1:
         parsed.metadata = {**metadata, YAML_FOLDER: str(yaml_folders.pop())}
-    current.tasks.clear()
-
-    earlier_files = _results_files(output)
-    printed: list[Mapping[str, Any]] = []
-    with _readable_tables(current, printed), _task_index(is_only_suites), _plain_errors():
-        parsed.func(parsed)
-    saved = _save_retrieved(current, output, earlier_files)
-    if printed:
-        unscored = {name: task.unscored for name, task in current.tasks.items()}
-        show(
-            Finished(
-                content=printed[0],
-                path=max(saved, default=None),
-                output=Path(output) if output and saved else None,
-                unscored=unscored,
-            )
-        )
-    raise_failures()
-    if output and not saved and is_first_process():
-        raise DataError(f"{output}: lm_eval saved no results; its log above says why")
-    return saved
+    return is_suite_only
 
 
 def register_models() -> None:
-    """Make the suite's models, and those of other packages, known to lm_eval.
+    """Register the model classes of the suite and of other installed packages with lm_eval.
 
-    Later releases of lm_eval read these entry points themselves.
+    Later releases of lm_eval read the entry points ``lm_eval.models`` themselves.
     """
-    import lm_eval.models  # noqa: F401  first: a model registered before hides the built-in ones
+    # Imported first, because a model that is registered before hides the built-in ones.
+    import lm_eval.models  # noqa: F401
 
     model_registry = internal("lm_eval.api.registry:model_registry")
-    for point in entry_points(group="lm_eval.models"):
-        if point.name not in model_registry:
-            model_registry.register(point.name, target=point.value)
+    for entry_point in entry_points(group="lm_eval.models"):
+        if entry_point.name not in model_registry:
+            model_registry.register(entry_point.name, target=entry_point.value)
 
 
-def _read_options(parsed: Any) -> dict[str, Any]:
-    """Return lm_eval's options: those of the command line before those of ``--config``'s file.
+def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Merge the options of the command line with those of the file of ``--config``.
+
+    The command line wins. Sets ``parsed.config`` to the path of the file that was found.
+
+    Args:
+        parsed: lm_eval's parsed command line.
+
+    Returns:
+        The options that are not empty. ``model_args`` and ``metadata`` are always mappings:
+        ``pretrained=gpt2`` becomes ``{"pretrained": "gpt2"}``.
 
     Raises:
         ConfigError: The file cannot be read or holds something else.
     """
-    configured: Any = {}
+    file_options: Any = {}
     if parsed.config:
         parsed.config = str(find_config(Path(parsed.config)))
-        configured = read_config(Path(parsed.config))
-        if not isinstance(configured, dict):
+        file_options = read_config(Path(parsed.config))
+        if not isinstance(file_options, dict):
             raise ConfigError(
-                f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of"
+                f"{parsed.config}: found a {type(file_options).__name__}, expected a mapping of"
                 " lm_eval's options"
             )
-    named = {name: value for name, value in vars(parsed).items() if value}
-    options: dict[str, Any] = {"model": "hf", **configured, **named}
+
+    command_line_options = {name: value for name, value in vars(parsed).items() if value}
+    options: dict[str, Any] = {"model": "hf", **file_options, **command_line_options}
     for name in ("model_args", "metadata"):
         value = options.get(name) or {}
         if isinstance(value, str):
@@ -160,27 +211,39 @@ def _read_options(parsed: Any) -> dict[str, Any]:
     return options
 
 
-def _texts(options: Mapping[str, Any], name: str) -> list[str]:
-    """Return an option as a list of texts."""
+def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
+    """Return the values of an option that may be given once or as a list; empty if it is not."""
     value = options.get(name) or []
-    return [str(item) for item in (value if isinstance(value, list) else [value])]
+    values = value if isinstance(value, list) else [value]
+    return [str(item) for item in values]
 
 
 def _cache_of_model(options: Mapping[str, Any]) -> str | None:
-    """Return the path of the response cache, with what tells the model from others."""
+    """Return a path for lm_eval's response cache that no other model uses.
+
+    Returns:
+        The value of ``--use_cache`` with a hash of the model and its arguments, such as
+        ``cache-0123456789ab``; None without that option.
+    """
     cache = options.get("use_cache")
     if not cache:
         return None
     model = [str(options["model"]), options["model_args"]]
     identity = json.dumps(model, sort_keys=True, default=str)
-    return f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    return f"{cache}-{digest[:12]}"
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Refuse credentials, a model that cannot be had, and a judge that cannot be read."""
-    for place, problem in secrets_within(options):
+    """Check the model, the judge, and that no option holds a key or password.
+
+    Raises:
+        ConfigError: An option holds a secret, or the model or the judge is unknown.
+        ModelError: The model's checkpoint or the device does not exist.
+    """
+    for option, problem in secrets_within(options):
         raise ConfigError(
-            f"--{place}: {problem}, which lm_eval would write to the results file; {INSTEAD}"
+            f"--{option}: {problem}, which lm_eval would write to the results file; {INSTEAD}"
         )
     check_model(options["model"], options["model_args"], str(options.get("device") or ""))
     judge = options["metadata"].get("judge")
@@ -189,33 +252,44 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _task_index(is_only_suites: bool) -> Iterator[None]:
-    """Keep lm_eval from reading the 14,000 YAMLs of its own tasks for a run of none of them."""
-    if not is_only_suites:
+def _task_index(is_suite_only: bool) -> Iterator[None]:
+    """Keep lm_eval from reading the 14,000 YAMLs of its own tasks in a run of none of them.
+
+    Args:
+        is_suite_only: Whether all tasks of the run are the suite's. Otherwise nothing changes.
+    """
+    if not is_suite_only:
         yield
         return
-    manager = internal("lm_eval.tasks:TaskManager")
-    without_defaults = functools.partialmethod(manager.__init__, include_defaults=False)
-    with replaced(manager, __init__=without_defaults):
+    task_manager = internal("lm_eval.tasks:TaskManager")
+    init_without_defaults = functools.partialmethod(task_manager.__init__, include_defaults=False)
+    with replaced(task_manager, __init__=init_without_defaults):
         yield
 
 
 @contextmanager
-def _readable_tables(current: EvaluationRun, printed: list[Mapping[str, Any]]) -> Iterator[None]:
-    """Leave out of lm_eval's tables what is not for readers; collect the results printed."""
+def _readable_tables(
+    current: EvaluationRun, printed_results: list[Mapping[str, Any]]
+) -> Iterator[None]:
+    """Shorten the tables that lm_eval prints, and collect the results that it prints.
+
+    Args:
+        current: The run, whose tasks say which metrics tables show.
+        printed_results: Receives the results of each table.
+    """
     make_table = internal("lm_eval.utils:make_table")
 
     def make_readable_table(
         content: Mapping[str, Any], column: str = "results", sort_results: bool = False
     ) -> str:
-        printed.append(content)
+        printed_results.append(content)
         rows = {}
         for name, values in content[column].items():
             task = current.tasks.get(name)
+            # All metrics of lm_eval's own tasks are shown.
+            is_shown = task.is_shown if task else lambda metric: True
             rows[name] = {
-                key: value
-                for key, value in values.items()
-                if is_for_readers(key, value, task.is_shown if task else lambda metric: True)
+                key: value for key, value in values.items() if is_for_readers(key, value, is_shown)
             }
         return str(make_table({**content, column: rows}, column, sort_results))
 
@@ -223,20 +297,33 @@ def _readable_tables(current: EvaluationRun, printed: list[Mapping[str, Any]]) -
         yield
 
 
-def is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> bool:
-    """Tell whether a result such as ``acc_stderr,none`` belongs into a table."""
+def is_for_readers(key: str, value: object, is_shown: Callable[[str], bool]) -> bool:
+    """Tell whether an entry of a task's results belongs into a table.
+
+    Args:
+        key: The key of the entry, such as ``alias``, ``acc,none`` or ``acc_stderr,none``.
+        value: Its value; metrics that are no numbers are left out.
+        is_shown: Tells whether tables show a metric, such as ``acc``.
+    """
     name, comma, _ = key.partition(",")
-    is_number = number_of(value) is not None
-    return not comma or (is_number and is_shown(name.removesuffix("_stderr")))
+    # Entries without a filter after a comma are no metrics.
+    if not comma:
+        return True
+    return number_of(value) is not None and is_shown(name.removesuffix("_stderr"))
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Say what to do about what torch raises for lack of memory."""
+def _plain_memory_errors() -> Iterator[None]:
+    """Turn torch's error for lack of memory into one that says what to do.
+
+    Raises:
+        ModelError: The device ran out of memory within the block.
+    """
     try:
         yield
     except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
+        # The class is compared by name, so that torch need not be imported here.
+        if type(error).__name__ != "OutOfMemoryError":
             raise
         raise ModelError(
             f"{first_line(error)}; take a smaller --batch_size, --model hf-tree in place of hf,"
@@ -248,14 +335,24 @@ def _plain_errors() -> Iterator[None]:
 def _save_retrieved(
     current: EvaluationRun, output: str | None, earlier_files: set[Path]
 ) -> set[Path]:
-    """Write what the model retrieved beside the results; return the files that lm_eval wrote."""
+    """Write the passages that the model retrieved next to the results of the run.
+
+    Args:
+        current: The run, with the passages that this process has retrieved.
+        output: The value of ``--output_path``.
+        earlier_files: The results files that were there before the run.
+
+    Returns:
+        The results files that lm_eval wrote; empty in all processes but the first.
+    """
     from lm_factuality.harness.judging import from_all_processes
 
     rows = {}
-    for part in from_all_processes(current.retrieved):
-        rows.update(part)
+    for process_rows in from_all_processes(current.retrieved):
+        rows.update(process_rows)
     if not is_first_process():
         return set()
+
     saved = _results_files(output) - earlier_files
     for results in saved:
         write_retrieved(results, rows)
@@ -263,6 +360,12 @@ def _save_retrieved(
 
 
 def _results_files(output: str | None) -> set[Path]:
+    """Find the results files below an output path.
+
+    Args:
+        output: The value of ``--output_path``: a folder, or a file such as ``out/run.json``, whose
+            results are named ``out/run_DATE.json``.
+    """
     if not output:
         return set()
     path = Path(output)

@@ -1,47 +1,76 @@
-"""lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts,
-or a judge's record."""
+"""Reads lm_eval's samples files line by line, and the texts, scores and verdicts in a sample.
 
-from collections.abc import Iterator, Mapping
+Benchmarks, reports and the commands that work on finished runs call it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lm_factuality.ground.errors import DataError, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import lines_of, to_model
-from lm_factuality.ground.thinking import said
+from lm_factuality.ground.thinking import answer_or_thoughts
 from lm_factuality.harness.outputs import TaskResult
 
 Result = TypeVar("Result")
 
 
 def read_samples(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
-    """Yield the samples of a ``samples_*.jsonl``, in its order.
+    """Yield the samples of a ``samples_*.jsonl``, of the first filter only.
 
-    Of a file that holds them once for each filter, these are those of the first.
+    A task with several filters writes each sample once for each of them.
+
+    Args:
+        path: The samples file.
+        needed: A key that each sample must have.
+
+    Yields:
+        The samples in the order of the file.
 
     Raises:
-        DataError: The line that is reached is no sample, or there is no such file.
+        DataError: A line is no sample, or there is no such file.
     """
-    samples = read_every_sample(path, needed)
-    for first in samples:
-        yield first
-        yield from (sample for sample in samples if sample.get("filter") == first.get("filter"))
+    first_filter = None
+    for number, sample in enumerate(read_every_sample(path, needed)):
+        if number == 0:
+            first_filter = sample.get("filter")
+        if sample.get("filter") == first_filter:
+            yield sample
 
 
 def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
-    """The samples that a run kept of a task, if any. Raises DataError: as ``read_samples``, or, in
-    the end, they are too few."""
-    found = 0
-    for sample in read_samples(task.samples) if task.samples else ():
-        found += 1
+    """Yield the samples of a task, and check at the end that none is missing.
+
+    Args:
+        task: The result of the task; without a samples file, nothing is yielded.
+
+    Raises:
+        DataError: A line is no sample, or the file has not as many samples as the results say.
+    """
+    if not task.samples:
+        return
+    num_samples = 0
+    for sample in read_samples(task.samples):
+        num_samples += 1
         yield sample
-    if task.samples and task.effective and found != task.effective:
-        told = f"found {found:,} samples, but the results are of {task.effective:,}"
-        raise DataError(f"{task.samples}: {told}; is the file cut off? Run the task again")
+    if task.effective and num_samples != task.effective:
+        raise DataError(
+            f"{task.samples}: found {num_samples:,} samples, but the results are of"
+            f" {task.effective:,}; is the file cut off? Run the task again"
+        )
 
 
 def read_every_sample(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
-    """As `read_samples`, of all filters. Each has a document, and the key that is ``needed``."""
+    """Yield the samples of a ``samples_*.jsonl``, of all filters.
+
+    Args:
+        path: The samples file.
+        needed: A key that each sample must have, besides its document.
+
+    Raises:
+        DataError: A line is no sample, or there is no such file.
+    """
     for number, line in lines_of(path, "run lm_eval with --log_samples to have it"):
         try:
             sample = parse_json(line)
@@ -57,7 +86,11 @@ def read_every_sample(path: Path, needed: str = "doc_id") -> Iterator[Mapping[st
 
 
 def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The judge's record in a sample. Raises ValueError: there is none."""
+    """Return the judge's verdict record in a sample, which lm_eval holds as JSON text.
+
+    Raises:
+        ValueError: The sample has no verdict record.
+    """
     (text,) = sample["filtered_resps"]
     verdict = parse_json(text)
     if not isinstance(verdict, dict):
@@ -66,50 +99,75 @@ def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def responses_of(sample: Mapping[str, Any]) -> list[str]:
-    """The model's responses in a sample of generations, without what it thought."""
-    return [said(text) for text in texts(sample["resps"])]
+    """Return the model's responses in a sample, without its thoughts."""
+    return [answer_or_thoughts(text) for text in texts(sample["resps"])]
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The row, the judge's record and the responses that it is on. Raises ValueError: there is no
-    record."""
+    """Reduce a sample to its document (``doc``), its ``verdict`` and the judged ``responses``.
+
+    Raises:
+        ValueError: The sample has no verdict record.
+    """
     return {"doc": sample["doc"], "verdict": verdict_of(sample), "responses": responses_of(sample)}
 
 
 def belongs(is_so: bool) -> None:
-    """Raises ValueError unless the judge's record is on this row."""
+    """Refuse a verdict that does not belong to its row.
+
+    Args:
+        is_so: Whether the verdict is on the row's document and responses.
+
+    Raises:
+        ValueError: It is not.
+    """
     if not is_so:
         raise ValueError("the verdict is on another document or response")
 
 
-def prompt_text(prompt: Any) -> str:
-    """A prompt as one text; that of a chat server is a list of messages, which the samples hold as
-    JSON in a list of one."""
-    return (
-        prompt
-        if isinstance(prompt, str)
-        else "\n".join(str(message["content"]) for message in parse_json(prompt[0]))
-    )
+def prompt_text(prompt: str | Sequence[str]) -> str:
+    """Return a prompt in a sample as one text.
+
+    Args:
+        prompt: A text, or the messages to a chat server as JSON, in a list of one.
+
+    Example:
+        ``['[{"role": "user", "content": "Who?"}]']`` becomes ``Who?``.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    messages = parse_json(prompt[0])
+    return "\n".join(str(message["content"]) for message in messages)
 
 
-def texts(responses: Any) -> list[str]:
-    """The texts in lm_eval's lists of lists. Raises ValueError: there is something else."""
+def texts(responses: object) -> list[str]:
+    """Flatten lm_eval's nested lists of responses: ``[["a", "b"], "c"]`` becomes ``[a, b, c]``.
+
+    Raises:
+        ValueError: They hold something other than texts.
+    """
     if isinstance(responses, str):
         return [responses]
     if not isinstance(responses, list | tuple):
         raise ValueError(f"found {short(responses)} among the responses, expected texts")  # noqa: TRY004
-    return [text for part in responses for text in texts(part)]
+    flat_texts = []
+    for part in responses:
+        flat_texts += texts(part)
+    return flat_texts
 
 
 def results_in(sample: Mapping[str, Any], kind: type[Result]) -> list[Result]:
-    """Read the results of a model, whose fields lm_eval writes as texts.
+    """Read the model's results in a sample, whose fields lm_eval writes as texts.
 
     Args:
         sample: The sample.
-        kind: One of the types of `outputs`.
+        kind: One of the result types of `outputs`, such as ``ScoredContinuation``.
+
+    Returns:
+        One result per request of the row, in order.
 
     Raises:
-        ValueError: The fields are something else, or what was scored is not what the model said.
+        ValueError: The fields are something else, or a filter has changed the responses.
     """
     if sample["filtered_resps"] != [response[0] for response in sample["resps"]]:
         raise ValueError("'filtered_resps' are not 'resps'")

@@ -1,4 +1,7 @@
-"""What the suite's lm_eval tasks have in common."""
+"""The base class of the suite's lm_eval tasks, and the check that ``validate`` makes of a task.
+
+Each benchmark subclasses `SuiteTask`; lm_eval makes the tasks and calls their methods.
+"""
 
 import abc
 import contextlib
@@ -25,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
-_KEPT = ("task", "task_alias", "tag")
-_LONGEST_NAME = 150  # characters, beside which the name of a file has a date
+_ALWAYS_PASSED = ("task", "task_alias", "tag")
+_LONGEST_NAME = 150  # characters; a samples file is named by the task and a date
 _LONGEST_EXAMPLE = 300  # characters of a text that a report's example shows
 _OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests"
@@ -36,244 +39,386 @@ _OVERRIDDEN = (
 
 evaluation.install()
 for _method in _OVERRIDDEN.split():
-    # If lm_eval called it by another name, ours would change nothing.
+    # If lm_eval renamed the method, the override of the suite would silently do nothing.
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
 
 
 class TaskSettings(NamedTuple):
-    """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the
-    metadata that results hold."""
+    """The settings of a task, read from its YAML and checked."""
 
-    own: Mapping[str, Any]
-    about: Mapping[str, Any]
+    config: Mapping[str, Any]
+    """Keys of the config that lm_eval gets, such as ``output_type``."""
+
+    metadata: Mapping[str, Any]
+    """Entries that are added to the metadata in the results file."""
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What ``lm-factuality validate`` finds in one task: every problem, each naming its place;
-    ``example`` holds the requests of the first row, as (context, continuation), if they can be
-    built, and ``seam`` shows where the two meet."""
+    """The findings of ``lm-factuality validate`` for one task."""
 
     target: str
+    """The name or path by which the user chose the task."""
+
     problems: tuple[str, ...]
+    """Every problem, each with the row or file that it is in."""
+
     num_rows: int = 0
     num_requests: int = 0
+
     example: tuple[tuple[str, str], ...] = ()
+    """The (context, continuation) of each request of the first row, if they can be built."""
+
     seam: str = ""
+    """The text around the point where the first row's prefix and completion meet."""
 
 
 class SuiteTask(ConfigurableTask):  # type: ignore[misc]
-    """A task of which the suite, and not lm_eval, reads the data: the rows come from
-    ``read_documents``, the values of a row from ``row_metrics``, and how they become scores from
-    the benchmark, which ``declared`` is."""
+    """A task of lm_eval whose data the suite reads instead of lm_eval.
 
-    declared: ClassVar[Any]  # a Benchmark; what declares them stands above this package
-    passed: ClassVar[tuple[str, ...]] = (
-        "generation_kwargs",
-    )  # keys of the YAML that lm_eval is given as they are
-    states: ClassVar[tuple[str, ...]] = (
-        "doc_to_text",
-        "doc_to_target",
-    )  # keys that the YAML may state, but not change
-    reads: ClassVar[
-        tuple[str, ...]
-    ]  # keys of metadata, beside those that all tasks and the bases of its class read
-    instructs: ClassVar[bool] = (
-        False  # whether the model is told to do something, which a chat model wants in its template
-    )
+    Subclasses read the rows in `read_documents` and score each in `row_metrics`. The benchmark that
+    they declare says how these values become scores.
+    """
 
-    problem_key: ClassVar[str] = ""  # the key of documents that says why a row cannot be scored
-    seam = ""  # where the first row's prefix and completion meet, if it has both
+    declared: ClassVar[Any]
+    """The benchmark, a ``Benchmark`` of ``lm_factuality.benchmarks``."""
+
+    passed: ClassVar[tuple[str, ...]] = ("generation_kwargs",)
+    """Keys of the YAML that lm_eval gets unchanged."""
+
+    states: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")
+    """Keys that the YAML may repeat from the benchmark, but not change."""
+
+    reads: ClassVar[tuple[str, ...]]
+    """Keys of the metadata that this class reads, besides those of all tasks and of its bases."""
+
+    instructs: ClassVar[bool] = False
+    """Whether prompts are instructions, which a chat model needs in its chat template."""
+
+    problem_key: ClassVar[str] = ""
+    """The key of documents that says why a row cannot be scored."""
+
+    seam = ""
+    """The text around the point where the first row's prefix and completion meet, or empty."""
 
     def __init__(
         self,
         data_dir: str | None = None,
-        cache_dir: Any = None,
-        download_mode: Any = None,
-        config: Any = None,
+        cache_dir: str | None = None,
+        download_mode: object = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: it states what is not
-        so, or cannot be run so."""
+        """Check the task's YAML, read its rows, and add the task to the current run.
+
+        lm_eval calls this; its signature is the one of lm_eval's base class.
+
+        Args:
+            data_dir: The folder with the published files; the metadata's ``data_dir`` wins.
+            cache_dir: Ignored.
+            download_mode: Ignored.
+            config: The task's YAML. Its ``metadata`` include those of the command line.
+
+        Raises:
+            ConfigError: The YAML states something wrong, or the task cannot run with these options.
+            DataError: The task's data cannot be read.
+        """
         config = dict(config or {})
         metadata = config.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
-        own, about = self.settings(config, metadata)
-        self._check_statements(config, own)
-        about = {
-            "version": 1.0,
-            **metadata,
-            "suite_version": __version__,
-            "benchmark": self.declared.kind,
-            **about,
-        }
-        fixed = {
-            "metadata": about,
+        settings = self.settings(config, metadata)
+        self._check_yaml(config, settings.config)
+
+        defaults = {
+            "metadata": {
+                "version": 1.0,
+                **metadata,
+                "suite_version": __version__,
+                "benchmark": self.declared.kind,
+                **settings.metadata,
+            },
             "test_split": SPLIT,
             "num_fewshot": 0,
             "target_delimiter": "",
             "metric_list": [],
         }
-        given = {key: config[key] for key in (*self.passed, *_KEPT) if key in config}
-        super().__init__(config={**fixed, **own, **given})
-        if (self.config.repeats or 1) > 1 and current_run().has_response_cache:
+        passed_keys = (*self.passed, *_ALWAYS_PASSED)
+        passed_config = {key: config[key] for key in passed_keys if key in config}
+        super().__init__(config={**defaults, **settings.config, **passed_config})
+
+        self._refuse_cached_repeats()
+        caution = self.config.metadata.get("caution")
+        if caution:
+            one_line = " ".join(str(caution).split())
+            current_run().tell_once(logger, f"{self.config.task}: {one_line}")
+        # `count_unscored` sets the reasons of unscored rows when lm_eval aggregates the scores.
+        self.unscored: Sequence[str] = ()
+        current_run().tasks[str(self.config.task)] = self
+        if self.generates:
+            # lm_eval pads requests of this type when several processes share the work.
+            self.OUTPUT_TYPE = thinking.REQUEST_TYPE
+        self.built()
+
+    def _refuse_cached_repeats(self) -> None:
+        """Refuse several samples per prompt in a run with lm_eval's response cache.
+
+        Raises:
+            ConfigError: The task asks for several samples and the run has ``--use_cache``.
+        """
+        repeats = self.config.repeats or 1
+        if repeats > 1 and current_run().has_response_cache:
             raise ConfigError(
-                f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but"
+                f"{self.config.task}: takes {repeats} samples of each prompt, but"
                 " lm_eval's response cache keeps one answer per prompt, so a second run would"
                 " count the same answer several times; leave out --use_cache"
             )
-        if caution := self.config.metadata.get("caution"):
-            current_run().tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
-        self.unscored: Sequence[str] = ()  # why rows are, once the scores are known
-        current_run().tasks[str(self.config.task)] = self
-        if self.generates:
-            self.OUTPUT_TYPE = (
-                thinking.REQUEST_TYPE
-            )  # what lm_eval pads by when several processes share the work
-        self.built()
 
     def built(self) -> None:
-        """Called in the end, for what lm_eval's constructor would undo. Subclasses have none:
-        lm_eval looks at its signature."""
+        """Finish the task at the end of its construction.
+
+        Subclasses override this to set attributes that lm_eval's constructor would overwrite. They
+        have no constructor of their own, because lm_eval inspects its signature.
+        """
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises
-        ConfigError: it cannot be used."""
+        """Check the task's YAML and return its settings.
 
-    def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's:
-        so it has to be true."""
+        Subclasses also remember on the task what they need later.
+
+        Args:
+            config: The task's YAML.
+            metadata: Its metadata together with those of the command line.
+
+        Raises:
+            ConfigError: A setting cannot be used.
+        """
+
+    def _check_yaml(self, config: Mapping[str, Any], task_config: Mapping[str, Any]) -> None:
+        """Check the task's name and the keys that a YAML may repeat from the benchmark.
+
+        As in lm_eval's own tasks, a YAML lists the metrics and prompts, although the benchmark
+        determines them. A YAML that says something else would mislead its readers.
+
+        Args:
+            config: The task's YAML.
+            task_config: The values that the benchmark gives to lm_eval.
+
+        Raises:
+            ConfigError: The name is unfit for a file, or a key contradicts the benchmark.
+        """
         task = config.get("task")
-        # lm_eval names the file of samples by it, and goes on without samples if it cannot.
+        # lm_eval names the samples file by the task, and drops the samples if it cannot.
         if isinstance(task, str) and (len(task) > _LONGEST_NAME or set(task) & set("/\\\0")):
             raise ConfigError(
                 f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters"
                 " without slashes, as in file names"
             )
+
         for key in self.states:
-            if config.get(key, own.get(key)) != own.get(key):
+            expected = task_config.get(key)
+            if config.get(key, expected) != expected:
                 raise ConfigError(
-                    f"{task}: {key}: found {config[key]!r}, expected {own.get(key)!r}, which the"
+                    f"{task}: {key}: found {config[key]!r}, expected {expected!r}, which the"
                     " task is made with"
                 )
+
         problems = list(self.declared.metric_list_problems(config.get("metric_list")))
         if problems:
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
 
     @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
-        """The rows as lm_eval's samples show them: the same on every machine, so without the
-        folders of their files."""
+        """Read the task's rows in the form in which lm_eval's samples show them.
+
+        They are the same on every machine, so paths in them have no folders.
+        """
 
     @abc.abstractmethod
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """What a row adds to each score, by name, None if it could not be scored; ``results`` are
-        the filtered responses."""
+        """Return the value of each metric for one row.
+
+        Args:
+            doc: The row.
+            results: The model's responses after lm_eval's filters.
+
+        Returns:
+            The values by metric, each None if the row could not be scored.
+        """
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """As lm_eval wants it; there is nothing to score in a run with --predict_only."""
-        return {} if self.only_predicts else self.row_metrics(doc, results)
+        """Return the metrics of one row to lm_eval; none in a run with ``--predict_only``."""
+        if self.only_predicts:
+            return {}
+        return self.row_metrics(doc, results)
 
     @property
     def only_predicts(self) -> bool:
-        """Whether the run has --predict_only, so that nothing is to be scored."""
+        """Whether the run has ``--predict_only``, so that nothing is scored.
+
+        lm_eval then replaces all metrics of the task by one called ``bypass``.
+        """
         return "bypass" in getattr(self, "_metric_fn_list", ())
 
     @property
     def generates(self) -> bool:
-        """Whether the model is asked for texts."""
+        """Whether the model generates texts for this task, instead of scoring given ones."""
         return bool(self.config.output_type == "generate_until")
 
     def families(self) -> dict[str, Sequence[str]]:
-        """The members of scores whose name ends in ``*``, by the name without the star."""
+        """Return the members of each family of metrics that depends on the data.
+
+        Returns:
+            The members by the family's name without its star. A benchmark with the metric family
+            ``accuracy_*`` might return ``{"accuracy_": ["math", "science"]}``.
+        """
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return how each metric becomes one number.
+        """Return the aggregation of each metric, i.e. how its row values become one number.
 
-        Why rows are unscored is kept for the end of the run.
+        The aggregation of the ``unscored`` metric has a side effect: when lm_eval calls it, it
+        stores the reasons of the unscored rows in ``self.unscored``, for the end of the run.
+
+        Returns:
+            The aggregations by metric.
         """
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(
             **self.families()
         )
-        counts = aggregations.get(UNSCORED)
-        if counts is None:
+        unscored_aggregation = aggregations.get(UNSCORED)
+        if unscored_aggregation is None:
             return aggregations
-        how_many = counts.value
 
-        def count_unscored(values: Sequence[Any]) -> float:
-            self.unscored = self.why_unscored(values)
-            return how_many(values)
+        def count_and_store_unscored(row_values: Sequence[Any]) -> float:
+            # Only here does the task see the reasons of all rows together.
+            self.unscored = self.why_unscored(row_values)
+            return unscored_aggregation.value(row_values)
 
-        return {**aggregations, UNSCORED: replace(counts, value=count_unscored)}
+        storing_aggregation = replace(unscored_aggregation, value=count_and_store_unscored)
+        return {**aggregations, UNSCORED: storing_aggregation}
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
-        """The reasons that the ``unscored`` metric holds for the rows; None stands for a row with a
-        score."""
-        return list(filter(None, values))
+        """Return the reasons of the unscored rows.
+
+        Args:
+            values: The ``unscored`` metric of each row: the reason, or None if the row has a score.
+        """
+        return [reason for reason in values if reason]
 
     def is_shown(self, metric: str) -> bool:
-        """Whether a metric is for readers, and not one of the many that stand in the results file
-        beside these."""
+        """Tell whether tables show a metric: the benchmark gives it a label, or it is ``unscored``.
+
+        The results file holds all metrics.
+        """
+        if metric == UNSCORED:
+            return True
         score = self.declared.find_score(metric)
-        return metric == UNSCORED or bool(score is not None and score.label)
+        return score is not None and bool(score.label)
 
     def higher_is_better(self) -> dict[str, bool]:
-        """Return for each metric whether more of it is better."""
-        directions: dict[str, bool] = self.declared.higher_is_better_by_metric(
-            tuple(self.aggregation())
-        )
+        """Return for each metric whether a higher value is better."""
+        metrics = tuple(self.aggregation())
+        directions: dict[str, bool] = self.declared.higher_is_better_by_metric(metrics)
         return directions
 
-    def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
-        """Reads the rows; called by the constructor of lm_eval's base class."""
+    def download(self, dataset_kwargs: object = None, **kwargs: Any) -> None:
+        """Read the task's rows into ``self.dataset``, instead of downloading a dataset.
+
+        The constructor of lm_eval's base class calls this.
+
+        Args:
+            dataset_kwargs: Ignored; lm_eval would load a dataset with them.
+            **kwargs: Ignored.
+
+        Raises:
+            DataError: The data has no rows.
+        """
         documents = self.read_documents()
         if not documents:
             raise DataError(f"{self.config.task}: the data holds no rows; expected at least one")
         self.dataset = {SPLIT: datasets.Dataset.from_list(documents)}
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """Build the requests as lm_eval does, but never from its request cache.
+        """Build the requests of all rows as lm_eval does, but never from its request cache.
 
-        That cache does not notice that the data has changed.
+        Sets ``thinking_tokens`` in the task's metadata if the model thinks before it answers.
+
+        Args:
+            cache_requests: Ignored, because that cache does not notice changed data.
+            **kwargs: lm_eval's other arguments, passed on.
         """
         metadata = self.config.metadata
-        model = metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
-        if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
-            advice = "has a chat template, but is asked without it: add --apply_chat_template"
-            current_run().tell_once(logger, f"{self.config.task}: {model} {advice}")
+        if self.instructs and not has_template:
+            self._warn_of_unused_chat_template()
         if self.generates:
             tokens = thinking.thinking_tokens(self.config.task, metadata, has_template)
             if tokens:
                 metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
 
-    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
-        """As lm_eval does; a generation by a model that may think first."""
-        if not self.generates:
-            return super().construct_requests(doc, ctx, **kwargs)
-        return self.generation(doc, ctx, 0, **without_chat(kwargs))
+    def _warn_of_unused_chat_template(self) -> None:
+        """Warn if the model has a chat template, but the run does not apply it."""
+        model = self.config.metadata.get("pretrained")
+        if model and thinking.chat_template_of(str(model)):
+            advice = "has a chat template, but is asked without it: add --apply_chat_template"
+            current_run().tell_once(logger, f"{self.config.task}: {model} {advice}")
 
-    def generation(self, doc: dict[str, Any], ctx: Any, number: int, **arguments: Any) -> Instance:
-        """The request for a text, with the task's generation arguments."""
-        asked = ctx, deepcopy(self.config.generation_kwargs), *self.room_to_think()
-        return Instance(thinking.REQUEST_TYPE, doc, asked, number, **arguments)
+    def construct_requests(
+        self, doc: dict[str, Any], ctx: str, **kwargs: Any
+    ) -> Instance | list[Instance]:
+        """Build the requests of one row; a generation gets room to think.
+
+        Args:
+            doc: The row.
+            ctx: The prompt.
+            **kwargs: lm_eval's other arguments of a request.
+
+        Returns:
+            One request, or a list of them if lm_eval's output type needs several per row.
+        """
+        if self.generates:
+            return self.generation(doc, ctx, 0, **without_chat(kwargs))
+        requests: Instance | list[Instance] = super().construct_requests(doc, ctx, **kwargs)
+        return requests
+
+    def generation(self, doc: dict[str, Any], ctx: str, number: int, **arguments: Any) -> Instance:
+        """Build a request for a generated text, with the task's generation arguments.
+
+        Args:
+            doc: The row.
+            ctx: The prompt.
+            number: The position of the request among those of the row, from 0.
+            **arguments: Further fields of the request.
+        """
+        # Models may change the generation arguments, so each request has its copy.
+        generation_kwargs = deepcopy(self.config.generation_kwargs)
+        request_arguments = (ctx, generation_kwargs, *self.room_to_think())
+        return Instance(thinking.REQUEST_TYPE, doc, request_arguments, number, **arguments)
 
     def room_to_think(self) -> tuple[int, ...]:
-        """The last argument of a request: the tokens to think, none where there are none."""
+        """Return the last argument of a generation request, which only thinking models have.
+
+        Returns:
+            The number of tokens that the model may think, such as ``(4096,)``; empty if it does not
+            think.
+        """
         tokens = self.config.metadata.get(thinking.SETTING)
         return (tokens,) if tokens else ()
 
-    def apply_filters(self) -> Any:
-        """As lm_eval does, on what was said: of samples ``resps`` are what was written,
-        ``filtered_resps`` what is read."""
+    def apply_filters(self) -> None:
+        """Apply lm_eval's filters to the responses without the model's thoughts.
+
+        In samples, ``resps`` keeps the thoughts and ``filtered_resps`` is without them.
+        """
         with thinking.hide_thoughts(self._instances):
-            return super().apply_filters()
+            super().apply_filters()
 
     def dump_config(self) -> dict[str, Any]:
-        """The config for the results file, without keys and tokens that came with the model's
-        arguments."""
+        """Return the config for the results file, without secrets and paths of this machine.
+
+        Secrets can be in the metadata because lm_eval adds the model's arguments to them.
+        """
         config: dict[str, Any] = super().dump_config()
         config["metadata"] = without_secrets(config.get("metadata") or {})
         config["metadata"].pop(YAML_FOLDER, None)
@@ -282,14 +427,14 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Without the warnings of the suite."""
-    suite = logging.getLogger("lm_factuality")
-    level = suite.level
-    suite.setLevel(logging.ERROR)
+    """Silence the suite's warnings within a ``with`` block; errors are still logged."""
+    suite_logger = logging.getLogger("lm_factuality")
+    level = suite_logger.level
+    suite_logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        suite.setLevel(level)
+        suite_logger.setLevel(level)
 
 
 def check_built(
@@ -297,28 +442,28 @@ def check_built(
 ) -> TaskReport:
     """Make a task and its requests, without the suite's warnings, and report on it.
 
-    Problems are what the documents hold under the task's ``problem_key``, and missing rows of a
-    published file.
+    Problems are rows that the task marks as impossible to score, and rows of the published file
+    that are missing. Data other than the published file is only warned of.
 
     Args:
-        task: The class, which may be lm_eval's.
-        target: What the user calls the task.
+        task: The class of the task, which may be one of lm_eval.
+        target: The name or path by which the user chose the task.
         config: Its YAML.
-        data_dir: A folder with the published files.
+        data_dir: A folder with the published files; None for the default.
+
+    Returns:
+        The problems, and the requests of the first row as an example.
 
     Raises:
-        ConfigError, DataError: It cannot be made.
+        ConfigError: The task cannot be made because of its settings.
+        DataError: The task's data cannot be read.
     """
     with quietly():
         built: Any = task(data_dir=data_dir, config=config)
         built.build_all_requests(limit=None)
     documents = list(built.eval_docs)
-    key = getattr(task, "problem_key", "")
-    problems = [
-        f"{doc.get('location', f'{target}: row {number}')}: {doc[key]}"
-        for number, doc in enumerate(documents)
-        if doc.get(key)
-    ]
+    problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
+
     data = (built.config.metadata or {}).get("data", {})
     num_rows = data.get("rows")
     num_published = data.get("upstream_rows", num_rows)
@@ -328,26 +473,67 @@ def check_built(
         logger.warning(
             "%s: the data is not the published file (git blob %s)", target, data["git_blob"]
         )
-    requests = built.instances
+
+    return TaskReport(
+        target,
+        tuple(problems),
+        len(documents),
+        len(built.instances),
+        tuple(_first_row_requests(built.instances)),
+        # Tasks of lm_eval have no seam.
+        getattr(built, "seam", ""),
+    )
+
+
+def _row_problems(
+    documents: Sequence[Mapping[str, Any]], problem_key: str, target: str
+) -> list[str]:
+    """List the rows that cannot be scored, each with its place and the reason.
+
+    Args:
+        documents: The rows of the task.
+        problem_key: The key of a row that holds the reason, empty if rows have none.
+        target: The task's name, for rows that do not say where they are from.
+    """
+    problems = []
+    for number, document in enumerate(documents):
+        reason = document.get(problem_key)
+        if reason:
+            location = document.get("location", f"{target}: row {number}")
+            problems.append(f"{location}: {reason}")
+    return problems
+
+
+def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
+    """Return the (context, continuation) of each request of the first row, for display.
+
+    Contexts are shortened. The continuation is empty for requests that have none, such as
+    generations.
+    """
     example = []
     for request in requests:
-        if request.doc_id == requests[0].doc_id:
-            arguments = (*request.args, "")
-            continuation = arguments[1] if isinstance(arguments[1], str) else ""
-            example.append((_end_of(str(arguments[0])), continuation))
-    seam = getattr(built, "seam", "")
-    return TaskReport(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
+        if request.doc_id != requests[0].doc_id:
+            continue
+        continuation = request.args[1] if len(request.args) > 1 else ""
+        # The second argument of a generation is a mapping of options.
+        if not isinstance(continuation, str):
+            continuation = ""
+        example.append((_end_of(str(request.args[0])), continuation))
+    return example
 
 
 def _end_of(text: str) -> str:
-    """Return as much of a text as a report shows."""
-    return text if len(text) <= _LONGEST_EXAMPLE else f"... {text[-_LONGEST_EXAMPLE:]}"
+    """Shorten a text to its end, as in ``... the last words of a long prompt``."""
+    if len(text) <= _LONGEST_EXAMPLE:
+        return text
+    return f"... {text[-_LONGEST_EXAMPLE:]}"
 
 
-def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments for ``Instance`` out of those that lm_eval gives to ``construct_requests``."""
-    return {
-        key: value
-        for key, value in arguments.items()
-        if key not in ("apply_chat_template", "chat_template")
-    }
+def without_chat(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove the arguments about chat templates, which lm_eval's ``Instance`` does not accept.
+
+    Args:
+        arguments: The keyword arguments that lm_eval passes to ``construct_requests``.
+    """
+    chat_arguments = ("apply_chat_template", "chat_template")
+    return {key: value for key, value in arguments.items() if key not in chat_arguments}

@@ -15,7 +15,7 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.files import num_values
+from lm_factuality.ground.files import count_values
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.context import current_run
@@ -50,10 +50,13 @@ Found = Iterator[tuple[str, Config | FactualityError]]
 
 
 def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
-    """Index the suite's tasks and those under some folders, without lm_eval's own.
+    """Index the suite's tasks and those in some folders, without lm_eval's own tasks.
+
+    Args:
+        include_path: Folders with more task YAMLs.
 
     Raises:
-        ConfigError: A YAML there has a name that is no text, which lm_eval cannot sort.
+        ConfigError: The name of a task is not a text, so that lm_eval cannot sort it.
     """
     try:
         return TaskManager(include_path=with_suite(include_path), include_defaults=False)
@@ -145,17 +148,27 @@ def is_suites(config: Mapping[str, Any]) -> bool:
 def settings_of(kind: type) -> frozenset[str]:
     """Return the keys of metadata that a class of tasks reads.
 
-    They are those that its ``reads`` and its bases' name, and those of all tasks.
+    They are the keys that all tasks read, and those in ``reads`` of the class and its bases.
     """
-    reads = [vars(base).get("reads", ()) for base in kind.__mro__]
-    return frozenset(_COMMON_SETTINGS).union(*reads)
+    keys = set(_COMMON_SETTINGS)
+    for base in kind.__mro__:
+        # `vars` ignores inherited attributes, each of which its own class contributes.
+        keys.update(vars(base).get("reads", ()))
+    return frozenset(keys)
 
 
 def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is misspelt in a YAML.
+    """Yield a message for each key of a YAML that is probably misspelt.
 
-    That is a key unknown to lm_eval, or one of metadata that is nearly a setting. Other keys of
-    metadata are notes.
+    Only YAMLs of the suite's tasks are checked.
+
+    Args:
+        name: The name of the task, for the messages.
+        config: The task's YAML.
+
+    Yields:
+        A message for each key that lm_eval does not know, and for each key of the metadata that is
+        nearly a setting. Other keys of the metadata are the user's notes.
     """
     if not is_suites(config):
         return
@@ -163,6 +176,7 @@ def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
     for key in config:
         if key not in keys:
             yield f"{name}: unknown key {key!r}{did_you_mean(key, keys)}"
+
     settings = settings_of(config["class"])
     for key in config.get("metadata") or {}:
         hint = did_you_mean(str(key), settings, cutoff=_NEAR)
@@ -171,12 +185,23 @@ def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> None:
-    settings = frozenset[str]().union(*(settings_of(config["class"]) for config in configs))
+    """Check that each setting of ``--metadata`` is one that a task of the run reads.
+
+    Args:
+        configs: The YAMLs of the run's tasks.
+        metadata: The settings of the command line.
+
+    Raises:
+        ConfigError: No task reads a setting.
+    """
+    settings: set[str] = set()
+    for config in configs:
+        settings |= settings_of(config["class"])
     for key in metadata:
         if key in settings:
             continue
-        others = ", ".join(sorted(settings.difference(_COMMON_SETTINGS)))
-        hint = did_you_mean(key, settings) or f"; they have {others}"
+        special_settings = ", ".join(sorted(settings.difference(_COMMON_SETTINGS)))
+        hint = did_you_mean(key, settings) or f"; they have {special_settings}"
         raise ConfigError(f"--metadata {key}: no task of this run has such a setting{hint}")
 
 
@@ -186,6 +211,7 @@ def _is_lm_evals(name: str) -> bool:
 
 
 def _is_path(target: str) -> bool:
+    """Tell whether the user named a task by the path of its YAML."""
     return target.lower().endswith(_YAML)
 
 
@@ -223,9 +249,19 @@ def _expand(
 def _read(
     target: str, index: Callable[[], TaskManager], may_import: bool
 ) -> Config | FactualityError:
-    """Return the config of a task or a group. A tag is a group of the tasks that have it."""
+    """Read the config of a task or group by its path or name.
+
+    Args:
+        target: The path of a YAML, or the name of a task, group or tag.
+        index: Returns the index of all names; it is made at the first call.
+        may_import: Whether Python that the YAML names may be imported.
+
+    Returns:
+        The config, or the error. A tag becomes a group of the tasks that have it.
+    """
     if _is_path(target):
         return _load(Path(target), may_import)
+
     internal("lm_eval.tasks:TaskManager.task_index")
     manager = index()
     entry = manager.task_index.get(target)
@@ -235,6 +271,7 @@ def _read(
         return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
     if entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
         return {"task": sorted(entry.tags)}
+    # A subtask that is written out in a group has no YAML of its own.
     if not entry.yaml_path:
         return dict(entry.cfg or {})
     return _load(Path(entry.yaml_path), may_import)
@@ -258,7 +295,7 @@ def _load_checked(path: Path, may_import: bool) -> Config:
     loader = internal("lm_eval.tasks._yaml_loader")
     import_function = internal("lm_eval.tasks._yaml_loader:_import_func_in_yml")
 
-    def import_checked(name: str, folder: Path) -> Any:
+    def import_checked(name: str, folder: Path) -> object:
         if not _is_installed(name.rpartition(".")[0], folder):
             if not may_import:
                 raise ConfigError(
@@ -272,7 +309,7 @@ def _load_checked(path: Path, may_import: bool) -> Config:
     # The loader in C, which lm_eval prefers, crashes on a YAML that is nested too deeply.
     with replaced(loader, _import_func_in_yml=import_checked, _Base=yaml.SafeLoader):
         config: Config = loader.load_yaml(path, resolve_func=True)
-    if num_values(config, MOST_VALUES) > MOST_VALUES:
+    if count_values(config, MOST_VALUES) > MOST_VALUES:
         raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
     if "task" not in config and "group" not in config:
         keys = ", ".join(sorted(config)[:8])
@@ -290,12 +327,15 @@ def _load_checked(path: Path, may_import: bool) -> Config:
 
 
 def _is_installed(module: str, folder: Path) -> bool:
-    """Tell whether a module is the suite's or an installed benchmark's.
+    """Tell whether a module that a YAML names is the suite's or an installed benchmark's.
 
-    As in lm_eval, a module beside the YAML comes before an installed one.
+    Args:
+        module: The name of the module, such as ``lm_factuality.benchmarks.felm.task``.
+        folder: The folder of the YAML. As in lm_eval, a module in it hides an installed one.
     """
     if (folder / f"{module.replace('.', '/')}.py").exists():
         return False
-    points = entry_points(group=ENTRY_POINTS)
-    packages = [name.partition(".")[0] for name in (module, *(point.module for point in points))]
-    return packages[0] in ("lm_factuality", *packages[1:])
+    trusted_packages = {"lm_factuality"}
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        trusted_packages.add(entry_point.module.partition(".")[0])
+    return module.partition(".")[0] in trusted_packages

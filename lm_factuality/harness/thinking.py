@@ -17,10 +17,10 @@ from lm_eval.api.model import LM
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import (
     ROOM_TO_THINK,
+    answer_or_thoughts,
     marks_thoughts,
     opened_by,
     read_output,
-    said,
     whole_texts,
 )
 from lm_factuality.harness.internals import internal
@@ -33,72 +33,91 @@ _MOST_TOKENS = 1_000_000
 
 
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """Generate texts with room to think.
+    """Generate texts, with room to think for models that think before they answer.
 
     Args:
         lm: Any model of lm_eval.
-        requests: Their arguments are a prompt, generation arguments, and the tokens to think if
-            the model is to think.
+        requests: The arguments of each are a prompt, lm_eval's generation arguments, and, only for
+            a model that thinks, the number of tokens to think.
 
     Returns:
-        What was written, up to where the answer ends.
+        The texts in the order of the requests, thoughts included, up to where the answer ends.
 
     Raises:
-        ModelError: The answer and the thoughts are too much for the model's window.
+        ModelError: Thoughts and answer together do not fit into the model's window.
     """
-    longer = [_with_room(lm, request) for request in requests]
-    # Answers that are sampled are drawn anew, so no response cache has them.
-    keys = [() if request.args[1].get("do_sample") else request.args for request in longer]
+    roomy_requests = [_with_room(lm, request) for request in requests]
+    # Sampled answers are drawn anew each time, so the response cache never has them.
+    cache_keys = [
+        () if request.args[1].get("do_sample") else request.args for request in roomy_requests
+    ]
 
-    def generate(places: list[int]) -> list[str]:
-        if not places:
+    def generate_uncached(indices: list[int]) -> list[str]:
+        if not indices:
             return []
         try:
-            texts: list[str] = lm.generate_until([longer[place] for place in places])
-        except AssertionError as error:  # lm_eval's, where an answer alone fills the window
+            texts: list[str] = lm.generate_until([roomy_requests[index] for index in indices])
+        except AssertionError as error:
+            # lm_eval asserts that an answer alone does not fill the window.
             if "max tokens to generate" not in str(error):
                 raise
             raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
-        for place, text in zip(places, texts, strict=True):
-            if keys[place]:
-                lm.cache_hook.add_partial("generate_until", keys[place], text)
+        for index, text in zip(indices, texts, strict=True):
+            if cache_keys[index]:
+                lm.cache_hook.add_partial("generate_until", cache_keys[index], text)
         return texts
 
     with whole_texts(lm) as with_marks:
-        texts = with_cache(lm, "generate_until", keys, generate)
+        texts = with_cache(lm, "generate_until", cache_keys, generate_uncached)
+
     answers = []
     for text, request in zip(texts, requests, strict=True):
-        written = opened_by(str(request.args[0])) + with_marks(text)
-        answers.append(within_limits(lm, written, *request.args[1:]))
+        prompt, *limits = request.args
+        # A chat template may open the thoughts at the end of the prompt.
+        written = opened_by(str(prompt)) + with_marks(text)
+        answers.append(within_limits(lm, written, *limits))
     return answers
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """Generation arguments with more tokens, under which only its own end stops a model."""
+    """Return generation arguments with tokens to think and without stop texts.
+
+    A stop text such as a line break would end the thoughts, so only the model ends its text.
+
+    Args:
+        generation: lm_eval's generation arguments.
+        tokens: The number of tokens to think.
+    """
     arguments = _normalised(generation)
     return {**arguments, "until": [], "max_gen_toks": arguments["max_gen_toks"] + tokens}
 
 
 def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: int = 0) -> str:
-    """Cut a text where what it says ends by ``until`` and ``max_gen_toks``.
+    """Cut a text where its answer, without the thoughts, ends by the task's limits.
 
     Args:
         lm: The model, whose tokenizer counts.
         written: The text, with its thoughts.
-        generation: lm_eval's generation arguments.
-        tokens: What the model had to think. If that is 0, lm_eval has cut the text itself.
+        generation: lm_eval's generation arguments, with the limits ``until`` and ``max_gen_toks``.
+        tokens: The number of tokens that the model had to think. If that is 0, lm_eval has already
+            cut the text.
+
+    Returns:
+        The thoughts and the cut answer; the whole text if the model never stopped thinking.
     """
     output = read_output(written)
     if not tokens or output.is_unfinished:
         return written
+
     limits = _normalised(generation)
-    ends = [output.text.find(stop) for stop in limits["until"] if stop]
-    text = output.text[: min((end for end in ends if end >= 0), default=None)]
-    return output.cut(min(len(text), _length(lm, text, limits["max_gen_toks"])))
+    positions = [output.text.find(stop) for stop in limits["until"] if stop]
+    first_stop = min((position for position in positions if position >= 0), default=None)
+    answer = output.text[:first_stop]
+    return output.cut(min(len(answer), _length(lm, answer, limits["max_gen_toks"])))
 
 
 def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation arguments with lm_eval's defaults, under the names that it gives them."""
+    """Complete generation arguments by lm_eval's defaults, under lm_eval's names."""
     arguments: dict[str, Any] = internal("lm_eval.models.utils:normalize_gen_kwargs")(
         dict(generation)
     )
@@ -106,23 +125,37 @@ def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _length(lm: LM, text: str, tokens: int) -> int:
-    """Characters in the first so many tokens of ``text``."""
+    """Return how many characters the first tokens of a text have.
+
+    Args:
+        lm: The model. If it shows no tokenizer, a token counts as four bytes.
+        text: The text.
+        tokens: The number of tokens.
+    """
     tokenizer: Any = getattr(lm, "tokenizer", None)
     if not hasattr(tokenizer, "decode"):
-        return len(text.encode()[: tokens * _BYTES_IN_TOKEN].decode(errors="ignore"))
+        first_bytes = text.encode()[: tokens * _BYTES_IN_TOKEN]
+        return len(first_bytes.decode(errors="ignore"))
+
     ids = lm.tok_encode(text, add_special_tokens=False)
     if len(ids) <= tokens:
         return len(text)
+    # The last token may end within a character, which is then decoded as U+FFFD.
     return len(tokenizer.decode(ids[:tokens]).rstrip("\ufffd"))
 
 
 def _with_room(lm: LM, request: Instance) -> Instance:
-    """The request with room to think, as one that lm_eval's models know.
+    """Turn a request of this module into one of lm_eval's, with room to think.
+
+    Args:
+        lm: The model.
+        request: A request with arguments as in `answers_until`.
 
     Raises:
-        ModelError: Prompt, thoughts and answer are more than the model's window.
+        ModelError: Prompt, thoughts and answer do not fit into the model's window.
     """
     prompt, generation, *thinking = request.args
+    # Requests to models that do not think have no third argument.
     if thinking:
         generation = room_to_think(generation, *thinking)
         _check_window(lm, prompt, generation["max_gen_toks"], *thinking)
@@ -130,15 +163,26 @@ def _with_room(lm: LM, request: Instance) -> Instance:
     return Instance("generate_until", request.doc, arguments, request.idx, request.metadata)
 
 
-def _check_window(lm: LM, prompt: Any, longest: int, thinking: int) -> None:
-    """Raise ModelError if a prompt and ``longest`` tokens after it do not fit; servers say so."""
+def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking: int) -> None:
+    """Check that a prompt and the tokens to generate fit into the window of a local model.
+
+    Args:
+        lm: The model. Servers check this themselves.
+        prompt: The prompt; only texts are checked.
+        max_new_tokens: The number of tokens to generate, thoughts included.
+        thinking: How many of them are thoughts.
+
+    Raises:
+        ModelError: They do not fit. The message says how many tokens to think would.
+    """
     window = getattr(lm, "max_length", None)
     has_tokenizer = callable(getattr(lm, "tokenizer", None))
     if not (has_tokenizer and isinstance(prompt, str) and isinstance(window, int)):
         return
+
     used = len(lm.tok_encode(prompt))
-    if used + longest > window:
-        answer = longest - thinking
+    if used + max_new_tokens > window:
+        answer = max_new_tokens - thinking
         raise ModelError(
             f"{SETTING}={thinking}: with {used} tokens of a prompt and {answer} for the answer that"
             f" is more than the model's window of {window}; pass --metadata {SETTING}=N, at most"
@@ -147,23 +191,34 @@ def _check_window(lm: LM, prompt: Any, longest: int, thinking: int) -> None:
 
 
 def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) -> int:
-    """The tokens that a model has to think in a run.
+    """Return how many tokens the model may think before each answer of a task.
 
-    ``metadata`` states them, or the model's arguments or chat template say that it thinks.
+    Args:
+        task: The name of the task, for the error.
+        metadata: The task's metadata with the model's arguments. The setting ``thinking_tokens``
+            wins over everything else.
+        has_template: Whether the run applies the model's chat template.
+
+    Returns:
+        The setting; without it, `ROOM_TO_THINK` if the model's arguments or its chat template say
+        that it thinks, and otherwise 0.
 
     Raises:
-        ConfigError: What the metadata state is no number of tokens.
+        ConfigError: The setting is not a number of tokens.
     """
-    stated = metadata.get(SETTING)
-    if stated is not None:
-        if type(stated) is not int or not 0 <= stated <= _MOST_TOKENS:
+    setting = metadata.get(SETTING)
+    if setting is not None:
+        # True is an integer in Python, but no number of tokens.
+        if type(setting) is not int or not 0 <= setting <= _MOST_TOKENS:
             raise ConfigError(
-                f"{task}: metadata.{SETTING}: found {stated!r}, expected a whole number of tokens,"
+                f"{task}: metadata.{SETTING}: found {setting!r}, expected a whole number of tokens,"
                 " 0 for none"
             )
-        return stated
-    options = metadata.get("chat_template_args")
-    template_options = options if isinstance(options, dict) else {}
+        return setting
+
+    template_options = metadata.get("chat_template_args")
+    if not isinstance(template_options, dict):
+        template_options = {}
     thinks = metadata.get("enable_thinking", template_options.get("enable_thinking"))
     if thinks is None:
         model = metadata.get("pretrained") or metadata.get("tokenizer")
@@ -175,7 +230,7 @@ def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) 
 
 @cache
 def chat_template_of(model: str) -> str:
-    """The chat template of a tokenizer, in a folder or on the Hub. Empty if there is none."""
+    """Load the chat template of a tokenizer from a folder or the Hub; empty if there is none."""
     from transformers import AutoTokenizer
 
     try:
@@ -187,13 +242,17 @@ def chat_template_of(model: str) -> str:
 
 @contextmanager
 def hide_thoughts(instances: Sequence[Instance]) -> Iterator[None]:
-    """While the block lasts, the responses of this module's requests are what was said."""
-    thoughtful = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
-    written = [instance.resps for instance in thoughtful]
-    for instance in thoughtful:
-        instance.resps = [said(text) for text in instance.resps]
+    """Remove the thoughts from the responses of this module's requests within a ``with`` block.
+
+    Args:
+        instances: The requests, whose ``resps`` are changed and restored after the block.
+    """
+    generations = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
+    whole_responses = [instance.resps for instance in generations]
+    for instance in generations:
+        instance.resps = [answer_or_thoughts(text) for text in instance.resps]
     try:
         yield
     finally:
-        for instance, texts in zip(thoughtful, written, strict=True):
-            instance.resps = texts
+        for instance, responses in zip(generations, whole_responses, strict=True):
+            instance.resps = responses

@@ -1,7 +1,6 @@
-"""Whether a submission is what it says: every score is recomputed from its samples.
+"""Check whether a submission is what it claims to be, by recomputing every score from its samples.
 
-The files cannot show whether the model, or a judge that is a model, said what the samples hold.
-`lm_factuality.leaderboard.rerun` runs a part of a submission again for that.
+The command line, `lm_factuality.leaderboard.pack` and the site call `check_submission`.
 """
 
 import logging
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import as_mapping
@@ -27,52 +26,63 @@ from lm_factuality.leaderboard.evidence import (
     Evidence,
     SampleEvidence,
     TaskEvidence,
+    count_scorable_items,
+    format_doc_id,
     has_template,
-    hash_of,
-    items_of,
+    hash_text,
+    message_without_folder,
     read_evidence,
-    shown_number,
     thinking_tokens_of,
-    without_folder,
 )
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.submission import (
     FILE,
     Refusal,
-    Refused,
     Submission,
+    SubmissionRefusedError,
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS
 from lm_factuality.results.settings import ADAPTERS, changing_arguments
 
 logger = logging.getLogger(__name__)
-_MOST_PROBLEMS = 5
-_LONGEST_VALUE = 160  # characters of a setting that a refusal shows
+
+_MAX_LISTED_PROBLEMS = 5
+"""How many changed samples or scores one refusal lists."""
+
+_MAX_VALUE_LENGTH = 160
+"""How many characters of a setting's value a refusal shows."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A submission, and why it is refused."""
+    """The outcome of checking one submission."""
 
     folder: Path
+    """The folder of the submission."""
+
     submission: Submission | None
-    """None if the submission cannot be read."""
+    """The content of its ``submission.json``, or None if that file cannot be read."""
 
     refusals: tuple[Refusal, ...]
+    """The reasons to refuse the submission; empty if it is accepted."""
+
     evidence: Evidence | None = None
-    """What was read of it, or None if it cannot be read."""
+    """The parsed results and samples, or None if they cannot be read."""
 
 
 def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
-    """Find everything that is wrong with a submission.
+    """Check a leaderboard submission and collect every reason to refuse it.
+
+    The function never raises because of a submission's content: a submission that cannot be read
+    is refused as well.
 
     Args:
-        folder: The folder of the submission.
-        rules_folder: A folder of rules instead of the suite's own.
+        folder: The folder of the submission, with its ``submission.json``.
+        rules_folder: A folder with the rules of leaderboards. Defaults to the suite's rules.
 
     Returns:
-        The submission with its refusals. What cannot be read is refused, whatever it is.
+        The submission with its refusals. There are none if the submission is accepted.
     """
     submission: Submission | None = None
     evidence: Evidence | None = None
@@ -83,37 +93,51 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         evidence = read_evidence(folder, submission, rules)
         for check in CHECKS:
             refusals += check(evidence, rules)
-    except Refused as error:
+    except SubmissionRefusedError as error:
         refusals += error.refusals
     except ConfigError as error:
         refusals.append(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error)))
     except Exception as error:
-        # A stranger wrote the files: there is no end to what can be wrong with them. One folder
-        # that the checks were not made for must not hide what they say of the others.
+        # Strangers write these files, so anything can be wrong with them. A failure in one
+        # submission must not stop the check of the others.
         logger.debug("%s: not as lm_eval writes it", folder, exc_info=True)
-        problem = f"{type(error).__name__}: {without_folder(error, folder)}"
+        problem = f"{type(error).__name__}: {message_without_folder(error, folder)}"
         sentence = f"not as lm_eval writes it: {problem}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
-    return Checked(folder, submission, tuple(dict.fromkeys(refusals)), evidence)
+
+    unique_refusals = tuple(dict.fromkeys(refusals))
+    return Checked(folder, submission, unique_refusals, evidence)
 
 
 def find_submissions(folder: Path) -> list[Path]:
-    """All submissions below a folder, or the folder itself if it is one.
+    """Find all submissions in a folder and its subfolders.
 
-    No link is followed, and no folder whose name begins with a dot is looked into. A link to a
-    folder is among the submissions, so that it is refused.
+    A submission is a folder with a ``submission.json``. Folders whose names begin with a dot are
+    skipped.
+
+    Args:
+        folder: The folder to search. It may itself be a submission.
+
+    Returns:
+        The folders of the submissions, sorted. Links to folders are included, but not followed:
+        the check then refuses them.
 
     Raises:
-        DataError: There are none.
+        DataError: There are no submissions.
     """
     submissions: list[Path] = []
-    for parent, folders, files in os.walk(folder):
+    for parent, subfolders, files in os.walk(folder):
         if FILE in files:
             submissions.append(Path(parent))
-        # A folder that pack has not finished begins with a dot.
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = [Path(parent, name) for name in folders]
-        submissions += [path for path in paths if path.is_symlink()]
+
+        # The assignment changes the list that `os.walk` goes through. `pack` writes an
+        # unfinished submission into a folder whose name begins with a dot.
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        for name in subfolders:
+            path = Path(parent, name)
+            if path.is_symlink():
+                submissions.append(path)
+
     if not submissions:
         raise DataError(
             f"{folder}: no {FILE} here or below; make a submission with: lm-factuality leaderboard"
@@ -123,111 +147,208 @@ def find_submissions(folder: Path) -> list[Path]:
 
 
 def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """The files are those that were packed, with every task of the leaderboard and no other."""
+    """Refuse changed files, and tasks that are missing, duplicate or not of the leaderboard.
+
+    Args:
+        evidence: The parsed submission.
+        rules: The rules of its leaderboard, which name the tasks.
+
+    Yields:
+        One refusal for each problem.
+    """
     yield from evidence.file_refusals
-    for name in rules.by_task:
-        task = evidence.tasks.get(name)
-        if task is None:
-            advice = _run_again(rules)
-            yield Refusal("TASKS_MISSING", name, f"is not in the results; {advice}")
-        elif task.samples is None:
+
+    for task_name in rules.by_task:
+        task_evidence = evidence.tasks.get(task_name)
+        if task_evidence is None:
+            problem = f"is not in the results; {_advise_new_run(rules)}"
+            yield Refusal("TASKS_MISSING", task_name, problem)
+        elif task_evidence.samples is None:
             problem = "its samples are not beside its results; run it with --log_samples"
-            yield Refusal("FILE_MISSING", name, problem)
-    names = [name for file in evidence.files for name in file.content["results"]]
-    for name, times in Counter(names).items():
-        if name not in rules.by_task:
+            yield Refusal("FILE_MISSING", task_name, problem)
+
+    task_counts: Counter[str] = Counter()
+    for file in evidence.files:
+        task_counts.update(file.content["results"].keys())
+    for task_name, count in task_counts.items():
+        if task_name not in rules.by_task:
             problem = "is not of this leaderboard, and nothing of it is checked"
-            yield Refusal("TASKS_EXTRA", name[:80], f"{problem}; {_run_again(rules)}")
-        elif times > 1:
-            yield Refusal("TASKS_EXTRA", name, "is in two results files; submit one")
+            # The name comes from a stranger's file and can have any length.
+            yield Refusal("TASKS_EXTRA", task_name[:80], f"{problem}; {_advise_new_run(rules)}")
+        elif count > 1:
+            yield Refusal("TASKS_EXTRA", task_name, "is in two results files; submit one")
 
 
 def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """All runs are of the model, revision, number format and backend that the submission names."""
+    """Refuse runs that are not all of the model that the submission names.
+
+    Args:
+        evidence: The parsed submission, whose results files record what was run.
+        rules: Not used. All checks have the same parameters.
+
+    Yields:
+        One refusal if the runs differ from each other in model, revision, dtype or backend, and
+        one for each property in which a run differs from ``submission.json``.
+    """
     models = {(file.model, file.revision, file.dtype, file.backend) for file in evidence.files}
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
         yield Refusal("MIXED_RUNS", "results", problem)
+
     submitted = evidence.submission.model
     for file in evidence.files:
-        name = file.path.name
-        commit = as_mapping(file.content.get("config")).get("model_sha")
+        file_name = file.path.name
         dtype = file.dtype or submitted.dtype
-        yield from _expect("MODEL_DIFFERS", name, "the dtype", dtype, submitted.dtype)
+        yield from _refuse_unexpected(
+            "MODEL_DIFFERS", file_name, "the dtype", dtype, [submitted.dtype]
+        )
+
+        commit = as_mapping(file.content.get("config")).get("model_sha")
         if not commit:
-            continue  # The weights are not of the Hub.
-        yield from _expect("MODEL_DIFFERS", name, "the commit", commit, submitted.revision)
-        if file.model.count("/") == 1 and not file.model.startswith((".", "/", "~")):
-            model, expected = short_name(file.model), short_name(submitted.name)
-            yield from _expect("MODEL_DIFFERS", name, "the model", model, expected)
+            # lm_eval records no commit for local weights and for models behind an API.
+            continue
+        yield from _refuse_unexpected(
+            "MODEL_DIFFERS", file_name, "the commit", commit, [submitted.revision]
+        )
+
+        is_local_path = file.model.startswith((".", "/", "~"))
+        is_hub_name = file.model.count("/") == 1 and not is_local_path
+        if is_hub_name:
+            model_name = short_name(file.model)
+            submitted_name = short_name(submitted.name)
+            yield from _refuse_unexpected(
+                "MODEL_DIFFERS", file_name, "the model", model_name, [submitted_name]
+            )
 
 
 def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """Versions, backends, prompts, decoding and the judge are as the leaderboard wants them."""
+    """Refuse versions, backends, adapters, prompts, decoding or judges that the rules do not allow.
+
+    Args:
+        evidence: The parsed submission.
+        rules: The rules of its leaderboard.
+
+    Yields:
+        One refusal for each setting that is not as the rules demand.
+    """
     for file in evidence.files:
-        name = file.path.name
+        file_name = file.path.name
+        yield from _refuse_unexpected(
+            "CONFIG_DIFFERS", file_name, "the backend", file.backend, PLAIN_BACKENDS
+        )
+        # An adapter such as LoRA weights makes it another model.
         adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
+        yield from _refuse_unexpected(
+            "CONFIG_DIFFERS", file_name, "what is added to the model", adapters, [[]]
+        )
         version = str(file.versions.get("lm_eval"))
-        yield from _expect("CONFIG_DIFFERS", name, "the backend", file.backend, *PLAIN_BACKENDS)
-        yield from _expect("CONFIG_DIFFERS", name, "what is added to the model", adapters, [])
         if not rules.takes_lm_eval(version):
-            expected = str(rules.lm_eval_versions)
-            yield from _expect("LM_EVAL_UNKNOWN", name, "lm_eval", version, expected)
-    for name, task in evidence.tasks.items():
-        for setting, (actual, expected_values) in _settings(task, rules).items():
-            yield from _expect("CONFIG_DIFFERS", name, setting, actual, *expected_values)
-        if task.samples is not None and task.samples.request_problem:
-            problem = f"{task.samples.request_problem}; leave out whatever changes prompts"
-            yield Refusal("CONFIG_DIFFERS", name, problem)
-        benchmark = find_benchmark(task.task.kind)
-        if task.rules.judge_prompts or (benchmark and benchmark.judging):
-            yield from _judge_refusals(evidence, task, rules)
+            versions = str(rules.lm_eval_versions)
+            yield from _refuse_unexpected(
+                "LM_EVAL_UNKNOWN", file_name, "lm_eval", version, [versions]
+            )
+
+    for task_name, task_evidence in evidence.tasks.items():
+        for name, setting in _checked_settings(task_evidence, rules).items():
+            yield from _refuse_unexpected(
+                "CONFIG_DIFFERS", task_name, name, setting.value, setting.allowed
+            )
+        samples = task_evidence.samples
+        if samples is not None and samples.request_problem:
+            problem = f"{samples.request_problem}; leave out whatever changes prompts"
+            yield Refusal("CONFIG_DIFFERS", task_name, problem)
+        benchmark = find_benchmark(task_evidence.task.kind)
+        if task_evidence.rules.judge_prompts or (benchmark and benchmark.judging):
+            yield from _check_judge(evidence, task_evidence, rules)
 
 
 def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """The whole published data was run, and the documents in the samples are those of the data."""
-    for name, task in evidence.tasks.items():
-        limit = as_mapping(task.file.content.get("config")).get("limit")
-        blob = as_mapping(task.task.metadata.get("data")).get("git_blob")
-        documents = [task.task.effective, task.task.num_samples]
-        yield from _expect("LIMIT_RUN", name, "--limit", limit, None)
-        yield from _expect("LIMIT_RUN", name, "documents", documents, 2 * [task.rules.documents])
-        yield from _expect("WRONG_DATA", name, "git_blob", blob, task.rules.git_blob)
-        if task.samples is not None and not task.samples.problem:
-            yield from _document_refusals(task, task.samples)
+    """Refuse runs on a part of the data, or on documents that are not the published ones.
+
+    Args:
+        evidence: The parsed submission.
+        rules: Not used. All checks have the same parameters.
+
+    Yields:
+        One refusal for each difference between a run's documents and the published data.
+    """
+    for task_name, task_evidence in evidence.tasks.items():
+        task = task_evidence.task
+        expected_documents = task_evidence.rules.documents
+
+        limit = as_mapping(task_evidence.file.content.get("config")).get("limit")
+        yield from _refuse_unexpected("LIMIT_RUN", task_name, "--limit", limit, [None])
+        document_counts = [task.effective, task.num_samples]
+        yield from _refuse_unexpected(
+            "LIMIT_RUN",
+            task_name,
+            "documents",
+            document_counts,
+            [[expected_documents, expected_documents]],
+        )
+
+        blob = as_mapping(task.metadata.get("data")).get("git_blob")
+        expected_blob = task_evidence.rules.git_blob
+        yield from _refuse_unexpected("WRONG_DATA", task_name, "git_blob", blob, [expected_blob])
+
+        samples = task_evidence.samples
+        if samples is not None and not samples.problem:
+            yield from _check_documents(task_evidence, samples)
 
 
 def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """The samples are those of the run, and they give the scores in the results."""
-    for name, task in evidence.tasks.items():
-        headline = task.rules.headline
-        if headline and not math.isfinite(task.task.metrics.get(headline, math.nan)):
-            problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
-            yield Refusal("RESULTS_INVALID", name, problem)
-        if task.samples is not None:
-            yield from _sample_refusals(task, task.samples)
-        if task.correction_problem:
-            yield Refusal("CORRECTION_CHANGED", name, task.correction_problem)
+    """Refuse scores that cannot be recomputed from the samples of the same run.
+
+    Args:
+        evidence: The parsed submission, with the scores recomputed from its samples.
+        rules: Not used. All checks have the same parameters.
+
+    Yields:
+        One refusal for each task with a missing headline score, changed samples, changed scores,
+        or corrected scores that do not follow from the packed labels.
+    """
+    for task_name, task_evidence in evidence.tasks.items():
+        headline = task_evidence.rules.headline
+        if headline:
+            score = task_evidence.task.metrics.get(headline, math.nan)
+            if not math.isfinite(score):
+                problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+                yield Refusal("RESULTS_INVALID", task_name, problem)
+
+        if task_evidence.samples is not None:
+            yield from _check_samples(task_evidence, task_evidence.samples)
+        if task_evidence.correction_problem:
+            yield Refusal("CORRECTION_CHANGED", task_name, task_evidence.correction_problem)
 
 
 def unscored_rows_cannot_win(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """The number of unscored items is known, and below the limit of the rules.
+    """Refuse tasks with more unscored responses than the rules allow.
 
-    Ranks then go by the score if all unscored items were wrong.
+    An unscored response is one that got no verdict. Below this limit, the ranking counts unscored
+    responses as wrong, so that nobody gains by them.
+
+    Args:
+        evidence: The parsed submission.
+        rules: The rules, with ``max_unscored`` as a share from 0 to 1.
+
+    Yields:
+        One refusal for each task with an unknown or too high number of unscored responses.
     """
-    for name, evidence_of_task in evidence.tasks.items():
-        task = evidence_of_task.task
+    for task_name, task_evidence in evidence.tasks.items():
+        task = task_evidence.task
         unscored = number_of(task.metrics.get("unscored"))
+        item_count = count_scorable_items(task)
         if unscored is None:
             problem = "does not say how many responses are unscored"
-            yield Refusal("RESULTS_INVALID", name, problem)
-        elif unscored > rules.max_unscored * items_of(task):
-            found = f"{int(unscored)} of {items_of(task)} responses are unscored"
-            problem = f"{found}, at most {rules.max_unscored:.1%} may be"
-            yield Refusal("UNSCORED_TOO_MANY", name, problem)
+            yield Refusal("RESULTS_INVALID", task_name, problem)
+        elif unscored > rules.max_unscored * item_count:
+            count = f"{int(unscored)} of {item_count} responses are unscored"
+            problem = f"{count}, at most {rules.max_unscored:.1%} may be"
+            yield Refusal("UNSCORED_TOO_MANY", task_name, problem)
 
 
 Check = Callable[[Evidence, Rules], Iterable[Refusal]]
+"""A check takes a submission and the rules, and yields its reasons to refuse the submission."""
 
 CHECKS: tuple[Check, ...] = (
     files_are_complete,
@@ -237,63 +358,128 @@ CHECKS: tuple[Check, ...] = (
     scores_follow_from_samples,
     unscored_rows_cannot_win,
 )
+"""All checks, in the order in which their refusals are listed."""
 
 
-def _expect(code: str, where: str, name: str, actual: Any, *expected: Any) -> Iterator[Refusal]:
-    """Refuse what is none of the expected values."""
-    if actual not in expected:
-        values = " or ".join(short(value, _LONGEST_VALUE) for value in expected)
-        found = f"{name} is {short(actual, _LONGEST_VALUE)}, expected {values}"
-        yield Refusal(code, where, f"{found}; run it with the leaderboard's config, on all rows")
+class _CheckedSetting(NamedTuple):
+    """A setting of a run, to be compared with the values that the rules allow."""
+
+    value: object
+    """The value in the results, or None if they do not record it."""
+
+    allowed: Sequence[object]
+    """The values that the rules allow."""
 
 
-def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Sequence[Any]]]:
-    """By name, a setting of a run and the values that it may have."""
-    content, task, expected = evidence.file.content, evidence.task, evidence.rules
-    config = as_mapping(content.get("config"))
-    shots = as_mapping(content.get("n-shot")).get(task.task, task.config.get("num_fewshot"))
-    settings: dict[str, tuple[Any, Sequence[Any]]] = {
-        "version": (task.version, [expected.version]),
-        "suite_version": (task.metadata.get("suite_version"), rules.suite_versions),
-        "num_fewshot": (shots, [0]),
-        "bootstrap_iters": (bool(config.get("bootstrap_iters", True)), [True]),
-        "system_instruction": (bool(content.get("system_instruction")), [False]),
+def _refuse_unexpected(
+    code: str, place: str, setting: str, value: object, allowed: Sequence[object]
+) -> Iterator[Refusal]:
+    """Refuse a setting whose value is not among the allowed values.
+
+    Example:
+        The value 5 of ``num_fewshot``, for which only 0 is allowed, gives the sentence
+        ``num_fewshot is 5, expected 0; run it with the leaderboard's config, on all rows``.
+
+    Args:
+        code: The code of the refusal, such as ``CONFIG_DIFFERS``.
+        place: The file or task that has the setting.
+        setting: The name of the setting, as the sentence shows it.
+        value: The value in the submission.
+        allowed: The values that are accepted.
+
+    Yields:
+        One refusal, or nothing if the value is allowed.
+    """
+    if value in allowed:
+        return
+    expected_values = " or ".join(short(choice, _MAX_VALUE_LENGTH) for choice in allowed)
+    difference = f"{setting} is {short(value, _MAX_VALUE_LENGTH)}, expected {expected_values}"
+    advice = "run it with the leaderboard's config, on all rows"
+    yield Refusal(code, place, f"{difference}; {advice}")
+
+
+def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _CheckedSetting]:
+    """Collect the settings of a task's run together with the values that the rules allow.
+
+    Args:
+        evidence: The task's results, and the rules of the task.
+        rules: The rules of the whole leaderboard.
+
+    Returns:
+        The settings by name, such as ``num_fewshot``.
+    """
+    content = evidence.file.content
+    task = evidence.task
+    task_rules = evidence.rules
+    run_config = as_mapping(content.get("config"))
+    fewshot_by_task = as_mapping(content.get("n-shot"))
+    num_fewshot = fewshot_by_task.get(task.task, task.config.get("num_fewshot"))
+    # lm_eval computes no standard errors if this option is 0.
+    has_stderrs = bool(run_config.get("bootstrap_iters", True))
+    has_system_prompt = bool(content.get("system_instruction"))
+    suite_version = task.metadata.get("suite_version")
+    settings = {
+        "version": _CheckedSetting(task.version, [task_rules.version]),
+        "suite_version": _CheckedSetting(suite_version, rules.suite_versions),
+        "num_fewshot": _CheckedSetting(num_fewshot, [0]),
+        "bootstrap_iters": _CheckedSetting(has_stderrs, [True]),
+        "system_instruction": _CheckedSetting(has_system_prompt, [False]),
     }
-    for name, value in expected.metadata.items():
-        settings[name] = (task.metadata.get(name), [value])
-    if expected.generation_kwargs is not None:
+    for name, value in task_rules.metadata.items():
+        settings[name] = _CheckedSetting(task.metadata.get(name), [value])
+
+    # Tasks that compare log-probabilities generate nothing and have no decoding to check.
+    if task_rules.generation_kwargs is not None:
         decoding = task.config.get("generation_kwargs")
-        settings["generation_kwargs"] = (decoding, [expected.generation_kwargs])
-        settings["repeats"] = (task.config.get("repeats"), [expected.repeats])
-        tokens = thinking_tokens_of(task)
-        settings["thinking_tokens"] = (tokens, [max(0, min(tokens, rules.thinking_tokens))])
+        settings["generation_kwargs"] = _CheckedSetting(decoding, [task_rules.generation_kwargs])
+        repeats = task.config.get("repeats")
+        settings["repeats"] = _CheckedSetting(repeats, [task_rules.repeats])
+        thinking_tokens = thinking_tokens_of(task)
+        nearest_allowed = max(0, min(thinking_tokens, rules.thinking_tokens))
+        settings["thinking_tokens"] = _CheckedSetting(thinking_tokens, [nearest_allowed])
+
     if not rules.chat_template:
-        settings["chat_template"] = (has_template(evidence.file), [False])
+        settings["chat_template"] = _CheckedSetting(has_template(evidence.file), [False])
     return settings
 
 
-def _judge_refusals(
-    evidence: Evidence, evidence_of_task: TaskEvidence, rules: Rules
+def _check_judge(
+    evidence: Evidence, task_evidence: TaskEvidence, rules: Rules
 ) -> Iterator[Refusal]:
-    """What of the judge is not as the rules want it: its coefficients, prompts and certificate."""
-    task = evidence_of_task.task
+    """Refuse a judge with changed coefficients or prompts, or without the required certificate.
+
+    A certificate records how well the judge agreed with labels made by people.
+
+    Args:
+        evidence: The parsed submission, with the packed certificate.
+        task_evidence: The judged task.
+        rules: The rules, with the kind of certificate that they require.
+
+    Yields:
+        One refusal for each problem with the judge.
+    """
+    task = task_evidence.task
     judge = task.metadata.get("judge_config")
     if not isinstance(judge, dict) or not isinstance(judge.get("prompt_hashes"), dict):
         problem = "judge_config with prompt_hashes is missing; run it again"
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
-    options = as_mapping(judge.get("options"))
-    coefficients = options.get("coefficients")
-    yield from _expect("CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None)
-    certificates = _certificates(evidence, task)
-    expected_prompts = evidence_of_task.rules.judge_prompts
-    for problem in _prompt_problems(judge, certificates.values(), expected_prompts):
+
+    coefficients = as_mapping(judge.get("options")).get("coefficients")
+    yield from _refuse_unexpected(
+        "CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, [None]
+    )
+
+    certificates = _certificates_by_origin(evidence, task)
+    expected_hashes = task_evidence.rules.judge_prompts
+    for problem in _judge_prompt_problems(judge, certificates.values(), expected_hashes):
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
-    for place, content in certificates.items():
-        for problem in certificate_problems(content, judge, rules.suite_versions):
-            yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{place}: {problem}")
-    are_published = [is_on_published_data(content) for content in certificates.values()]
-    if rules.certificate == "published" and not any(are_published):
+    for origin, certificate in certificates.items():
+        for problem in certificate_problems(certificate, judge, rules.suite_versions):
+            yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{origin}: {problem}")
+
+    has_published = any(is_on_published_data(content) for content in certificates.values())
+    if rules.certificate == "published" and not has_published:
         problem = "no certificate that was made on the published data"
     elif rules.certificate == "any" and not certificates:
         problem = "no certificate"
@@ -306,72 +492,131 @@ def _judge_refusals(
     yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{problem}: {advice}")
 
 
-def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
-    """The packed certificate by its path, and those that the run attached by their setting."""
+def _certificates_by_origin(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
+    """Collect the judge's certificates, both the packed file and those inside the results.
+
+    Args:
+        evidence: The parsed submission, with the packed certificate.
+        task: The judged task, whose metadata can hold certificates.
+
+    Returns:
+        The certificates by origin: a file name such as ``certificate.json``, or the judge's
+        setting, such as ``judge_certificate.felm``.
+    """
     certificates: dict[str, Mapping[str, Any]] = {}
-    if evidence.submission.certificate is not None:
-        certificates[evidence.submission.certificate] = evidence.certificate
+    packed_name = evidence.submission.certificate
+    if packed_name is not None:
+        certificates[packed_name] = evidence.certificate
+
     for setting, content in as_mapping(task.metadata.get("judge_certificate")).items():
-        certificates[f"judge_certificate.{setting}"[:80]] = as_mapping(content)
+        # The setting's name comes from a stranger's file and can have any length.
+        origin = f"judge_certificate.{setting}"[:80]
+        certificates[origin] = as_mapping(content)
     return certificates
 
 
-def _prompt_problems(
+def _judge_prompt_problems(
     judge: Mapping[str, Any],
     certificates: Iterable[Mapping[str, Any]],
-    expected: Mapping[str, str],
+    expected_hashes: Mapping[str, str],
 ) -> Iterator[str]:
-    """Prompts are those of the rules, or those that the certificate of the judge names."""
-    hashes = judge["prompt_hashes"]
-    if set(hashes) != set(expected):
-        yield f"the judge was asked with other prompts than {', '.join(expected)}; run it again"
-    certified: dict[str, str] = {}
-    for content in certificates:
-        certified.update(replaced_prompt_hashes(content.get("identity")) or {})
-    for name, digest in hashes.items():
-        is_replaced = name in (judge.get("prompts") or {})
-        if digest != (certified if is_replaced else expected).get(name):
-            origin = "that was certified" if is_replaced else "of the leaderboard"
+    """Describe each judge's prompt that neither the rules nor a certificate allow.
+
+    Args:
+        judge: The judge's configuration in the results, with a hash of each prompt.
+        certificates: The judge's certificates, which record prompts that the user replaced.
+        expected_hashes: The hashes of the leaderboard's prompts, by prompt name.
+
+    Yields:
+        One sentence for each prompt that differs.
+    """
+    prompt_hashes = judge["prompt_hashes"]
+    if set(prompt_hashes) != set(expected_hashes):
+        names = ", ".join(expected_hashes)
+        yield f"the judge was asked with other prompts than {names}; run it again"
+
+    certified_hashes: dict[str, str] = {}
+    for certificate in certificates:
+        certified_hashes.update(replaced_prompt_hashes(certificate.get("identity")) or {})
+
+    replaced_prompts = judge.get("prompts") or {}
+    for name, prompt_hash in prompt_hashes.items():
+        # A user may replace a prompt if the judge was certified with the replacement.
+        if name in replaced_prompts:
+            expected_hash = certified_hashes.get(name)
+            origin = "that was certified"
+        else:
+            expected_hash = expected_hashes.get(name)
+            origin = "of the leaderboard"
+        if prompt_hash != expected_hash:
             yield f"the judge's prompt {str(name)[:60]} is not the one {origin}"
 
 
-def _document_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
-    """Documents that are missing, there twice, or not of the published data."""
+def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
+    """Refuse samples whose documents are missing, duplicate, unknown or changed.
+
+    Args:
+        evidence: The task, with the digest of its published documents.
+        samples: What the task's samples hold, with their document numbers and digest.
+
+    Yields:
+        One refusal for wrong document numbers, or one for changed documents.
+    """
     rules = evidence.rules
-    times = Counter(samples.doc_ids)
-    expected = range(rules.documents)
-    doc_ids = sorted({*times, *expected})
-    wrong = [doc_id for doc_id in doc_ids if times[doc_id] != (1 if doc_id in expected else 0)]
-    digest = samples.documents.hexdigest()
-    if wrong:
-        numbers = listed([shown_number(doc_id) for doc_id in wrong])
-        problem = f"{len(wrong)} rows are missing, unknown or there twice: doc_id {numbers}"
-        advice = f"expected 0 to {expected[-1]} once each; run the whole task again"
+    counts = Counter(samples.doc_ids)
+    expected_ids = range(rules.documents)
+    wrong_ids = []
+    for doc_id in sorted({*counts, *expected_ids}):
+        expected_count = 1 if doc_id in expected_ids else 0
+        if counts[doc_id] != expected_count:
+            wrong_ids.append(doc_id)
+    if wrong_ids:
+        numbers = listed([format_doc_id(doc_id) for doc_id in wrong_ids])
+        problem = f"{len(wrong_ids)} rows are missing, unknown or there twice: doc_id {numbers}"
+        advice = f"expected 0 to {expected_ids[-1]} once each; run the whole task again"
         yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
+
     if evidence.data_problem:
         yield Refusal("DATA_UNAVAILABLE", rules.task, evidence.data_problem)
-    elif not wrong and digest != evidence.published_digest:
-        digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
-        found = f"the documents in the samples are not the published ones ({digests})"
-        advice = "run the task on the published data, as this version of the suite has it"
-        yield Refusal("WRONG_DATA", rules.task, f"{found}; {advice}")
-
-
-def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
-    name = evidence.rules.task
-    if samples.problem:
-        yield Refusal("SAMPLES_INVALID", name, samples.problem)
         return
+    digest = samples.documents.hexdigest()
+    # Wrong document numbers change the digest too, and are refused already.
+    if not wrong_ids and digest != evidence.published_digest:
+        digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
+        problem = f"the documents in the samples are not the published ones ({digests})"
+        advice = "run the task on the published data, as this version of the suite has it"
+        yield Refusal("WRONG_DATA", rules.task, f"{problem}; {advice}")
+
+
+def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
+    """Refuse samples that were changed, are of another run, or give other scores.
+
+    Args:
+        evidence: The task, with its results file.
+        samples: What the task's samples hold, and how their scores differ from the results.
+
+    Yields:
+        One refusal for each kind of problem.
+    """
+    task_name = evidence.rules.task
+    if samples.problem:
+        yield Refusal("SAMPLES_INVALID", task_name, samples.problem)
+        return
+
+    # lm_eval writes a hash of all sample hashes into the results.
+    run_hash = as_mapping(evidence.file.content.get("task_hashes")).get(task_name)
     if samples.hash_problems:
-        problem = "; ".join(samples.hash_problems[:_MOST_PROBLEMS])
-        yield Refusal("SAMPLES_CHANGED", name, f"{problem}; run the task again")
-    elif as_mapping(evidence.file.content.get("task_hashes")).get(name) != hash_of(samples.hashes):
+        problem = "; ".join(samples.hash_problems[:_MAX_LISTED_PROBLEMS])
+        yield Refusal("SAMPLES_CHANGED", task_name, f"{problem}; run the task again")
+    elif run_hash != hash_text(samples.hashes):
         problem = "the results were made from other samples: task_hashes differs"
-        yield Refusal("SAMPLES_CHANGED", name, problem)
+        yield Refusal("SAMPLES_CHANGED", task_name, problem)
+
     if samples.score_problems:
-        problems = listed(samples.score_problems, _MOST_PROBLEMS)
-        yield Refusal("SCORE_CHANGED", name, problems)
+        problems = listed(samples.score_problems, _MAX_LISTED_PROBLEMS)
+        yield Refusal("SCORE_CHANGED", task_name, problems)
 
 
-def _run_again(rules: Rules) -> str:
+def _advise_new_run(rules: Rules) -> str:
+    """Return the command that runs all tasks of a leaderboard, as advice for a refusal."""
     return f"run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml"

@@ -1,10 +1,12 @@
-"""Whether the files of a submission are those that were packed, and hold no credentials."""
+"""Check that a submission's files are those that were packed and hold no credentials.
+
+`lm_factuality.leaderboard.evidence` calls the check, and `pack` searches files for credentials.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.files import sha256_of
@@ -14,91 +16,105 @@ from lm_factuality.ground.secrets import (
     secrets_in_text,
     secrets_within,
 )
-from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission
+from lm_factuality.leaderboard.submission import FILE, Refusal, Submission, SubmissionRefusedError
 
 MAX_FILE = 512 * 2**20
-"""The bytes that one file may have."""
+"""The largest size of one file of a submission, in bytes."""
 
-_MOST_PLACES = 5
-_OF_A_RUN = re.compile(r"(results|samples|corrected)_.+\.jsonl?")
+_MAX_LISTED_SECRETS = 5
+_RUN_FILE = re.compile(r"(results|samples|corrected)_.+\.jsonl?")
 _PROSE = ("chat_template", "description", "system_instruction")
 """Parts of a file whose texts may write ``token=...`` and set no credential by it."""
 
 
 def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """Yield a refusal for each place that looks like a credential.
+    """Check that a submission has exactly the files that were packed, without credentials in them.
+
+    Args:
+        folder: The folder of the submission.
+        submission: Its ``submission.json``, which lists each file with size and hash.
+
+    Yields:
+        One refusal for each place that looks like a credential.
 
     Raises:
-        Refused: A file is missing, changed, too large or not of the submission.
+        SubmissionRefusedError: A file is missing, changed, too large or not of the submission. No
+            file is searched for credentials then.
     """
-    problems = [*_wrong_files(folder, submission)]
+    problems = [
+        *_missing_references(submission),
+        *_unexpected_files(folder, submission),
+        *_changed_files(folder, submission),
+    ]
     if problems:
-        raise Refused(*problems)
-    for name in (FILE, *(packed.path for packed in submission.files)):
-        for place in secrets_in_file(folder / name):
-            sentence = f"{place}; withdraw it, and run and pack again without it"
+        raise SubmissionRefusedError(*problems)
+
+    packed_names = [packed.path for packed in submission.files]
+    for name in (FILE, *packed_names):
+        for secret in secrets_in_file(folder / name):
+            sentence = f"{secret}; withdraw it, and run and pack again without it"
             yield Refusal("SECRET", name, sentence)
 
 
-def secrets_in_file(path: Path) -> list[str]:
-    """Say where a file holds what looks like a credential, without showing the credential.
+def _missing_references(submission: Submission) -> Iterator[Refusal]:
+    """Refuse a certificate, key or labels that ``submission.json`` names but does not list.
 
-    A file of JSON is looked at as it is written and as it is read, since JSON may write any letter
-    as a number.
-
-    Returns:
-        The first places, such as ``line 3: looks like a key of OpenAI``.
+    Yields:
+        One refusal for each file that is missing from the list ``files``.
     """
-    places: list[str] = []
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            is_escaped_sample = path.suffix == ".jsonl" and "\\u" in line
-            text = line
-            if is_escaped_sample:
-                text += json.dumps(_parse(line), ensure_ascii=False)
-            places += [f"line {number}: looks like {what}" for _, what in secrets_in_text(text)]
-            variable = secret_of_environment(text)
-            if variable:
-                places.append(f"line {number}: holds {variable}")
-            if len(places) >= _MOST_PLACES:
-                return places[:_MOST_PLACES]
-    if path.suffix == ".json":
-        content = _parse(path.read_text(encoding="utf-8", errors="replace"))
-        places += [f"{place}: {what}" for place, what in secrets_within(content)]
-        for part, value in as_mapping(content).items():
-            if part not in _PROSE:
-                text = str(value).replace("\\n", "\n")
-                found = secrets_in_arguments(text)
-                places += [f"{part[:40]}: looks like {what}" for _, what in found]
-    return places[:_MOST_PLACES]
-
-
-def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """Files that are missing, links, too large, of no run, or not those that were packed."""
-    names = {FILE, *(packed.path for packed in submission.files)}
-    used = (submission.certificate, submission.key, *submission.labels)
-    for name in used:
-        if name is not None and name not in names:
+    listed_names = _listed_names(submission)
+    for name in _referenced_names(submission):
+        if name not in listed_names:
             sentence = "is used, but not listed under 'files'; pack the results again"
             yield Refusal("FILE_MISSING", name, sentence)
+
+
+def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
+    """Refuse links, files that ``submission.json`` does not list, and files of an unknown kind.
+
+    Args:
+        folder: The folder of the submission.
+        submission: Its ``submission.json``.
+
+    Yields:
+        One refusal for each such file, sorted by name.
+    """
+    listed_names = _listed_names(submission)
+    special_names = {FILE, *_referenced_names(submission)}
     for path in sorted(folder.iterdir()):
+        is_known_kind = path.name in special_names or _RUN_FILE.fullmatch(path.name)
         if path.is_symlink():
+            # A link could lead to any file of the machine that checks.
             sentence = "is a link; a submission holds the files themselves"
             yield Refusal("PATH_ESCAPES", path.name, sentence)
-        elif path.name not in names:
+        elif path.name not in listed_names:
             sentence = "is not listed under 'files'; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
-        elif path.name not in (FILE, *used) and not _OF_A_RUN.fullmatch(path.name):
+        elif not is_known_kind:
             sentence = "is neither of a run nor a certificate, key or labels; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
+
+
+def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
+    """Refuse listed files that are missing, too large, or changed since they were packed.
+
+    Args:
+        folder: The folder of the submission.
+        submission: Its ``submission.json``, with the size and SHA-256 of each file.
+
+    Yields:
+        One refusal for each such file.
+    """
     for packed in submission.files:
         path = folder / packed.path
         if path.is_symlink():
+            # Links are refused as unexpected files, and are not followed here.
             continue
         if not path.is_file():
             sentence = "is listed, but not there; pack the results again"
             yield Refusal("FILE_MISSING", packed.path, sentence)
             continue
+
         size = path.stat().st_size
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", packed.path, f"{size} bytes, at most {MAX_FILE} are taken")
@@ -108,8 +124,87 @@ def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             yield Refusal(code, packed.path, sentence)
 
 
-def _parse(text: str) -> Any:
+def _listed_names(submission: Submission) -> set[str]:
+    """Return the names of all files that a submission may hold, with ``submission.json``."""
+    return {FILE, *(packed.path for packed in submission.files)}
+
+
+def _referenced_names(submission: Submission) -> list[str]:
+    """Return the names of the certificate, the key and the label files that a submission uses."""
+    names = (submission.certificate, submission.key, *submission.labels)
+    return [name for name in names if name is not None]
+
+
+def secrets_in_file(path: Path) -> list[str]:
+    """Find what looks like credentials in a file, without showing the credentials themselves.
+
+    Args:
+        path: The file. The values of JSON files are also searched after decoding, because JSON
+            can write any letter as an escape sequence.
+
+    Returns:
+        At most five descriptions, such as ``line 3: looks like a key of OpenAI``.
+    """
+    secrets: list[str] = []
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line_number, line in enumerate(lines, start=1):
+            secrets += _secrets_in_line(line, line_number, path.suffix == ".jsonl")
+            if len(secrets) >= _MAX_LISTED_SECRETS:
+                return secrets[:_MAX_LISTED_SECRETS]
+
+    if path.suffix == ".json":
+        content = _parse_json(path.read_text(encoding="utf-8", errors="replace"))
+        secrets += _secrets_in_json(content)
+    return secrets[:_MAX_LISTED_SECRETS]
+
+
+def _secrets_in_line(line: str, line_number: int, is_sample: bool) -> list[str]:
+    """Find what looks like credentials in one line of a file.
+
+    Args:
+        line: The line as it is written.
+        line_number: Its number, from 1.
+        is_sample: Whether the line is JSON, so that its letters can be escaped.
+
+    Returns:
+        Descriptions such as ``line 3: looks like a key of OpenAI`` or ``line 3: holds HF_TOKEN``.
+    """
+    text = line
+    if is_sample and "\\u" in line:
+        text += json.dumps(_parse_json(line), ensure_ascii=False)
+
+    secrets = [f"line {line_number}: looks like {kind}" for _, kind in secrets_in_text(text)]
+    # The value of a variable such as HF_TOKEN on this machine is a credential of any form.
+    variable = secret_of_environment(text)
+    if variable:
+        secrets.append(f"line {line_number}: holds {variable}")
+    return secrets
+
+
+def _secrets_in_json(content: object) -> list[str]:
+    """Find what looks like credentials in the decoded content of a JSON file.
+
+    Args:
+        content: The decoded JSON, or None if the file is not JSON.
+
+    Returns:
+        Descriptions that begin with the key, such as ``config: looks like a key of OpenAI``.
+    """
+    secrets = [f"{place}: {description}" for place, description in secrets_within(content)]
+    for key, value in as_mapping(content).items():
+        if key in _PROSE:
+            continue
+        # Arguments on separate lines were joined by an escaped line break.
+        text = str(value).replace("\\n", "\n")
+        for _, kind in secrets_in_arguments(text):
+            secrets.append(f"{key[:40]}: looks like {kind}")
+    return secrets
+
+
+def _parse_json(text: str) -> object:
+    """Decode a JSON text, or return None if it is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None  # Whoever reads the file as JSON reports that it is none.
+        # The code that reads the file as JSON reports this problem.
+        return None

@@ -17,12 +17,12 @@ from lm_factuality.benchmarks.audit import ExpectedRun, RequestAudit
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
-from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, sibling_of_results
 from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
-from lm_factuality.leaderboard.submission import Refusal, Refused, Submission
+from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import asked_units, draw, units_of_run
@@ -90,11 +90,11 @@ class SampleEvidence:
             "prompt": _prompt_of(sample),
             "target": str(sample.get("target")),
         }
-        place = f"doc_id {shown_number(doc_id)}"
+        place = f"doc_id {format_doc_id(doc_id)}"
         for name, text in texts.items():
             written = str(sample.get(f"{name}_hash"))
             self.hashes += written
-            if hash_of(text) != written:
+            if hash_text(text) != written:
                 self.hash_problems.append(f"{place}: its {name}_hash is not that of its {name}")
         if not self.request_problem:
             problem = self.audit.request_problem(sample)
@@ -141,8 +141,8 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
     """Read a submission once.
 
     Raises:
-        Refused: The files are not those that were packed, or a results file is not as lm_eval
-            writes it. Nothing outside the folder is opened.
+        SubmissionRefusedError: The files are not those that were packed, or a results file is not
+            as lm_eval writes it. Nothing outside the folder is opened.
     """
     file_refusals = tuple(check_files(folder, submission))
     files = _read_results(folder, submission)
@@ -169,11 +169,11 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
         for file in files:
             date_of(file)  # refuses a number that is no date
     except DataError as error:
-        problem = without_folder(error, folder)
-        raise Refused(Refusal("RESULTS_INVALID", "results", problem)) from error
+        problem = message_without_folder(error, folder)
+        raise SubmissionRefusedError(Refusal("RESULTS_INVALID", "results", problem)) from error
     if not files:
         problem = "no results_*.json; pack the results again"
-        raise Refused(Refusal("RESULTS_INVALID", "results", problem))
+        raise SubmissionRefusedError(Refusal("RESULTS_INVALID", "results", problem))
     return tuple(files)
 
 
@@ -209,7 +209,9 @@ def read_task_samples(
         return None
     if benchmark is None:
         problem = f"is of the benchmark {task.kind[:40]!r}, which is not installed here"
-        raise Refused(Refusal("SAMPLES_INVALID", task.task, f"{problem}; install its package"))
+        raise SubmissionRefusedError(
+            Refusal("SAMPLES_INVALID", task.task, f"{problem}; install its package")
+        )
     expected = ExpectedRun(
         metadata=rules.metadata,
         generation_kwargs=rules.generation_kwargs,
@@ -222,7 +224,7 @@ def read_task_samples(
     try:
         evidence.score_problems += differences(task, recompute(task, evidence.read(task.samples)))
     except UNREADABLE as error:
-        evidence.problem = without_folder(error, folder)
+        evidence.problem = message_without_folder(error, folder)
     return evidence
 
 
@@ -233,7 +235,7 @@ def _correction_problem(
 
     Whether people gave these labels, nobody can see from files.
     """
-    path = beside(file.path, f"corrected_{task.task}", ".json")
+    path = sibling_of_results(file.path, f"corrected_{task.task}", ".json")
     if path is None:
         return ""
     if submission.key is None:
@@ -246,7 +248,7 @@ def _correction_problem(
         if not problem and not same(corrected.model_dump(), read_correction(path).model_dump()):
             problem = "its labels give other corrected scores; pack again"
     except FactualityError as error:
-        problem = f"cannot be recomputed: {without_folder(error, folder)}"
+        problem = f"cannot be recomputed: {message_without_folder(error, folder)}"
     return problem
 
 
@@ -276,7 +278,7 @@ def _prompt_of(sample: Mapping[str, Any]) -> str:
     return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
 
 
-def hash_of(text: str) -> str:
+def hash_text(text: str) -> str:
     """A hash of a text, as lm_eval makes it."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -292,7 +294,7 @@ def thinking_tokens_of(task: TaskResult) -> int:
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else -1
 
 
-def items_of(task: TaskResult) -> int:
+def count_scorable_items(task: TaskResult) -> int:
     """How many items may be unscored: documents, or samples of documents."""
     benchmark = find_benchmark(task.kind)
     repeats = task.config.get("repeats")
@@ -301,11 +303,11 @@ def items_of(task: TaskResult) -> int:
     return task.effective * (repeats or 1) if isinstance(repeats, int) else task.effective
 
 
-def shown_number(number: int) -> str:
+def format_doc_id(number: int) -> str:
     """A number as a refusal shows it. Writing a very long one out takes its time."""
     return str(number) if abs(number) < _LONGEST_NUMBER else "of more than 15 digits"
 
 
-def without_folder(error: Exception, folder: Path) -> str:
+def message_without_folder(error: Exception, folder: Path) -> str:
     """The text of an error, with paths relative to the submission."""
     return str(error).replace(f"{folder}/", "")[:500]

@@ -90,7 +90,7 @@ class Refusal:
         return printable(f"{self.code} {self.where}: {self.sentence}")
 
 
-class Refused(DataError):
+class SubmissionRefusedError(DataError):
     """A submission of which nothing more can be looked at."""
 
     def __init__(self, *refusals: Refusal) -> None:
@@ -102,11 +102,11 @@ def read_submission(folder: Path) -> Submission:
     """Read what a submission says of itself. Nothing of it is believed yet.
 
     Raises:
-        Refused: The file is missing or not in order.
+        SubmissionRefusedError: The file is missing or not in order.
     """
     if folder.is_symlink():
         sentence = "is a link; a submission is a folder of its own"
-        raise Refused(Refusal("PATH_ESCAPES", folder.name, sentence))
+        raise SubmissionRefusedError(Refusal("PATH_ESCAPES", folder.name, sentence))
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")
@@ -123,5 +123,5 @@ def read_submission(folder: Path) -> Submission:
         raise _invalid(f"cannot be read as JSON: {error}") from error
 
 
-def _invalid(sentence: str) -> Refused:
-    return Refused(Refusal("SUBMISSION_INVALID", FILE, sentence))
+def _invalid(sentence: str) -> SubmissionRefusedError:
+    return SubmissionRefusedError(Refusal("SUBMISSION_INVALID", FILE, sentence))

@@ -1,5 +1,5 @@
 """Models for lm_eval's ``--model``.
 
 `hf_tree` shares positions between requests, `hf_ralm` reads retrieved passages, `hf_decoding`
-contrasts a model with something weaker, and `baselines` have learned nothing.
+contrasts a model with weaker logits, and `baselines` need no model.
 """

@@ -1,6 +1,6 @@
-"""lm_eval models that have learned nothing.
+"""lm_eval models without training, to which trained models are compared.
 
-They show what a benchmark gives away to those who guess or look at a choice's surface.
+They show how well one can do on a benchmark by guessing or by the surface of a text.
 """
 
 import hashlib
@@ -23,13 +23,20 @@ _RULES: Mapping[str, Callable[[str], float]] = {
 
 
 class UntrainedModel(LM):  # type: ignore[misc]
-    """Refuses what a baseline cannot do."""
+    """Base class of the baselines, which refuses every kind of request.
+
+    A baseline overrides the methods of the requests that it can answer.
+    """
 
     ability: str
-    """What it does instead."""
+    """A phrase for error messages that says what the baseline can do."""
 
-    def refuse(self, requests: Sequence[Instance]) -> Any:
-        """Refuse requests of a kind."""
+    def refuse(self, requests: Sequence[Instance]) -> list[Any]:
+        """Refuse a kind of request.
+
+        Raises:
+            ConfigError: Always.
+        """
         raise ConfigError(f"{self.ability}, and answers no other requests")
 
     loglikelihood = refuse
@@ -38,10 +45,10 @@ class UntrainedModel(LM):  # type: ignore[misc]
 
 
 class ConstantAnswer(UntrainedModel):
-    """lm_eval model ``constant-answer``: it generates ``answer``, whatever it is asked.
+    r"""lm_eval model ``constant-answer``: it gives the same answer to every prompt.
 
-    ``\\n``, ``\\t`` and ``\\\\`` in the answer stand for a line break, a tab and a backslash. An
-    answer ends before the first stop string that it holds, as a model's would.
+    ``\n``, ``\t`` and ``\\`` in the answer stand for a line break, a tab and a backslash. The
+    answer is cut before the first stop string in it, like the text that a model generates.
 
     Raises:
         ConfigError: There is no answer, or lm_eval's command line has read it as something else
@@ -50,7 +57,16 @@ class ConstantAnswer(UntrainedModel):
 
     ability = "constant-answer generates; for choices there is surface-baseline"
 
-    def __init__(self, answer: Any = None, **_: Any) -> None:
+    def __init__(self, answer: object = None, **_: Any) -> None:
+        """Check the option ``answer`` and replace its escape sequences.
+
+        Args:
+            answer: The text to answer with. lm_eval reads digits on the command line as a number.
+            **_: Options of lm_eval that have no effect.
+
+        Raises:
+            ConfigError: The answer is missing or is neither text nor an integer.
+        """
         super().__init__()
         if answer is None:
             raise ConfigError(
@@ -70,7 +86,7 @@ class ConstantAnswer(UntrainedModel):
         return ""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], **_: Any) -> str:
-        """Return the messages one below the other."""
+        """Join the contents of the messages with line breaks."""
         return "\n".join(str(message["content"]) for message in chat_history)
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
@@ -78,16 +94,18 @@ class ConstantAnswer(UntrainedModel):
         return [self._until(request.args[1].get("until")) for request in requests]
 
     def _until(self, stop: str | Sequence[str] | None) -> str:
+        """Return the answer up to the first stop string that it contains."""
         stops = [stop] if isinstance(stop, str) else list(stop or ())
+        # -1 stands for a stop string that the answer does not contain.
         ends = [self._answer.find(text) for text in stops if text]
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
 
 class SurfaceBaseline(UntrainedModel):
-    """lm_eval model ``surface-baseline``: it prefers choices by a rule.
+    """lm_eval model ``surface-baseline``: it ranks choices by a simple rule about their text.
 
-    ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are no
-    log-probabilities, only an order. Ties are broken by a hash of the text.
+    The rules are random, shortest, and spacing (most spaces before punctuation). Scores only
+    order the choices and are no log-probabilities. A hash of the text breaks ties.
 
     Raises:
         ConfigError: There is no rule of that name.
@@ -96,6 +114,15 @@ class SurfaceBaseline(UntrainedModel):
     ability = "surface-baseline compares choices"
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
+        """Look up the rule.
+
+        Args:
+            rule: The name of the rule: "random", "shortest" or "spacing".
+            **_: Options of lm_eval that have no effect.
+
+        Raises:
+            ConfigError: There is no rule of that name.
+        """
         super().__init__()
         if rule not in _RULES:
             raise ConfigError(
@@ -104,10 +131,19 @@ class SurfaceBaseline(UntrainedModel):
         self._rule = _RULES[rule]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Score each continuation by the rule."""
-        return [(self._score(*request.args[:2]), False) for request in requests]
+        """Score each continuation by the rule.
+
+        Returns:
+            For each request, the score (more is better) and False, because nothing is generated.
+        """
+        answers = []
+        for request in requests:
+            context, continuation = request.args[:2]
+            answers.append((self._score(context, continuation), False))
+        return answers
 
     def _score(self, context: str, continuation: str) -> float:
+        """Return the rule's value, plus a tie-break of less than 0.5 that depends on the text."""
         digest = hashlib.sha256(f"{context}\0{continuation}".encode()).digest()
         tie_break = int.from_bytes(digest[:4], "big") / 2**32 * 0.5
         return self._rule(continuation) + tie_break

@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import softplus
+from transformers import PreTrainedModel
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
@@ -28,11 +29,22 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Method(Strict):
-    """A way of decoding. Its fields are the model's options, and all that decides on a score."""
+    """A decoding method that contrasts a model's logits with weaker ones.
+
+    Its fields are the options of the lm_eval model. Together they determine every score.
+    """
 
     @abc.abstractmethod
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
-        """Score the next token in nats. All tensors have the shape [positions, vocabulary]."""
+        """Score every possible next token.
+
+        Args:
+            logits: The model's own logits, shape [positions, vocabulary].
+            weaker: Weaker logits, such as those of early layers, each of the same shape.
+
+        Returns:
+            The scores in nats, shape [positions, vocabulary].
+        """
 
 
 class DoLa(Method):
@@ -55,15 +67,26 @@ class DoLa(Method):
     formula: Literal["paper", "code"] = "paper"
 
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
+        """Score tokens by how much the final layer prefers them to an early (premature) layer.
+
+        Args:
+            logits: The final layer's logits, shape [positions, vocabulary].
+            weaker: The logits of each candidate early layer, in the same shape.
+
+        Returns:
+            The scores in nats, shape [positions, vocabulary]. They are log-probabilities if
+            ``softmax`` is set. Implausible tokens have the score ``relative_top_value``.
+        """
         final = logits.log_softmax(-1)
         premature = weaker[0].log_softmax(-1)
+        # At each position, take the candidate that diverges most from the final layer.
         if len(weaker) > 1:
             divergence = self._divergence(final, premature)
             for layer in weaker[1:]:
                 candidate = layer.log_softmax(-1)
                 candidate_divergence = self._divergence(final, candidate)
-                is_further = candidate_divergence > divergence
-                premature = torch.where(is_further[:, None], candidate, premature)
+                is_more_distant = candidate_divergence > divergence
+                premature = torch.where(is_more_distant[:, None], candidate, premature)
                 divergence = torch.maximum(divergence, candidate_divergence)
         return apply_floor(
             final - premature,
@@ -75,10 +98,16 @@ class DoLa(Method):
         )
 
     def _divergence(self, p: Tensor, q: Tensor) -> Tensor:
-        """Compare two distributions, given as log-probabilities. The shape is [positions].
+        """Measure how far two next-token distributions are apart.
 
-        The Jensen-Shannon divergence is less by log 2. Many early layers hardly overlap with the
-        last one, and near log 2 float32 would round all differences away.
+        Args:
+            p: The log-probabilities of one layer, shape [positions, vocabulary].
+            q: The log-probabilities of the other layer, in the same shape.
+
+        Returns:
+            The divergence in nats, shape [positions]. With ``formula="paper"``, it is the
+            Jensen-Shannon divergence minus log 2. Many early layers hardly overlap with the last,
+            so their divergence is near log 2, where float32 would round the differences away.
         """
         if self.formula == "code":
             mixture = torch.logaddexp(p, q) - math.log(2)
@@ -104,6 +133,16 @@ class Contrastive(Method):
     softmax: bool = True
 
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
+        """Score tokens by how much the expert prefers them to the amateur.
+
+        Args:
+            logits: The expert's logits, shape [positions, vocabulary].
+            weaker: The amateur's logits as the only element, in the same shape.
+
+        Returns:
+            The scores in nats, shape [positions, vocabulary]. They are log-probabilities if
+            ``softmax`` is set. Implausible tokens have the score ``excluded``.
+        """
         expert = logits.log_softmax(-1)
         amateur = (weaker[0] / self.amateur_temperature).log_softmax(-1)
         if self.beta is None:
@@ -115,32 +154,40 @@ class Contrastive(Method):
 
 def apply_floor(
     scores: Tensor,
-    likely: Tensor,
+    logprobs: Tensor,
     share: float,
     value: float,
     *,
     softmax: bool,
     floor_first: bool = True,
 ) -> Tensor:
-    """Exclude implausible tokens (Li et al., 2023).
+    """Give a fixed low score to tokens that the model finds implausible (Li et al., 2023).
 
     Args:
-        likely: The model's own log-probabilities.
-        share: A token is excluded if it is less likely than this share of the likeliest.
-        value: The score of an excluded token.
-        softmax: Whether scores become log-probabilities.
-        floor_first: Whether excluded tokens are left out of that softmax.
+        scores: The contrasted scores in nats, shape [positions, vocabulary].
+        logprobs: The model's own log-probabilities in nats, in the same shape.
+        share: A token is excluded if its probability is below this share (0 to 1) of the likeliest
+            token's. 0 excludes none.
+        value: The score of an excluded token, such as -1000.
+        softmax: Whether the scores are normalised to log-probabilities.
+        floor_first: Whether excluded tokens are left out of this softmax.
+
+    Returns:
+        The scores, shape [positions, vocabulary].
     """
-    floor = math.log(share) if share else -math.inf
-    is_excluded = likely < likely.amax(-1, keepdim=True) + floor
+    log_share = math.log(share) if share else -math.inf
+    is_excluded = logprobs < logprobs.amax(-1, keepdim=True) + log_share
+
     if softmax:
-        counted = scores.masked_fill(is_excluded, -math.inf) if floor_first else scores
-        scores = scores - counted.logsumexp(-1, keepdim=True)
+        included = scores.masked_fill(is_excluded, -math.inf) if floor_first else scores
+        scores = scores - included.logsumexp(-1, keepdim=True)
     return scores.masked_fill(is_excluded, value)
 
 
 def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
-    """Return the layers that DoLa contrasts with.
+    """Resolve DoLa's option ``layers`` to the numbers of the early layers.
+
+    For example, ``low`` means layers 0, 2 and 4 of a model of 12 layers, and ``0+2`` means 0 and 2.
 
     Args:
         layers: Numbers (``0+2+4`` on the command line), or one of transformers' presets: every
@@ -149,6 +196,9 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
         num_layers: How many layers the model has.
         is_tied: Whether input and output embeddings are the same. Then ``low`` leaves out layer 0,
             which would predict the token just read.
+
+    Returns:
+        The numbers in ascending order, each once. Layer 0 is the embedding.
 
     Raises:
         ConfigError: There is no such preset or layer.
@@ -164,26 +214,30 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
         numbers = presets[layers] if layers in presets else str(layers).split("+")
     else:
         numbers = layers
-    known = {str(number): number for number in range(num_layers)}
-    chosen = {known.get(str(number)) for number in numbers}
+
+    # Compare as text, because the command line gives "2" and YAML gives 2.
+    layer_by_text = {str(layer): layer for layer in range(num_layers)}
+    chosen = {layer_by_text.get(str(number)) for number in numbers}
     if None in chosen or not chosen:
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
             f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return sorted(number for number in chosen if number is not None)
+    return sorted(layer for layer in chosen if layer is not None)
 
 
 class EarlyExits:
-    """The next-token logits of some of a model's own layers.
+    """Computes next-token logits from the hidden states of a model's own early layers.
 
     Layers are numbered as in transformers' ``hidden_states``: 0 is the embedding.
     """
 
-    def __init__(self, model: Any, layers: Sequence[int], norm: bool = False) -> None:
-        """Find the model's parts and try them.
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int], norm: bool = False) -> None:
+        """Find the model's layers and output embedding, and check them on three tokens.
 
         Args:
+            model: The language model of transformers.
+            layers: The numbers of the layers whose input states are recorded.
             norm: Whether a hidden state goes through the model's final norm first. DoLa's code and
                 transformers leave it out.
 
@@ -197,6 +251,7 @@ class EarlyExits:
             for module in model.modules()
             if isinstance(module, torch.nn.ModuleList) and len(module) == config.num_hidden_layers
         ]
+        # transformers calls it the output embedding: the matrix from hidden states to logits.
         self._model = model
         self._vocabulary = model.get_output_embeddings()
         if not blocks or self._vocabulary is None:
@@ -207,6 +262,8 @@ class EarlyExits:
         self._blocks = [blocks[0][layer] for layer in layers]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._norm: torch.nn.Module | None = None
+
+        # The last hidden state must give the model's own logits.
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
@@ -214,7 +271,9 @@ class EarlyExits:
                 "hf-dola: the model's logits are not its last hidden state times its output"
                 " embedding"
             )
+
         if norm:
+            # The final norm is the last norm outside of the layers.
             in_blocks = set(blocks[0].modules())
             norms = [
                 module
@@ -227,25 +286,38 @@ class EarlyExits:
 
     @contextlib.contextmanager
     def record(self, pick: Pick) -> Iterator[list[Tensor]]:
-        """Leave what ``pick`` takes of the states of each layer in the list at each forward pass.
+        """Record hidden states of the early layers during each forward pass of the model.
 
-        States have the shape [batch, length, width].
+        Args:
+            pick: Selects positions from the hidden states of a layer, shape [batch, length, width].
+
+        Yields:
+            A list with the selected states of each layer. Each forward pass overwrites it.
         """
         recorded = [torch.empty(0)] * len(self._blocks)
 
-        def keep(
-            place: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        def record_input(
+            index: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            recorded[place] = pick(args[0] if args else kwargs["hidden_states"])
+            # The output of a layer is the input of the next block.
+            recorded[index] = pick(args[0] if args else kwargs["hidden_states"])
 
         with contextlib.ExitStack() as hooks:
-            for place, block in enumerate(self._blocks):
-                hook = block.register_forward_pre_hook(partial(keep, place), with_kwargs=True)
+            for index, block in enumerate(self._blocks):
+                hook_function = partial(record_input, index)
+                hook = block.register_forward_pre_hook(hook_function, with_kwargs=True)
                 hooks.enter_context(hook)
             yield recorded
 
     def logits(self, states: Tensor) -> Tensor:
-        """Return the logits, shape [..., vocabulary], of hidden states, shape [..., width]."""
+        """Turn the hidden states of a layer into next-token logits.
+
+        Args:
+            states: The hidden states, shape [..., width].
+
+        Returns:
+            The logits, shape [..., vocabulary].
+        """
         if self._norm is not None:
             states = self._norm(states)
         weight = self._vocabulary.weight
@@ -256,6 +328,7 @@ class EarlyExits:
 
 
 def _is_near(tensor: Tensor, expected: Tensor) -> bool:
+    """Return whether all values differ by at most 2% of the expected standard deviation."""
     tensor = tensor.float()
     expected = expected.to(tensor.device).float()
     if tensor.shape != expected.shape:

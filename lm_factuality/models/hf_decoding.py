@@ -29,11 +29,11 @@ from lm_factuality.models.tree.scorer import find_engine
 _SHARED_OPTIONS = ("dtype", "trust_remote_code", "mixed_precision_dtype")
 
 WeakerLogits = Callable[[Tensor], Sequence[Tensor]]
-"""Returns weaker logits of the next token, each [batch, vocabulary], after ids [batch, length]."""
+"""Maps token ids [batch, length] to weaker next-token logits, each [batch, vocabulary]."""
 
 
 class HFDecoding(HFTree):
-    """``hf-tree`` with a decoding method over the model's logits and weaker ones.
+    """``hf-tree`` with a decoding method that contrasts the model's logits with weaker logits.
 
     Raises:
         ConfigError: Options cannot be used with this model.
@@ -43,6 +43,12 @@ class HFDecoding(HFTree):
     method: Method
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Load the model and fit the decoding method to it.
+
+        Args:
+            *args: Passed on to HFLM.
+            **kwargs: The options of the decoding method, and options of HFLM.
+        """
         options = {key: kwargs.pop(key) for key in self.kind.model_fields if key in kwargs}
         self.method = read_settings(self.kind, options, self.name)
         self._shared_options = {key: kwargs[key] for key in _SHARED_OPTIONS if key in kwargs}
@@ -53,31 +59,39 @@ class HFDecoding(HFTree):
 
     @abc.abstractmethod
     def prepare(self) -> None:
-        """Fit the method to the loaded model, and find what it is contrasted with."""
+        """Adapt ``method`` to the loaded model and load the source of the weaker logits."""
 
     @abc.abstractmethod
     def generating(self, mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
-        """Provide the weaker logits at each step of ``generate``.
+        """Provide a function that returns the weaker logits at each step of ``generate``.
 
         Args:
-            mask: The attention mask of the prompts.
+            mask: The attention mask of the prompts, shape [prompts, length], or None without
+                padding.
         """
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the logits of what the engine has computed to contrast with."""
+        """Turn the recorded contrast, such as hidden states, into logits [positions, vocabulary].
+
+        By default the contrast consists of logits already.
+        """
         return contrast
 
     @property
     def cache_identity(self) -> str:
-        """What decides on a score beside the model, for the names of lm_eval's response cache."""
+        """The method's settings as text, so that each has its own lm_eval response cache."""
         return repr(sorted(self.method.model_dump().items()))
 
     def get_model_info(self) -> JsonObject:
-        """Return HFLM's information with the method's settings under ``decoding``."""
+        """Return HFLM's description of the model, with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
     def require(self, engine: PackedEngine | None) -> PackedEngine:
-        """Refuse a model that cannot share positions."""
+        """Return the engine if there is one.
+
+        Raises:
+            ConfigError: There is none, because the model cannot share tokens between requests.
+        """
         if engine is None:
             raise ConfigError(
                 f"{self.name}: {type(self.model).__name__} cannot share positions between requests,"
@@ -86,14 +100,25 @@ class HFDecoding(HFTree):
         return engine
 
     def _cores(self) -> int:
+        """Return 1, the number of threads that may score at the same time."""
         # Hidden states are recorded on the model's own layers, which all threads would share.
         return 1
 
     def _rescore(self) -> Rescore:
+        """Return the function that scores tokens by the decoding method instead of the softmax."""
         return lambda logits, contrast: self._contrast(logits, self.weaker_logits(contrast))
 
     def _contrast(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
-        """Score tokens by the method. Tokens that only one of the models has are impossible."""
+        """Score every next token by the decoding method.
+
+        Args:
+            logits: The model's own logits, shape [positions, vocabulary].
+            weaker: The weaker logits. Their vocabularies may be of other sizes.
+
+        Returns:
+            The scores in nats, in the shape of ``logits``. A token that not all models have gets
+            negative infinity.
+        """
         # Models of one tokenizer may pad their vocabularies to different sizes.
         width = min(tensor.shape[-1] for tensor in (logits, *weaker))
         weaker = [tensor[..., :width].to(logits) for tensor in weaker]
@@ -103,6 +128,17 @@ class HFDecoding(HFTree):
     def _model_generate(
         self, context: Tensor, max_length: int, stop: list[str], **options: Any
     ) -> Tensor:
+        """Generate with HFLM, and replace the logits of each step by the method's scores.
+
+        Args:
+            context: The token ids of the prompts, shape [prompts, length].
+            max_length: How many tokens prompt and generated text may have together.
+            stop: The strings at which generation stops.
+            **options: Further options of HFLM, such as ``attention_mask``.
+
+        Returns:
+            The token ids of prompts and generated texts.
+        """
         mask = options.get("attention_mask")
         with torch.inference_mode(), self.generating(mask) as weaker:
             processors = LogitsProcessorList(
@@ -122,7 +158,11 @@ class HFDoLa(HFDecoding):
     method: DoLa
 
     def prepare(self) -> None:
-        """Choose the layers that the model is contrasted with, and find them."""
+        """Choose the early layers that the last layer is contrasted with.
+
+        Raises:
+            ConfigError: The options name no existing layer, or contradict each other.
+        """
         layers = self.method.layers
         static = self.method.early_exit_layer
         if static is not None:
@@ -137,18 +177,28 @@ class HFDoLa(HFDecoding):
         self.method = self.method.model_copy(update={"layers": chosen})
         self._exits = EarlyExits(self.model, chosen, self.method.norm)
 
-    def find_engine(self, vocabulary: int) -> PackedEngine:
-        """Return an engine that records hidden states too."""
+    def find_engine(self, vocab_size: int) -> PackedEngine:
+        """Return an engine that also records the hidden states of early layers.
+
+        Args:
+            vocab_size: A trial of the engine draws random token ids below this number.
+
+        Raises:
+            ConfigError: The model cannot share tokens between requests.
+        """
         record = self._exits.record
-        return self.require(find_engine(self.model, vocabulary, self.max_length, record))
+        return self.require(find_engine(self.model, vocab_size, self.max_length, record))
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the logits of recorded hidden states."""
+        """Turn the recorded hidden states of each early layer into logits."""
         return [self._exits.logits(states) for states in contrast]
 
     @contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
-        """Provide the early exits of each step."""
+        """Provide the logits of the early layers at each step of ``generate``.
+
+        They come from hidden states that are recorded while the model itself computes the step.
+        """
         with self._exits.record(lambda states: states[:, -1]) as recorded:
             yield lambda ids: self.weaker_logits(recorded)
 
@@ -161,7 +211,11 @@ class HFContrastive(HFDecoding):
     method: Contrastive
 
     def prepare(self) -> None:
-        """Check that both models have the same vocabulary, and load the amateur."""
+        """Load the amateur, i.e. the weaker model that the evaluated one is contrasted with.
+
+        Raises:
+            ConfigError: The amateur has another vocabulary, or reads fewer tokens.
+        """
         name = self.method.amateur
         trusted = bool(self._shared_options.get("trust_remote_code", False))
         with loading(f"hf-contrastive: the tokenizer of amateur={name}"):
@@ -184,24 +238,41 @@ class HFContrastive(HFDecoding):
                 f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
             )
 
-    def find_engine(self, vocabulary: int) -> PackedEngine:
-        """Return an engine for both models."""
+    def find_engine(self, vocab_size: int) -> PackedEngine:
+        """Return an engine that runs both models on the same tokens.
+
+        Args:
+            vocab_size: A trial of each engine draws random token ids below this number.
+
+        Raises:
+            ConfigError: One of the models cannot share tokens between requests.
+        """
         amateur = self._amateur.model
-        vocabulary = min(vocabulary, len(amateur.get_input_embeddings().weight))
-        engine = self.require(find_engine(self.model, vocabulary, self.max_length))
-        engine.amateur = self.require(find_engine(amateur, vocabulary, self.max_length))
+        vocab_size = min(vocab_size, len(amateur.get_input_embeddings().weight))
+        engine = self.require(find_engine(self.model, vocab_size, self.max_length))
+        engine.amateur = self.require(find_engine(amateur, vocab_size, self.max_length))
         return engine
 
     @contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
-        """Provide the amateur's logits. It reads the whole text again for each token."""
+        """Provide a function that computes the amateur's logits at each step of ``generate``.
+
+        The amateur has no cache, so it reads the whole text again for each token.
+
+        Args:
+            mask: The attention mask of the prompts, shape [prompts, length], or None without
+                padding.
+
+        Yields:
+            The function. It maps token ids [batch, length] to the logits of the next token.
+        """
         amateur = self._amateur.model
         options = {"logits_to_keep": 1} if accepts(amateur, "logits_to_keep") else {}
 
-        def read(ids: Tensor) -> Sequence[Tensor]:
+        def compute_logits(ids: Tensor) -> Sequence[Tensor]:
             attention_mask = torch.ones_like(ids)
             if mask is not None:
-                # Beam search continues each prompt in several ways.
+                # Beam search continues each prompt in several ways, one row each.
                 repeats = len(ids) // len(mask)
                 attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
             output = amateur(
@@ -213,4 +284,4 @@ class HFContrastive(HFDecoding):
             )
             return [output.logits[:, -1].to(ids.device)]
 
-        yield read
+        yield compute_logits

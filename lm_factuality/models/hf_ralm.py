@@ -1,4 +1,4 @@
-"""lm_eval model ``hf-ralm``: a language model that is shown retrieved passages every few tokens.
+"""lm_eval model ``hf-ralm``: a language model that reads retrieved passages every few tokens.
 
 In-context RALM (Ram et al., 2023) as in FACTOR's sections 4.3 and 5.2, for every task of
 log-likelihoods. All windows of a call are retrieved for at once and computed as one forest.
@@ -40,7 +40,7 @@ _RULES = "none, or any of title, overlap and id:KEY joined by +"
 
 
 class Retrieval(Strict):
-    """The options beside those of ``hf-tree``. ``docs/models.md`` says what they do."""
+    """The options that ``hf-ralm`` has in addition to those of ``hf-tree`` (docs/models.md)."""
 
     index: Annotated[
         Text, Field(description="a folder, made by: lm-factuality index build SOURCE --out FOLDER")
@@ -71,11 +71,18 @@ class HFRALM(HFTree):
     name = "hf-ralm"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Open the index, load the model and register the retrieved passages with the current run.
+
+        Args:
+            *args: Passed on to HFLM.
+            **kwargs: The fields of `Retrieval`, and options of HFLM.
+        """
         names = Retrieval.model_fields
         values = {name: kwargs.pop(name) for name in names if name in kwargs}
         self.options = read_settings(Retrieval, values, self.name)
         self._exclusion = Exclusion.parse(self.options.exclude, self.options.overlap_words)
         self._index = open_index(self.options.index)
+        # On the command line, a line break is typed as ``\n``.
         separator = self.options.separator.replace("\\n", "\n")
         self._separator = "" if self.options.insertion == "code" else separator
         super().__init__(*args, **kwargs)
@@ -88,16 +95,17 @@ class HFRALM(HFTree):
 
     @property
     def cache_identity(self) -> str:
-        """What decides on a score beside the model, for the names of lm_eval's response cache."""
+        """The retrieval settings as text, so that each has its own lm_eval response cache."""
         return repr(sorted(self.ralm_info().items()))
 
     def ralm_info(self) -> JsonObject:
-        """Return the options and the index's identity, as results files show them."""
-        shown_otherwise = {"index", "separator", "exclude", "overlap_words"}
+        """Return the retrieval options and the index's identity as results files show them."""
+        # These options appear below in the form in which they take effect.
+        overridden = {"index", "separator", "exclude", "overlap_words"}
         return {
             "index": self._index.identity,
             "passages": len(self._index),
-            **self.options.model_dump(exclude=shown_otherwise),
+            **self.options.model_dump(exclude=overridden),
             "separator": self._separator,
             "exclude_id": list(self._exclusion.id_keys),
             "exclude_title": self._exclusion.by_title,
@@ -105,10 +113,12 @@ class HFRALM(HFTree):
         }
 
     def get_model_info(self) -> JsonObject:
-        """Return HFLM's information with the retrieval under ``ralm``.
+        """Return HFLM's description of the model, with the retrieval options under ``ralm``.
 
-        For each task it counts the ``rows`` with a search, those whose article is in the index
-        (``article_found``), and those to which it would have been shown (``excluded``).
+        Returns:
+            The description. ``ralm.retrieved`` counts for each task the ``rows`` with a search, the
+            rows whose own article is in the index (``article_found``), and the rows for which a
+            passage of it ranked high enough to be read but was left out (``excluded``).
         """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for (task, _), row in self.retrieved.items():
@@ -122,7 +132,18 @@ class HFRALM(HFTree):
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
-        """Score lm_eval's requests, encoded as HFLM does."""
+        """Score the continuation of each request, with passages retrieved for it.
+
+        The requests are remembered in ``_sources``, because HFLM passes on only their tokens.
+
+        Args:
+            requests: The requests, each with a context and a continuation.
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            For each request, the log-likelihood of its continuation in nats and whether greedy
+            decoding would generate it.
+        """
         self._sources = requests
         answers: list[Answer] = super().loglikelihood(requests, disable_tqdm)
         return answers
@@ -130,6 +151,7 @@ class HFRALM(HFTree):
     def _score_windows(
         self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
     ) -> list[Answer]:
+        """Score the windows of long texts, and remember which request each belongs to."""
         self._sources = sources
         return super()._score_windows(windows, sources, disable_tqdm)
 
@@ -139,6 +161,7 @@ class HFRALM(HFTree):
         disable_tqdm: bool = False,
         override_bs: int | None = None,
     ) -> list[Answer]:
+        """Score requests of lm_eval's own tasks, which set no limit on the visible tokens."""
         limits = [None] * len(requests)
         return self.loglikelihood_of_sources(requests, self._sources, limits, disable_tqdm)
 
@@ -149,25 +172,31 @@ class HFRALM(HFTree):
         limits: Sequence[int | None],
         disable_tqdm: bool = False,
     ) -> list[Answer]:
-        """Score requests of (key, context, continuation), as `harness.requests` asks for it.
+        """Score each continuation stride by stride, with passages retrieved before each stride.
 
         Args:
-            sources: The request that each was made from. It tells which document must not be
-                retrieved.
-            limits: How many tokens the model may see of each request.
+            requests: The cache key, the context and the continuation of each request. Context and
+                continuation are lists of token ids.
+            sources: The lm_eval request that each was made from. Its row tells which document must
+                not be retrieved.
+            limits: How many tokens the model may see for each request, passages included. None is
+                the model's own limit.
+            disable_tqdm: Whether to hide the progress bar.
 
         Returns:
-            For each request its log-likelihood in nats, and whether the continuation is what the
-            model would say.
+            For each request, the log-likelihood of its continuation in nats and whether greedy
+            decoding would generate it. The answers also go into lm_eval's response cache.
         """
         windows = cut_windows(requests, self.options.retrieval_stride)
         contexts = self.augment_windows(windows, sources, limits)
-        parts: list[TokenRequest] = [
+        window_requests: list[TokenRequest] = [
             (None, context, window.targets)
             for context, window in zip(contexts, windows, strict=True)
         ]
+        scores = super()._loglikelihood_tokens(window_requests, disable_tqdm)
+
+        # Add up the windows of each request.
         answers: list[Answer] = [(0.0, True)] * len(requests)
-        scores = super()._loglikelihood_tokens(parts, disable_tqdm)
         for window, (logprob, is_greedy) in zip(windows, scores, strict=True):
             total, all_greedy = answers[window.request]
             answers[window.request] = (total + logprob, all_greedy and is_greedy)
@@ -180,20 +209,30 @@ class HFRALM(HFTree):
         sources: Sequence[Instance],
         limits: Sequence[int | None],
     ) -> list[list[int]]:
-        """Return the context of each window with what was retrieved, in tokens.
+        """Retrieve passages for each window and insert them into its context.
+
+        The searches and the cut tokens are recorded in ``retrieved``, for the run's output files.
 
         Args:
-            sources: The source of each request.
-            limits: How many tokens the model may see of each request.
+            windows: The windows, i.e. a few tokens to predict with all tokens before them.
+            sources: The lm_eval request behind each request, by ``Window.request``.
+            limits: How many tokens the model may see of each request, passages included.
+
+        Returns:
+            The token ids that the model reads before each window's targets.
 
         Raises:
-            ConfigError: A limit leaves no room for text.
+            ConfigError: The passages would leave no room for the text.
         """
         for limit in limits:
             if limit is not None:
                 self._check_room(limit, "task's window of")
+
+        # Never retrieve the document that a row was made from.
         owners = [(source.task_name or "", source.doc_id or 0) for source in sources]
         search = Search(self._index, self._exclusion, self._documents(owners, sources))
+
+        # The last tokens before a window are its search query.
         queries: list[Query] = []
         for window in windows:
             tokens = window.before[-self.options.query_length :]
@@ -208,6 +247,7 @@ class HFRALM(HFTree):
         contexts = []
         for window, query in zip(windows, queries, strict=True):
             document: list[int] = []
+            # The best passage comes last, next to the text.
             for hit in reversed(results[query].hits):
                 document += self._tokens_of(hit)
             context = augment(
@@ -222,24 +262,43 @@ class HFRALM(HFTree):
             predicted = str(self.tok_decode(window.targets))
             record = records[query]
             record["predicts"].append((sources[window.request].idx, predicted))
+            # Tokens of the text that gave way to passages.
             num_cut = len(window.before) + min(len(document), len(context)) - len(context)
             record["cut"] = max(record["cut"], num_cut)
         return contexts
 
-    def _check_room(self, tokens: int, what: str) -> None:
-        number = self.options.num_documents
+    def _check_room(self, max_tokens: int, description: str) -> None:
+        """Check that passages and one stride of text fit into a window of ``max_tokens`` tokens.
+
+        Args:
+            max_tokens: The size of the window.
+            description: How the error message names the window, such as "model's".
+
+        Raises:
+            ConfigError: They do not fit.
+        """
+        num_documents = self.options.num_documents
         length = self.options.document_length
-        if number * length + self.options.retrieval_stride >= tokens:
+        if num_documents * length + self.options.retrieval_stride >= max_tokens:
             raise ConfigError(
-                f"hf-ralm: {number} documents of {length} tokens leave no room for text in the"
-                f" {what} {tokens}; lower num_documents or document_length"
+                f"hf-ralm: {num_documents} documents of {length} tokens leave no room for text in"
+                f" the {description} {max_tokens}; lower num_documents or document_length"
             )
 
     def _documents(
         self, owners: Sequence[Owner], sources: Sequence[Instance]
     ) -> dict[Owner, EvaluatedDocument]:
-        """Return what is known of each row's document, from all requests about it together."""
+        """Describe the document behind each row, so that it can be excluded from retrieval.
+
+        Args:
+            owners: The row of each source, as its task and number.
+            sources: The lm_eval requests. All requests of a row contribute their texts.
+
+        Returns:
+            The ids, titles and word sequences of each row's document.
+        """
         rows: dict[Owner, list[Any]] = defaultdict(list)
+        # Dictionaries keep each text once and in order.
         texts: dict[Owner, dict[str, None]] = defaultdict(dict)
         for owner, source in zip(owners, sources, strict=True):
             rows[owner].append(source.doc)
@@ -250,7 +309,16 @@ class HFRALM(HFTree):
     def _record(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
-        """Keep what was retrieved for a row."""
+        """Add a search and its passages to ``retrieved``, for the run's output files.
+
+        Args:
+            query: The text that was searched for, and the row that it is for.
+            passages: The passages that were retrieved and those that were excluded.
+            articles: The excluded articles, each with the number of the passage that revealed it.
+
+        Returns:
+            The new record of the search. The caller adds to it the text that was predicted.
+        """
         text, owner = query
         record: outputs.Query = {
             "query": text,
@@ -259,7 +327,8 @@ class HFRALM(HFTree):
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        empty: Any = {"doc_id": owner[1], "articles": {}, "queries": [], "passages": {}}
+        _, row_number = owner
+        empty: Any = {"doc_id": row_number, "articles": {}, "queries": [], "passages": {}}
         row = self.retrieved.setdefault(owner, empty)
         row["queries"].append(record)
         row["articles"].update(articles)
@@ -268,7 +337,10 @@ class HFRALM(HFTree):
         return record
 
     def _tokens_of(self, hit: Hit) -> list[int]:
-        """Return the tokens of a passage and the separator after it."""
+        """Return the token ids of a passage, cut to ``document_length``, and of the separator.
+
+        They are cached by the number of the passage.
+        """
         if hit.number not in self._passage_tokens:
             tokens = self.tok_encode(hit.passage.contents, add_special_tokens=False)
             tokens = tokens[: self.options.document_length]

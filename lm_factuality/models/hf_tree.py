@@ -32,10 +32,10 @@ from lm_factuality.models.tree.scorer import (
 logger = logging.getLogger(__name__)
 
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
-"""(key in lm_eval's response cache, context, continuation) in tokens."""
+"""The key in lm_eval's response cache or None, then context and continuation as token ids."""
 
 Answer = tuple[float, bool]
-"""A log-likelihood in nats, and whether the continuation is what the model would say."""
+"""A log-likelihood in nats, and whether greedy decoding would generate the continuation."""
 
 # Tokens of the first forward pass under batch_size=auto.
 _AUTO_TOKENS = 4096
@@ -61,38 +61,63 @@ class HFTree(HFLM):  # type: ignore[misc]
 
     @functools.cached_property
     def engine(self) -> PackedEngine | None:
-        """What computes the forest, after a trial on first use. None if HFLM has to do it."""
-        engine = None
+        """Return the engine that runs the model over tokens shared between requests.
+
+        On first use, the engine scores a few random token sequences and is compared with the
+        model itself. The result of this trial is cached.
+
+        Returns:
+            The engine, or None if the model cannot share tokens between requests. Then every
+            request is scored by itself, as in HFLM, and one warning says so.
+        """
+        packed_engine = None
         if self.backend == "causal":
+            # The embedding has one row for each token that the model can read.
+            vocab_size = len(self.model.get_input_embeddings().weight)
             with self._forward_context():
-                engine = self.find_engine(len(self.model.get_input_embeddings().weight))
-        if engine is None:
+                packed_engine = self.find_engine(vocab_size)
+
+        if packed_engine is None:
             logger.warning(
                 "%s: %s cannot share positions between requests; every request is computed by"
                 " itself, as hf does",
                 self.name,
                 type(self.model).__name__,
             )
-        return engine
+        return packed_engine
 
     def require_decoder(self) -> None:
-        """Refuse a model whose next tokens do not follow from the tokens before."""
+        """Check that the model is a decoder, i.e. predicts each token from those before it.
+
+        Raises:
+            ConfigError: The model is of another kind, such as an encoder-decoder.
+        """
         if self.backend != "causal":
             raise ConfigError(
                 f"{self.name}: {type(self.model).__name__} is not a decoder; expected a model such"
                 " as Llama or GPT-2"
             )
 
-    def find_engine(self, vocabulary: int) -> PackedEngine | None:
-        """Return an engine that the model can be trusted with, tried with so many tokens."""
-        return find_engine(self.model, vocabulary, self.max_length)
+    def find_engine(self, vocab_size: int) -> PackedEngine | None:
+        """Return an engine whose scores match the model's own on a trial.
+
+        Args:
+            vocab_size: The trial draws random token ids below this number.
+
+        Returns:
+            The engine, or None if its log-probabilities differ from the model's.
+        """
+        return find_engine(self.model, vocab_size, self.max_length)
 
     def _rescore(self) -> Rescore | None:
-        """Return how logits become log-probabilities. None is the softmax."""
+        """Return the function that turns logits into log-probabilities, or None for the softmax.
+
+        Decoding methods such as DoLa override this.
+        """
         return None
 
     def _cores(self) -> int:
-        """Return how many trees may be computed side by side."""
+        """Return how many threads may score parts of the forest at the same time."""
         return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _loglikelihood_tokens(
@@ -101,13 +126,27 @@ class HFTree(HFLM):  # type: ignore[misc]
         disable_tqdm: bool = False,
         override_bs: int | None = None,
     ) -> list[Answer]:
+        """Score the continuation of each request given its context.
+
+        Args:
+            requests: The cache key, the context and the continuation of each request. Context and
+                continuation are lists of token ids.
+            disable_tqdm: Whether to hide the progress bar.
+            override_bs: A batch size that HFLM passes on. Only models without an engine use it.
+
+        Returns:
+            For each request, in order, the log-likelihood of the continuation in nats and whether
+            greedy decoding would generate it.
+        """
         if self.engine is None:
             answers: list[Answer] = super()._loglikelihood_tokens(
                 requests, disable_tqdm=disable_tqdm, override_bs=override_bs
             )
             return answers
+
+        # The model is asked for each token of a continuation.
         num_targets = [len(continuation) for _, _, continuation in requests]
-        forest = plant(self._fit(requests), num_targets)
+        forest = plant(self._truncate(requests), num_targets)
         with tqdm(
             total=len(forest),
             desc="Running loglikelihood requests",
@@ -123,22 +162,39 @@ class HFTree(HFLM):  # type: ignore[misc]
 
             budget = self._budget(forest)
             scores = score_side_by_side(forest, self.engine, budget, score_part, self._cores())
+
         answers = []
         for targets in forest.answers:
             logprob = float(scores.logprobs[targets].sum())
-            answers.append((logprob, bool(scores.greedy[targets].all())))
+            is_greedy = bool(scores.greedy[targets].all())
+            answers.append((logprob, is_greedy))
         self._keep_answers(requests, answers)
         return answers
 
     def _keep_answers(self, requests: Sequence[TokenRequest], answers: Sequence[Answer]) -> None:
-        """Put answers into lm_eval's response cache."""
+        """Add the answers to lm_eval's response cache, in the order of the requests.
+
+        Requests whose key is None are not cached.
+        """
         for (key, _, _), answer in zip(requests, answers, strict=True):
             if key is not None:
                 self.cache_hook.add_partial("loglikelihood", key, answer)
 
-    def _fit(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
-        """Return token sequences, cut from the left as in HFLM where they do not fit."""
-        most = self.max_length + 1
+    def _truncate(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
+        """Join context and continuation of each request and cut long sequences from the left.
+
+        Args:
+            requests: The cache key, the context and the continuation of each request.
+
+        Returns:
+            The token ids of each request, at most ``max_length + 1``. A warning counts the
+            requests that were cut.
+
+        Raises:
+            ValueError: A context or continuation is empty, or a continuation is too long.
+        """
+        # The model never reads the last token, which is only predicted.
+        max_tokens = self.max_length + 1
         sequences = []
         num_too_long = 0
         for _, context, continuation in requests:
@@ -149,8 +205,9 @@ class HFTree(HFLM):  # type: ignore[misc]
                     " continuation"
                 )
             sequence = [*context, *continuation]
-            num_too_long += len(sequence) > most
-            sequences.append(sequence[-most:])
+            num_too_long += len(sequence) > max_tokens
+            sequences.append(sequence[-max_tokens:])
+
         if num_too_long:
             logger.warning(
                 "%d of %d requests are longer than the model's %d tokens and lose their beginning",
@@ -161,18 +218,30 @@ class HFTree(HFLM):  # type: ignore[misc]
         return sequences
 
     def _budget(self, forest: Forest) -> PassBudget:
+        """Return how many tokens and predicted positions one forward pass may hold.
+
+        Args:
+            forest: The tokens of all requests. With a numeric ``batch_size``, a pass holds as many
+                tokens as that many copies of the longest input.
+
+        Returns:
+            The limits of a pass. Logits are stored only at predicted positions, so that the second
+            limit bounds the memory for logits.
+        """
         is_cpu = self.device.type == "cpu"
         if self.batch_size == "auto":
             tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
         else:
             longest = int(forest.depth.max(initial=0)) + 1
             tokens = int(self.batch_size) * longest
-        vocabulary = len(self.model.get_input_embeddings().weight)
-        targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocabulary
+
+        vocab_size = len(self.model.get_input_embeddings().weight)
+        targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocab_size
         return PassBudget(tokens, max(_MIN_TARGETS, targets))
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:
+        """Turn off gradients and turn on mixed precision if the user asked for it."""
         dtype = self.mixed_precision_dtype
         autocast = torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
         with torch.inference_mode(), autocast:
@@ -181,18 +250,35 @@ class HFTree(HFLM):  # type: ignore[misc]
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[float]:
-        """Return the sum of each text's log-probabilities, in nats, in HFLM's windows."""
-        cut = internal("lm_eval.utils:get_rolling_token_windows")
+        """Return the log-likelihood of each text in nats.
+
+        Texts longer than the model's input are split into disjoint windows, as in HFLM, and the
+        log-likelihoods of the windows are added up.
+
+        Args:
+            requests: The requests, each with the text as its only argument.
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            One sum of token log-probabilities per request, in order. It also goes into lm_eval's
+            response cache.
+        """
+        split_tokens = internal("lm_eval.utils:get_rolling_token_windows")
         make_disjoint = internal("lm_eval.utils:make_disjoint_window")
         windows: list[TokenRequest] = []
+        # The index of the request that each window was cut from.
         owners: list[int] = []
-        for number, request in enumerate(requests):
+        for request_index, request in enumerate(requests):
             tokens = self.tok_encode(request.args[0])
-            for window in cut(tokens, self.prefix_token_id, self.max_length, context_len=1):
+            for window in split_tokens(
+                tokens, self.prefix_token_id, self.max_length, context_len=1
+            ):
                 windows.append((None, *make_disjoint(window)))
-                owners.append(number)
+                owners.append(request_index)
+
+        sources = [requests[owner] for owner in owners]
+        answers = self._score_windows(windows, sources, disable_tqdm)
         totals = [0.0] * len(requests)
-        answers = self._score_windows(windows, [requests[owner] for owner in owners], disable_tqdm)
         for owner, (logprob, _) in zip(owners, answers, strict=True):
             totals[owner] += logprob
         for request, total in zip(requests, totals, strict=True):
@@ -202,19 +288,24 @@ class HFTree(HFLM):  # type: ignore[misc]
     def _score_windows(
         self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
     ) -> list[Answer]:
-        """Score windows of texts.
+        """Score the windows that long texts were split into.
 
         Args:
-            sources: The text that each window belongs to.
+            windows: The context and the continuation of each window in tokens, without cache key.
+            sources: The request that each window was cut from. Retrieval models need it.
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            The log-likelihood in nats of each window, and whether it is the greedy continuation.
         """
         return self._loglikelihood_tokens(windows, disable_tqdm)
 
 
 class HFPrefixFree(HFTree):
-    """``hf-tree`` with an empty context in the place of every request's own.
+    """lm_eval model ``hf-prefix-free``: it scores every continuation after an empty context.
 
-    What it still gets right, a benchmark gives away without its documents: by common knowledge, or
-    by how likely a sentence sounds. Texts without a context are scored as they are.
+    Its accuracy shows how much of a benchmark can be answered without the prefix, from common
+    knowledge or from how likely a sentence sounds. Texts without a context are scored unchanged.
     """
 
     name = "hf-prefix-free"
@@ -235,17 +326,18 @@ class HFPrefixFree(HFTree):
         return request_types.scored_loglikelihood(self, without, disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """Refuse questions.
+        """Refuse to answer questions.
 
         Raises:
             ModelError: Always, because the context of a question is the question.
         """
         raise ModelError(
-            "hf-prefix-free answers no questions, which are all in the context that it leaves out;"
-            " use hf-tree"
+            "hf-prefix-free cannot answer questions, because the question is in the context that"
+            " it leaves out; use hf-tree"
         )
 
 
 def _without_context(request: Instance) -> Instance:
+    """Return a copy of the request with an empty context and the same continuation."""
     arguments = ("", *request.args[1:])
     return Instance(request.request_type, request.doc, arguments, request.idx, request.metadata)

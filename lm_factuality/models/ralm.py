@@ -1,4 +1,4 @@
-"""In-context RALM without torch: its windows, what the model is shown, and what is never retrieved.
+"""In-context RALM without torch: its windows, the inserted passages, and the excluded articles.
 
 Ram et al. (2023), section 3, with the stride and query length of FACTOR's section 4.3. The document
 under evaluation is not retrieved. A passage that is recognised as a part of it bans its whole
@@ -42,12 +42,16 @@ Query = tuple[str, Owner]
 
 @dataclass(frozen=True)
 class EvaluatedDocument:
-    """What is known of the document that some requests were made from."""
+    """The features by which passages of the document behind a row are recognised."""
 
     ids: frozenset[str] = frozenset()
+    """The ids of the document in the index."""
+
     titles: frozenset[str] = frozenset()
+    """The titles of the document, with normalised case and spaces."""
+
     runs: frozenset[Run] = field(default=frozenset(), repr=False)
-    """Words that follow each other in one of its texts."""
+    """All sequences of a fixed number of consecutive words in its texts."""
 
     pieces: tuple[str, ...] = field(default=(), repr=False)
     """Pieces of its texts to search for."""
@@ -55,19 +59,29 @@ class EvaluatedDocument:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """The rules by which a passage counts as part of the evaluated document."""
+    """The rules that decide whether a passage is part of the document behind a row."""
 
     id_keys: tuple[str, ...] = ()
     """Keys of rows whose values are ids of this index. Numbers seldom count the same things, so
     ids are only compared if such a key is named."""
 
     by_title: bool = True
+    """Whether a passage with the title of the row is excluded."""
+
     overlap: int = 13
     """How many words in a row a passage may not share with the document. 0 turns the rule off."""
 
     @classmethod
     def parse(cls, rules: str, overlap: int) -> Exclusion:
-        """Read rules that fit `RULES`, such as ``id:page+title+overlap``."""
+        """Read the option ``exclude``.
+
+        For example, ``id:page+title`` compares ids with the key ``page`` of rows, and titles.
+
+        Args:
+            rules: The names of rules, joined by ``+``, or ``none``. They match `RULES`.
+            overlap: How many words in a row a passage may not share. It counts only if the rules
+                include ``overlap``.
+        """
         names = rules.split("+")
         id_keys = [name.removeprefix("id:") for name in names if name.startswith("id:")]
         return cls(tuple(id_keys), "title" in names, overlap if "overlap" in names else 0)
@@ -75,14 +89,17 @@ class Exclusion:
     def document(
         self, rows: Sequence[Mapping[str, Any]], texts: Iterable[str]
     ) -> EvaluatedDocument:
-        """Collect what is known of a document.
+        """Collect the features by which passages of a document are recognised.
 
         Args:
-            rows: The rows that a benchmark made of it.
-            texts: Its texts, as far as requests hold them.
+            rows: The benchmark's rows that were made from the document.
+            texts: The parts of the document that occur in requests.
+
+        Returns:
+            The ids, titles and word sequences of the document, as far as the rules need them.
 
         Raises:
-            DataError: A row lacks an id key.
+            DataError: A row lacks a key that an ``id:KEY`` rule names.
         """
         for key in self.id_keys:
             if any(key not in row for row in rows):
@@ -104,10 +121,15 @@ class Exclusion:
         )
 
     def reason(self, document: EvaluatedDocument, passage: Passage, is_split: bool) -> str:
-        """Return the rule by which a passage is part of the document, or nothing.
+        """Return the name of the rule by which a passage belongs to the document.
 
         Args:
-            is_split: Whether the index has split texts and numbered their parts.
+            document: The features of the document.
+            passage: The passage that a search returned.
+            is_split: Whether the index has split texts and numbered their parts, as in ``ID#0``.
+
+        Returns:
+            "id", "title" or "overlap", or an empty string if no rule applies.
         """
         if _text_id(passage, is_split) in document.ids:
             return "id"
@@ -119,20 +141,22 @@ class Exclusion:
 
 
 class RetrievedPassages(NamedTuple):
-    """What a query has found."""
+    """The passages that a search returned, and those that it left out."""
 
     hits: list[Hit]
+    """The passages that the model reads, the best first."""
+
     excluded: dict[Hit, str]
-    """Higher ranking passages that were left out, each with the rule, or `ARTICLE`."""
+    """Better passages that were left out, each with the rule that excluded it, or `ARTICLE`."""
 
 
 class Search:
-    """Retrieves passages for rows without the articles of their documents."""
+    """Retrieves passages for rows, but never from the article that a row was made from."""
 
     def __init__(
         self, index: Index, exclusion: Exclusion, documents: Mapping[Owner, EvaluatedDocument]
     ) -> None:
-        """Search for the documents' own texts, to know their articles before any query."""
+        """Search for the texts of the documents, to find and ban their articles beforehand."""
         self._index = index
         self._exclusion = exclusion
         self._documents = documents
@@ -149,10 +173,17 @@ class Search:
                 self._why_excluded(owner, hit)
 
     def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, RetrievedPassages]:
-        """Return the ``k`` best passages for each query.
+        """Return the ``k`` best permitted passages for each query.
 
-        An article may be recognised late, by a passage that another query has found. Its earlier
-        passages are then replaced.
+        A passage of one query may reveal that an article belongs to a row's document. Queries that
+        already returned other passages of this article are then searched again.
+
+        Args:
+            queries: The text to search for and the row that it is for.
+            k: How many passages to return for each query.
+
+        Returns:
+            The retrieved and the excluded passages of each distinct query.
         """
         results: dict[Query, RetrievedPassages] = {}
         missing = list(dict.fromkeys(queries))
@@ -166,6 +197,7 @@ class Search:
         return results
 
     def _retrieve_once(self, queries: list[Query], k: int) -> dict[Query, RetrievedPassages]:
+        """Search for all queries at once, without passages of articles banned until now."""
         excluded: list[dict[Hit, str]] = [{} for _ in queries]
 
         def exclude(number: int, hit: Hit) -> bool:
@@ -178,7 +210,16 @@ class Search:
         return dict(zip(queries, map(RetrievedPassages, hits, excluded), strict=True))
 
     def _why_excluded(self, owner: Owner, hit: Hit) -> str:
-        """Return the reason why a passage is excluded for a row, and ban its article."""
+        """Return why a passage is excluded for a row, and ban its article if a rule applies.
+
+        Args:
+            owner: The row, as its task and number. Its entry in ``banned`` may be extended.
+            hit: A passage that a search returned.
+
+        Returns:
+            The name of the rule, `ARTICLE` if another passage got the article banned, or an empty
+            string if the passage is permitted.
+        """
         articles = self._articles(hit)
         banned = self.banned[owner]
         reason = self._exclusion.reason(self._documents[owner], hit.passage, self._is_split)
@@ -188,7 +229,13 @@ class Search:
         return "" if banned.keys().isdisjoint(articles) else ARTICLE
 
     def _articles(self, hit: Hit) -> list[str]:
-        """Return what a passage shares with others of its article, or else only itself."""
+        """Return the keys of the article that a passage belongs to.
+
+        Passages of one article have the same title or the same id before the ``#``.
+
+        Returns:
+            Keys such as "title ada lovelace" or "id 12", or "passage 7" if there are none.
+        """
         articles = []
         title = _normalise(hit.passage.title)
         if title:
@@ -199,28 +246,43 @@ class Search:
 
 
 def _text_id(passage: Passage, is_split: bool) -> str:
+    """Return the id of the text that a passage was split from: ``12#3`` becomes ``12``."""
     return _PART.sub("", passage.id) if is_split else passage.id
 
 
 def _values(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> frozenset[str]:
+    """Return the distinct values of the keys in all rows as text, without empty ones."""
     values = [row.get(key) for key in keys for row in rows]
     return frozenset(str(value) for value in values if value not in (None, ""))
 
 
 def _normalise(title: str) -> str:
+    """Return the title in lower case with single spaces: " Ada  Lovelace" → "ada lovelace"."""
     return " ".join(title.split()).casefold()
 
 
 @functools.lru_cache(maxsize=4096)
 def _runs(text: str, length: int) -> frozenset[Run]:
-    """Return all runs of ``length`` words."""
+    """Return all sequences of ``length`` consecutive words, in lower case.
+
+    For example, "A big red dog" has the runs ("a", "big", "red") and ("big", "red", "dog") of
+    length 3.
+    """
     words = _WORD.findall(text.casefold())
     starts = range(len(words) - length + 1)
     return frozenset(tuple(words[start : start + length]) for start in starts)
 
 
 def _pieces(text: str, overlap: int) -> list[str]:
-    """Cut a text such that each run of ``overlap`` words is in one piece as a whole."""
+    """Split a text into overlapping pieces to search for.
+
+    Args:
+        text: The text of a document.
+        overlap: Every sequence of so many words lies completely in at least one piece.
+
+    Returns:
+        The pieces, each of 64 words or twice the overlap if that is more. The last may be shorter.
+    """
     words = text.split()
     size = max(_PIECE, 2 * overlap)
     num_runs = max(1, len(words) - overlap + 1)
@@ -230,19 +292,27 @@ def _pieces(text: str, overlap: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Window:
-    """Up to a stride of tokens that are predicted from one retrieval."""
+    """A few consecutive tokens of a continuation that are predicted after one retrieval."""
 
     request: int
-    """The number of its request."""
+    """The index of the request that it was cut from."""
 
     before: list[int]
     """All tokens of the request before the targets."""
 
     targets: list[int]
+    """The tokens to predict, as many as the retrieval stride or fewer at the end."""
 
 
 def cut_windows(requests: Sequence[tuple[Any, list[int], list[int]]], stride: int) -> list[Window]:
-    """Cut the continuation of each (key, context, continuation) into windows of ``stride`` tokens.
+    """Cut each continuation into windows of ``stride`` tokens.
+
+    Args:
+        requests: The cache key, the context and the continuation of each request, in tokens.
+        stride: How many tokens are predicted after one retrieval.
+
+    Returns:
+        The windows of all requests, in order.
 
     Example:
         >>> cut_windows([(None, [1, 2], [3, 4, 5])], 2)[1]
@@ -264,27 +334,33 @@ def augment(
     first_token: int | None,
     limit: int | None = None,
 ) -> list[int]:
-    """Return the context of a window's targets with retrieved text in it, in tokens.
+    """Insert retrieved passages into the context of a window, in tokens.
 
     Args:
-        document: The tokens of what was retrieved.
+        window: The tokens to predict and the tokens before them.
+        document: The tokens of the retrieved passages. Without any, the context is unchanged.
         insertion: With ``paper`` the document stands before the text, and the beginning of a text
             that does not fit is left out. With ``code`` the text is cut to ``max_length`` tokens
             with its targets, and the document overwrites its beginning even if there was room.
         max_length: How many tokens the model takes as input.
         first_token: The token that the tokenizer puts before every text. It stays first.
         limit: How many tokens the task lets the model see, targets included (1,024 in the paper).
+            None is the model's own limit.
+
+    Returns:
+        The tokens that the model reads before the targets.
     """
     if not document:
         return window.before
     if insertion == "code":
         room = min(max_length, limit or max_length) - len(window.targets)
         context = window.before[-room:]
-        written = list(document)[: len(context)]
-        return written + context[len(written) :]
+        inserted = list(document)[: len(context)]
+        return inserted + context[len(inserted) :]
+
     num_first = int(window.before[:1] == [first_token])
     text = window.before[num_first:]
-    # The last target is no input of the model.
+    # The model predicts the last target but does not read it, so one more token fits.
     room = min(max_length + 1, limit or max_length + 1) - len(window.targets) - num_first
     passages = list(document)[: max(0, room)]
     num_left_out = max(0, len(text) - (room - len(passages)))

@@ -1,7 +1,7 @@
-"""How far the people of a sheet agree: with each other, with themselves and with the judge.
+"""Measure how far the annotators of a sheet agree with each other, themselves and the judge.
 
-The command `lm-factuality people agree` prints these figures as tables, with published figures of
-the same kind beside them.
+The command `lm-factuality people agree` prints these measures as tables, together with published
+figures of the same kind.
 """
 
 from collections import defaultdict
@@ -32,17 +32,22 @@ Figures = dict[str, dict[str, dict[str, Number]]]
 ``configs/reproduce/people_figures.yaml``."""
 
 ALL = "all"
-"""The group of all items."""
+"""The name of the group of all items."""
 
 UNDECIDED = "undecided"
-"""The group of items that people did not decide."""
+"""The name of the group of items without a majority answer."""
 
-# Who answers besides people, by names that no person has.
 JUDGE = "(judge)"
+"""The name under which the judge's verdict stands among the answers of people."""
+
 TOGETHER = "(people together)"
+"""The name under which the majority answer stands among the answers of people."""
 
 AGREEMENT = "agreement, %"
+"""The column for the share of equal answers."""
+
 LEFT_OUT = ("skipped", "one answer", "no majority", "no answer", "unscored by the judge")
+"""The reasons for which answers and items do not count, in the order of the columns."""
 
 
 @dataclass(frozen=True)
@@ -50,261 +55,448 @@ class AgreementCell:
     """A measure in a row and a column of a table."""
 
     table: str
+    """The name of the table in ``tables.yaml``."""
+
     row: tuple[str, ...]
+    """The texts that begin the row, such as the question and the group of items."""
+
     column: str
+    """The heading of the column."""
+
     measure: Measure
+    """The value, with its interval if it has one."""
+
     times: int = 100
-    """What the measure is multiplied by to print it."""
+    """The factor by which the measure is multiplied to print it: 100 prints percent."""
 
     digits: int = 1
+    """The number of decimals to print."""
 
     @property
     def text(self) -> str:
-        """The value with its interval; ``-`` where it is not defined."""
+        """Format the value with its interval, such as ``81.5 (77.0 - 85.9)``, or ``-`` for none."""
         measure = self.measure
-        texts = []
-        for number in (measure.value, measure.low, measure.high):
-            if number is not None:
-                # + 0.0 makes 0 of -0.
-                texts.append(f"{self.times * number + 0.0:.{self.digits}f}")
-        interval = f" ({' - '.join(texts[1:])})" if texts[1:] else ""
-        return f"{texts[0]}{interval}" if texts else "-"
+        if measure.value is None:
+            return "-"
+        value = self._format_number(measure.value)
+        if measure.low is None or measure.high is None:
+            return value
+        return f"{value} ({self._format_number(measure.low)} - {self._format_number(measure.high)})"
+
+    def _format_number(self, number: float) -> str:
+        """Format a number as this cell prints it: 0.815 as ``81.5`` in percent."""
+        # Adding 0.0 turns -0.0 into 0.0.
+        scaled = self.times * number + 0.0
+        return f"{scaled:.{self.digits}f}"
 
 
 def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> AgreementCell:
-    """Return a cell with a number of items."""
+    """Build a cell that shows a number of items, people or responses as an integer."""
     return AgreementCell(table, row, column, Measure(number, None, None, number), 1, 0)
 
 
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
-    """Yield the tables of ``tables.yaml`` that have cells.
+    """Arrange cells as tables, with published figures beside them.
 
     Args:
-        figures: Published values. Those that share a row or a column with the cells are added.
+        cells: The cells of all tables.
+        figures: Published values. A published column is added if it shares its heading or one of
+            its rows with the cells.
+
+    Yields:
+        The tables that have cells, in the order of ``tables.yaml``.
     """
-    for name, about in load_yaml(__package__, "tables.yaml").items():
+    for name, description in load_yaml(__package__, "tables.yaml").items():
         texts = {(cell.row, cell.column): cell.text for cell in cells if cell.table == name}
         if not texts:
             continue
+        # Dictionaries keep the first occurrence of each row and column, in order.
         rows = dict.fromkeys(row for row, _ in texts)
         columns = dict.fromkeys(column for _, column in texts)
         for column, values in figures.get(name, {}).items():
+            # The row "cell | cell" of a YAML file is the tuple (cell, cell).
             published = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
-            if column in columns or rows.keys() & published.keys():
-                columns[column] = None
-                for row, text in published.items():
-                    rows[row] = None
-                    texts[row, column] = text
-        header = (*about["rows"], *(f"#{column}" for column in columns))
-        lines = [(*row, *(texts.get((row, column), "") for column in columns)) for row in rows]
-        yield ComparisonTable(about["title"], header, lines, (about["note"], ""))
+            if column not in columns and rows.keys().isdisjoint(published):
+                continue
+            columns[column] = None
+            for row, text in published.items():
+                rows[row] = None
+                texts[row, column] = text
+
+        header = (*description["rows"], *(f"#{column}" for column in columns))
+        lines = []
+        for row in rows:
+            values_of_row = [texts.get((row, column), "") for column in columns]
+            lines.append((*row, *values_of_row))
+        yield ComparisonTable(description["title"], header, lines, (description["note"], ""))
 
 
 @dataclass(frozen=True)
 class AnsweredItem:
-    """An item that somebody answered."""
+    """An item of a sheet that at least one person answered, with all answers to it."""
 
     item: SheetItem
+    """The item where the sheet shows it first."""
+
     answers: Mapping[str, str]
-    """What each person said, the second time as ``NAME again``; what most people said, as
-    `TOGETHER`; and the judge. Whoever could not tell is missing."""
+    """The answers by name, without skipped ones.
+
+    A person's answer to the repeated item is under ``NAME again``, the majority answer under
+    `TOGETHER`, and the judge's verdict under `JUDGE`.
+    """
 
     first_answers: tuple[str, ...]
-    """What people said the first time, of those who could tell."""
+    """The answers of people when the item was shown first, without skipped ones."""
 
     skipped: int
-    """How many of the people could not tell."""
+    """The number of skipped answers."""
 
 
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
-    """Measure the agreement on each question, over all items and within groups.
+    """Measure the agreement on each question, over all items and within groups of items.
 
     Shares count items by their weights. The cells are of these tables:
 
-    - ``people``: how far people agree. Fleiss' kappa is over the items that as many people
-      answered as any, Krippendorff's alpha over all items with two answers.
+    - ``people``: how far people agree. Fleiss' kappa takes the items with the largest number of
+      answers, Krippendorff's alpha all items with at least two answers.
     - ``pairs``: two people, one person the first and the second time, or people and the judge.
-    - ``answers``: the share of items for which most people gave an answer.
+    - ``answers``: the share of items with each majority answer.
     - ``left out``: the numbers of answers and items that count nowhere.
 
     Args:
-        by: What makes the groups: a stratum of the units, such as ``domain``, or another question
-            on the same text, whose answers then are the groups. Defaults to no groups.
+        key: The key of the sheet.
+        labels: People's answers to the sheet.
+        by: The kind of groups: a stratum of the units, such as ``domain``, or another question
+            on the same text, whose majority answers then are the groups. Defaults to no groups.
+
+    Returns:
+        The cells of all tables, by question and group.
 
     Raises:
         ConfigError: There is no such stratum or question.
     """
-    names = [*sorted({name for item in key.items for name in item.strata}), *key.questions]
+    strata = {name for item in key.items for name in item.strata}
+    names = [*sorted(strata), *key.questions]
     if by and by not in names:
         raise ConfigError(
             f"--by {by!r}: expected one of {', '.join(names)}{did_you_mean(by, names)}"
         )
+
     groups: dict[tuple[str, str], list[AnsweredItem]] = defaultdict(list)
     for answered in _answered_items(key, labels):
-        item = answered.item
-        groups[item.question, ALL].append(answered)
-        if by == item.question:
-            continue
-        if by in key.questions:
-            same_text = by + item.item.removeprefix(item.question)
-            group = labels.decided.get(item.unit_key, {}).get(same_text, UNDECIDED)
-            groups[item.question, group].append(answered)
-        elif by:
-            groups[item.question, item.strata.get(by) or "none"].append(answered)
+        question = answered.item.question
+        groups[question, ALL].append(answered)
+        if by and by != question:
+            groups[question, _group_of(answered.item, by, key, labels)].append(answered)
 
-    def place(row: tuple[str, str]) -> tuple[object, ...]:
+    def sort_position(row: tuple[str, str]) -> tuple[int, bool, bool, str]:
+        """Sort by question. All items come first, undecided ones last."""
         question, group = row
         return key.questions.index(question), group != ALL, group == UNDECIDED, group
 
-    people = labels.people
     cells: list[AgreementCell] = []
-    for row in sorted(groups, key=place):
-        cells += _cells_of_people(row, groups[row], people)
-        for first, second in _pairs(people) if row[1] == ALL else [(TOGETHER, JUDGE)]:
-            cells += _cells_of_pair((*row, first, second), groups[row], key.benchmark)
-        cells += _shares_of_answers(row, groups[row])
-        cells += _left_out(row, groups[row], key, people)
+    for row in sorted(groups, key=sort_position):
+        items = groups[row]
+        cells += _cells_of_people(row, items, labels.people)
+        is_all = row[1] == ALL
+        pairs = _pairs_to_compare(labels.people) if is_all else [(TOGETHER, JUDGE)]
+        for first, second in pairs:
+            cells += _cells_of_pair((*row, first, second), items, key.benchmark)
+        cells += _shares_of_answers(row, items)
+        cells += _count_left_out(row, items, key, labels.people)
     return cells
 
 
 def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
+    """Yield each item that people answered, with the majority answer and the judge's verdict."""
     for item in key.items:
-        of_people = labels.answers.get(item.number)
-        if of_people is None:
+        people_answers = labels.answers.get(item.number)
+        if people_answers is None:
             continue
-        decided = labels.decided.get(item.unit_key, {}).get(item.item, SKIP)
-        answers = {}
-        for name, answer in {**of_people, TOGETHER: decided, JUDGE: item.judge or SKIP}.items():
-            if answer != SKIP:
-                answers[name] = answer
+        majority_answer = labels.majority_answers.get(item.unit_key, {}).get(item.item, SKIP)
+        all_answers = dict(people_answers)
+        all_answers[TOGETHER] = majority_answer
+        all_answers[JUDGE] = item.judge or SKIP
+
+        answers = {name: answer for name, answer in all_answers.items() if answer != SKIP}
         first_answers = tuple(answers[person] for person in labels.people if person in answers)
-        skipped = list(of_people.values()).count(SKIP)
-        yield AnsweredItem(item, answers, first_answers, skipped)
+        num_skipped = list(people_answers.values()).count(SKIP)
+        yield AnsweredItem(item, answers, first_answers, num_skipped)
+
+
+def _group_of(item: SheetItem, by: str, key: Key, labels: Labels) -> str:
+    """Return the group of an item: its stratum, or the majority answer to another question.
+
+    Args:
+        item: The item.
+        by: The kind of stratum, such as ``domain``, or the name of the other question.
+        key: The key of the sheet.
+        labels: People's answers to the sheet.
+
+    Returns:
+        The group. It is ``none`` without a stratum and `UNDECIDED` without a majority answer.
+    """
+    if by not in key.questions:
+        return item.strata.get(by) or "none"
+    # Questions on the same text share the end of the id: "fluent:0" and "error_type:0".
+    item_of_same_text = by + item.item.removeprefix(item.question)
+    return labels.majority_answers.get(item.unit_key, {}).get(item_of_same_text, UNDECIDED)
 
 
 def _cells_of_people(
     row: tuple[str, str], items: Sequence[AnsweredItem], people: Sequence[str]
 ) -> list[AgreementCell]:
-    """Say how far people agree."""
-    some = [answered for answered in items if answered.first_answers]
-    several = [answered for answered in some if len(answered.first_answers) > 1]
-    most = max((len(answered.first_answers) for answered in several), default=0)
-    complete = [answered for answered in several if len(answered.first_answers) == most]
-    num_people = sum(any(person in answered.answers for answered in some) for person in people)
-    agreements = [pairwise_agreement(answered.first_answers) for answered in several]
-    alpha = _coefficient(several, [each.first_answers for each in several], krippendorff_alpha)
-    kappa = _coefficient(complete, [each.first_answers for each in complete], fleiss_kappa)
+    """Measure how far people agree with each other.
+
+    Args:
+        row: The question and the group of the items.
+        items: The items of this question and group.
+        people: The names of all annotators.
+
+    Returns:
+        The numbers of items and people, the share of equal answers, and the two coefficients.
+    """
+    with_answer = [answered for answered in items if answered.first_answers]
+    with_several = [answered for answered in items if len(answered.first_answers) > 1]
+    agreements = [pairwise_agreement(answered.first_answers) for answered in with_several]
+    num_people = 0
+    for person in people:
+        num_people += any(person in answered.answers for answered in with_answer)
+
+    # Fleiss' kappa needs the same number of answers to every item.
+    most_answers = max((len(answered.first_answers) for answered in with_several), default=0)
+    complete = [item for item in with_several if len(item.first_answers) == most_answers]
+    complete_answers = [answered.first_answers for answered in complete]
+    kappa = _measure_coefficient(complete, complete_answers, fleiss_kappa)
+    several_answers = [answered.first_answers for answered in with_several]
+    alpha = _measure_coefficient(with_several, several_answers, krippendorff_alpha)
     return [
-        count_cell("people", row, "items", len(some)),
+        count_cell("people", row, "items", len(with_answer)),
         count_cell("people", row, "people", num_people),
-        AgreementCell("people", row, AGREEMENT, _share(several, agreements)),
+        AgreementCell("people", row, AGREEMENT, _measure_share(with_several, agreements)),
         AgreementCell("people", row, "Fleiss' kappa", kappa, 1, 2),
         AgreementCell("people", row, "Krippendorff's alpha", alpha, 1, 2),
     ]
 
 
-def _pairs(people: Sequence[str]) -> list[tuple[str, str]]:
-    """Return who is compared with whom."""
+def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
+    """List the names whose answers are compared by twos.
+
+    Args:
+        people: The names of the annotators.
+
+    Returns:
+        All pairs of people, each person and the same person again, people together and the judge,
+        and each person and the judge.
+    """
     pairs = list(combinations(people, 2))
     pairs += [(person, f"{person} again") for person in people]
     pairs.append((TOGETHER, JUDGE))
+    # The only person is the same as people together.
     if len(people) > 1:
         pairs += [(person, JUDGE) for person in people]
     return pairs
 
 
 def _cells_of_pair(
-    row: tuple[str, ...], items: Sequence[AnsweredItem], kind: str
+    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], kind: str
 ) -> Iterator[AgreementCell]:
-    """Yield how far the two agree that end the row."""
+    """Measure how far two people, or people and the judge, agree.
+
+    Args:
+        row: The question, the group of items, and the names of the two that are compared.
+        items: The items of this question and group.
+        kind: The kind of the benchmark, which declares which answers call a text right.
+
+    Yields:
+        The number of items, the share of equal answers and Cohen's kappa, and for the judge its
+        sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
+    """
     question, _, first, second = row
-    both = [answered for answered in items if {first, second} <= answered.answers.keys()]
-    if not both:
-        return
-    pairs = [(answered.answers[first], answered.answers[second]) for answered in both]
-    yield count_cell("pairs", row, "items", len(both))
-    yield AgreementCell("pairs", row, AGREEMENT, _share(both, [a == b for a, b in pairs]))
-    yield AgreementCell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen_kappa), 1, 2)
-    if second != JUDGE:
+    items_of_both = []
+    answer_pairs = []
+    for answered in items:
+        if first in answered.answers and second in answered.answers:
+            items_of_both.append(answered)
+            answer_pairs.append((answered.answers[first], answered.answers[second]))
+    if not items_of_both:
         return
 
-    # How often the judge agrees where people say wrong, and where they say right.
-    is_right = _options_that_say_right(kind, question)
-    decided = []
-    counts = []
-    for answered, (of_people, of_judge) in zip(both, pairs, strict=True):
-        if of_people in is_right and of_judge in is_right:
-            person, judge = is_right[of_people], is_right[of_judge]
-            decided.append(answered)
-            counts.append((not (person or judge), not person, person and judge, person))
-    if not decided:
+    agreements = [answer == second_answer for answer, second_answer in answer_pairs]
+    kappa = _measure_coefficient(items_of_both, answer_pairs, cohen_kappa)
+    yield count_cell("pairs", row, "items", len(items_of_both))
+    yield AgreementCell("pairs", row, AGREEMENT, _measure_share(items_of_both, agreements))
+    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, 1, 2)
+    if second == JUDGE:
+        yield from _judge_accuracy(row, items_of_both, _options_that_say_right(kind, question))
+
+
+def _judge_accuracy(
+    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], is_right: Mapping[str, bool]
+) -> Iterator[AgreementCell]:
+    """Measure how often the judge agrees where people say wrong, and where they say right.
+
+    Args:
+        row: The question, the group of items, the name of the people, and `JUDGE`.
+        items: The items that both of them answered.
+        is_right: Whether an option calls the text right. Items with other answers are left out.
+
+    Yields:
+        Sensitivity (the share of people's wrong that the judge also calls wrong), specificity (the
+        same for right) and their mean, the balanced accuracy. Nothing without items.
+    """
+    rater = row[2]
+    wrong_items: list[AnsweredItem] = []
+    right_items: list[AnsweredItem] = []
+    wrong_agreements: list[bool] = []
+    right_agreements: list[bool] = []
+    pooled_counts = []
+    clusters = []
+    for answered in items:
+        people_answer = answered.answers[rater]
+        judge_answer = answered.answers[JUDGE]
+        if people_answer not in is_right or judge_answer not in is_right:
+            continue
+        agrees = is_right[people_answer] == is_right[judge_answer]
+        weight = answered.item.weight
+        clusters.append(answered.item.cluster)
+        # The counts are agreements and items, first where people say wrong, then right.
+        if is_right[people_answer]:
+            right_items.append(answered)
+            right_agreements.append(agrees)
+            pooled_counts.append((0.0, 0.0, weight * agrees, weight))
+        else:
+            wrong_items.append(answered)
+            wrong_agreements.append(agrees)
+            pooled_counts.append((weight * agrees, weight, 0.0, 0.0))
+    if not pooled_counts:
         return
-    for name, start in (("sensitivity, %", 0), ("specificity, %", 2)):
-        side = [place for place, count in enumerate(counts) if count[start + 1]]
-        agreed = [counts[place][start] for place in side]
-        yield AgreementCell("pairs", row, name, _share([decided[place] for place in side], agreed))
-    rows = []
-    for answered, count in zip(decided, counts, strict=True):
-        rows.append([answered.item.weight * number for number in count])
-    clusters = [answered.item.cluster for answered in decided]
-    balanced = measure_share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
+
+    sensitivity = _measure_share(wrong_items, wrong_agreements)
+    specificity = _measure_share(right_items, right_agreements)
+    balanced = measure_share(pooled_counts, clusters, _balanced_accuracy)
+    yield AgreementCell("pairs", row, "sensitivity, %", sensitivity)
+    yield AgreementCell("pairs", row, "specificity, %", specificity)
     yield AgreementCell("pairs", row, "balanced, %", balanced)
 
 
-def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
-    """Return the options of a question that call a text right (True) or wrong (False)."""
+def _balanced_accuracy(sums: Sequence[float]) -> float:
+    """Compute the mean of sensitivity and specificity from the sums of `_judge_accuracy`."""
+    wrong_agreed, wrong_total, right_agreed, right_total = sums
+    return (ratio(wrong_agreed, wrong_total) + ratio(right_agreed, right_total)) / 2
+
+
+def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
+    """Find the options of a question that call a text right (True) or wrong (False).
+
+    Args:
+        kind: The kind of the benchmark.
+        question_name: The name of the question.
+
+    Returns:
+        Whether the option calls the text right, by its value: ``{"true": True, "false": False}``.
+        Options that say neither are missing.
+    """
     benchmark = find_benchmark(kind)
-    questions = benchmark.people.questions if benchmark and benchmark.people else ()
-    options = [option for each in questions if each.name == question for option in each.options]
-    return {option.value: option.good for option in options if option.good is not None}
+    if benchmark is None or benchmark.people is None:
+        return {}
+    is_right = {}
+    for question in benchmark.people.questions:
+        if question.name != question_name:
+            continue
+        for option in question.options:
+            if option.good is not None:
+                is_right[option.value] = option.good
+    return is_right
 
 
 def _shares_of_answers(
-    row: tuple[str, ...], items: Sequence[AnsweredItem]
+    row: tuple[str, str], items: Sequence[AnsweredItem]
 ) -> Iterator[AgreementCell]:
-    """Yield how often most people gave an answer, for each that they gave."""
+    """Measure the share of items with each majority answer.
+
+    Args:
+        row: The question and the group of the items.
+        items: The items. Those without a majority answer are left out.
+
+    Yields:
+        The share of each answer that is the majority answer of some item.
+    """
     decided = [answered for answered in items if TOGETHER in answered.answers]
-    for option in dict.fromkeys(option for each in decided for option in each.item.options):
-        measure = _share(decided, [each.answers[TOGETHER] == option for each in decided])
-        if measure.value:
-            yield AgreementCell("answers", (*row, option), "share, %", measure)
+    options = dict.fromkeys(option for answered in decided for option in answered.item.options)
+    for option in options:
+        has_option = [answered.answers[TOGETHER] == option for answered in decided]
+        share = _measure_share(decided, has_option)
+        if share.value:
+            yield AgreementCell("answers", (*row, option), "share, %", share)
 
 
-def _left_out(
+def _count_left_out(
     row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
 ) -> Iterator[AgreementCell]:
-    """Yield how many answers and items count nowhere, by the reason."""
+    """Count the answers and items that count in no measure.
+
+    Args:
+        row: The question and the group of the items.
+        items: The answered items of this question and group.
+        key: The key of the sheet.
+        people: The names of all annotators.
+
+    Yields:
+        The number for each reason in `LEFT_OUT` that occurs.
+    """
     question, group = row
     asked = [item for item in key.items if item.question == question and item.repeat_of is None]
-    decided = [answered for answered in items if TOGETHER in answered.answers]
-    numbers = [len(answered.first_answers) for answered in items]
     counts = dict.fromkeys(LEFT_OUT, 0)
-    counts["skipped"] = sum(answered.skipped for answered in items)
-    counts["one answer"] = numbers.count(1) if len(people) > 1 else 0
-    counts["no majority"] = sum(
-        len(each.first_answers) > 1 and TOGETHER not in each.answers for each in items
-    )
+    # Without any verdict, no judge was asked, so none left an item unscored.
+    was_judged = any(item.judge for item in asked)
+    for answered in items:
+        num_answers = len(answered.first_answers)
+        is_decided = TOGETHER in answered.answers
+        counts["skipped"] += answered.skipped
+        counts["one answer"] += num_answers == 1 and len(people) > 1
+        counts["no majority"] += num_answers > 1 and not is_decided
+        counts["unscored by the judge"] += (
+            was_judged and is_decided and JUDGE not in answered.answers
+        )
+    # Items without an answer are in no group but that of all items.
     if group == ALL:
         counts["no answer"] = len(asked) - len(items)
-    if any(item.judge for item in asked):  # Else no judge was asked, or none answered.
-        counts["unscored by the judge"] = sum(JUDGE not in each.answers for each in decided)
+
     for reason, number in counts.items():
         if number:
             yield count_cell("left out", row, reason, number)
 
 
-def _share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Measure:
-    """Return the mean of values from 0 to 1, each counted by the weight of its item."""
-    sums = []
+def _measure_share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Measure:
+    """Measure the mean of one value per item, with its 95% interval by clusters.
+
+    Args:
+        items: The items, whose weights count.
+        values: The value of each item, from 0 to 1.
+
+    Returns:
+        The weighted mean, which is not defined without items.
+    """
+    weighted_counts = []
     for answered, value in zip(items, values, strict=True):
-        sums.append((answered.item.weight * value, answered.item.weight))
+        weight = answered.item.weight
+        weighted_counts.append((weight * value, weight))
     clusters = [answered.item.cluster for answered in items]
-    return measure_share(sums, clusters, lambda totals: ratio(*totals))
+    return measure_share(weighted_counts, clusters, lambda sums: ratio(*sums))
 
 
-def _coefficient(
+def _measure_coefficient(
     items: Sequence[AnsweredItem],
     answers: Sequence[Sequence[str]],
-    value: Callable[[Sequence[Sequence[str]]], float],
+    compute: Callable[[Sequence[Sequence[str]]], float],
 ) -> Measure:
-    return measure_coefficient(answers, [answered.item.cluster for answered in items], value)
+    """Measure a coefficient such as Fleiss' kappa, with its 95% interval by clusters.
+
+    Args:
+        items: The items.
+        answers: The answers to each item.
+        compute: Computes the coefficient of the answers to some items.
+    """
+    clusters = [answered.item.cluster for answered in items]
+    return measure_coefficient(answers, clusters, compute)

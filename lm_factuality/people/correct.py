@@ -130,7 +130,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
             labelled_sample = sample
             left_out[_UNSCORED] += row.outcome == "unscored"
         elif unit.key in weights:
-            decided = labels.decided.get((source, unit.key), {})
+            decided = labels.majority_answers.get((source, unit.key), {})
             labelled_sample = people.relabel(result, sample, decided)
             left_out[_UNDECIDED] += labelled_sample is None
         parts = None

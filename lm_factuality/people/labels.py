@@ -35,11 +35,22 @@ class SheetSource:
     """A file that items of a sheet come from: the results of a run, or a data file."""
 
     file: str
+    """The path of the results file or data file."""
+
     sha256: str
+    """The SHA-256 of this file."""
+
     task: str = ""
+    """The task of the run, empty for a data file."""
+
     model: str = ""
+    """The label of the run's model, empty for a data file."""
+
     samples: str = ""
+    """The path of the run's samples file, empty for a data file."""
+
     samples_sha256: str = ""
+    """The SHA-256 of the samples file, empty for a data file."""
 
 
 @dataclass(frozen=True)
@@ -47,84 +58,106 @@ class Stratum:
     """A group of units, of which some were drawn at random."""
 
     name: str
+    """The name, such as ``wrong | none``, or empty if there is one stratum."""
+
     units: StrictInt
+    """The number of units in the stratum."""
+
     drawn: StrictInt
+    """The number of these units that were drawn."""
 
 
 @dataclass(frozen=True)
 class DrawnUnit:
-    """A unit that was drawn for a sheet, and how."""
+    """A unit, i.e. a sample or a row of a data file, that was drawn for a sheet."""
 
     source: StrictInt
-    """The place of its source in `Key.sources`, from 0."""
+    """The index of its source in `Key.sources`, from 0."""
 
     unit: str
-    """The sample (by the key of its `SampleRow`) or row of a data file."""
+    """The key of the sample or row, which is unique within its source."""
 
     cluster: str
+    """The cluster for standard errors, such as the document of the sample."""
+
     stratum: str
     """The stratum that the unit was drawn from."""
 
     strata: Mapping[str, str]
-    """All groups that the unit is in, by what they are called."""
+    """The groups that the unit is in, by the kind of group: ``{"verdict": "wrong"}``."""
 
     probability: Annotated[float, Field(gt=0, le=1)]
-    """How likely the unit was drawn."""
+    """The probability with which the unit was drawn."""
 
     weight: Annotated[float, Field(ge=1)]
     """One over the probability."""
 
     @property
     def unit_key(self) -> tuple[int, str]:
-        """The unit, among the units of all sources."""
+        """Return the source and the key of the unit, which identify it among all sources."""
         return self.source, self.unit
 
 
 @dataclass(frozen=True)
 class SheetItem(DrawnUnit):
-    """An item of a sheet, with all that annotators do not see."""
+    """An item of a sheet, i.e. one question about a drawn unit, as the key stores it."""
 
     number: StrictInt
-    """Its place on the sheet, from 1."""
+    """The number of the item on the sheet, from 1."""
 
     item: str
-    """The item's id within its unit."""
+    """The id of the item within its unit, such as ``verdict:3``."""
 
     question: str
+    """The name of the question."""
+
     options: tuple[str, ...]
+    """The possible answers besides ``skip``."""
+
     judge: str | None
-    """What the judge said; None if it left the item unscored."""
+    """The judge's verdict as an option, or None if the judge left the item unscored."""
 
     repeat_of: StrictInt | None = None
-    """The number of the same item where the sheet shows it first; None there."""
+    """The number under which the sheet shows the same item first, or None if it does so here."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """The key of a sheet."""
+    """The key of a sheet: all that annotators do not see, such as the judge's verdicts."""
 
     benchmark: str
     """The kind of benchmark that all sources are of."""
 
     seed: int
+    """The seed of the draw and of the order of items."""
+
     questions: tuple[str, ...]
     """The questions that the sheet asks."""
 
     stratify: tuple[str, ...]
-    """What the strata were made by; empty for one stratum."""
+    """The kinds of groups that the strata combine, or nothing if there is one stratum."""
 
     sources: tuple[SheetSource, ...]
+    """The files that the items come from."""
+
     strata: tuple[Stratum, ...]
+    """The strata that the units were drawn from."""
+
     items: tuple[SheetItem, ...]
+    """The items in the order of the sheet: item number 1 comes first."""
+
     sheet: str = ""
-    """The id of the sheet, which follows from all other fields."""
+    """The id of the sheet, a hash of all other fields."""
 
     format: Literal[1] = 1
+    """The version of the file format."""
 
-    def named(self) -> "Key":
-        """Return the same key with the id that follows from its content."""
+    def with_sheet_id(self) -> "Key":
+        """Return a copy whose ``sheet`` is the first 12 hex digits of the content's SHA-256."""
+        # The id cannot be part of the content that it is the hash of.
         content = json.dumps(asdict(replace(self, sheet="")), sort_keys=True)
-        return replace(self, sheet=hashlib.sha256(content.encode()).hexdigest()[:12])
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        return replace(self, sheet=digest[:12])
 
 
 @dataclass(frozen=True)
@@ -132,19 +165,29 @@ class Labels:
     """All answers to a sheet."""
 
     people: tuple[str, ...]
+    """The names of all annotators, sorted."""
 
     answers: Mapping[int, Mapping[str, str]]
-    """By the number of an item where the sheet shows it first, what each person answered.
+    """The answer of each person, by the number under which the sheet shows the item first.
 
-    What a person answered when the sheet showed the item again is under ``NAME again``.
+    If the sheet showed a person an item twice, the second answer is under ``NAME again``.
     """
 
-    decided: Mapping[tuple[int, str], Mapping[str, str]]
-    """By unit and by item, what most of the people say who could tell. Ties are left out."""
+    majority_answers: Mapping[tuple[int, str], Mapping[str, str]]
+    """The answer that most people gave, by `DrawnUnit.unit_key` and by the id of the item.
+
+    Skipped answers do not count, and items with a tie are missing.
+    """
 
 
 def read_key(path: Path) -> Key:
-    """Read the key of a sheet.
+    """Read the key of a sheet, i.e. the file ``NAME.key.json`` that was written with it.
+
+    Args:
+        path: The file to read.
+
+    Returns:
+        The key. Its id and its repeated items are checked.
 
     Raises:
         DataError: The file cannot be read, is no key, or was changed since the sheet was made.
@@ -153,12 +196,14 @@ def read_key(path: Path) -> Key:
         key = to_model(Key, parse_json(read_text(path, _EXPECTED_KEY)))
     except ValueError as error:
         raise DataError(f"{path}: not the key of a sheet: {error}; {_EXPECTED_KEY}") from error
-    if key.named() != key:
+
+    # The id is a hash of the content, so it reveals every change.
+    if key.with_sheet_id() != key:
         raise DataError(
             f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make"
             " the sheet again"
         )
-    for number, item in enumerate(key.items, 1):
+    for number, item in enumerate(key.items, start=1):
         if item.repeat_of is not None and item.repeat_of not in range(1, number):
             raise DataError(
                 f"{path}: repeat_of of item {number} is {item.repeat_of}, expected an item before"
@@ -168,88 +213,141 @@ def read_key(path: Path) -> Key:
 
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
-    """Read what people answered on the sheet of a key.
+    """Read the answers of all annotators to one sheet, and find the majority answer of each item.
+
+    Args:
+        paths: The label files, i.e. CSV files with the columns `COLUMNS`.
+        key: The key of the sheet.
+
+    Returns:
+        The answers of each person, and the majority answers.
 
     Raises:
-        DataError: A file cannot be read, or holds lines that are no labels of this sheet. The
-            error lists these lines of all files.
+        DataError: A file cannot be read, or has lines that are no labels of this sheet. The error
+            lists these lines of all files.
     """
-    labels: dict[tuple[int, str], str] = {}
-    problems: list[str] = []
+    answers_by_label: dict[tuple[int, str], str] = {}
     locations: dict[tuple[int, str], str] = {}
+    problems: list[str] = []
     for path in paths:
         table = read_table(path)
         problems += table.problems
         for record in table.records:
             try:
                 label = to_model(LabelLine, record.values)
-                answer = _answer_of(label, key)
+                answer = _check_answer(label, key)
             except ValueError as error:
                 problems.append(f"{record.location}: {error}")
                 continue
-            place = (label.number, label.person)
-            if place in labels:
-                again = f"{label.person!r} answers number {label.number} again"
-                problems.append(f"{record.location}: {again}, as in {locations[place]}")
+            label_id = (label.number, label.person)
+            if label_id in locations:
+                problems.append(
+                    f"{record.location}: {label.person!r} answers number {label.number} again, as"
+                    f" in {locations[label_id]}"
+                )
                 continue
-            locations[place] = record.location
-            labels[place] = answer
+            locations[label_id] = record.location
+            answers_by_label[label_id] = answer
     refuse(problems, "problems", "correct them and read the files again; no label is used")
 
+    # The sheet may show an item twice. Both answers are filed under the first number.
     answers: dict[int, dict[str, str]] = defaultdict(dict)
-    for number, person in sorted(labels):
-        of_item = answers[key.items[number - 1].repeat_of or number]
-        name = f"{person} again" if person in of_item else person
-        of_item[name] = labels[number, person]
-    people = tuple(sorted({person for _, person in labels}))
-    return Labels(people, answers, _decide(key, people, answers))
+    for (number, person), answer in sorted(answers_by_label.items()):
+        first_number = key.items[number - 1].repeat_of or number
+        answers_to_item = answers[first_number]
+        is_second_answer = person in answers_to_item
+        name = f"{person} again" if is_second_answer else person
+        answers_to_item[name] = answer
+
+    people = tuple(sorted({person for _, person in answers_by_label}))
+    return Labels(people, answers, _find_majority_answers(key, people, answers))
 
 
 class LabelLine(BaseModel, str_strip_whitespace=True):
-    """A row of a file of labels."""
+    """A row of a file of labels: one answer of one person."""
 
     sheet: str
+    """The id of the sheet."""
+
     number: int
+    """The number of the item on the sheet, from 1."""
+
     question: str
+    """The name of the item's question, which must be that of the key."""
+
     answer: Annotated[str, Field(min_length=1, description="an answer")]
+    """One of the options of the item, or ``skip``."""
+
     person: Annotated[str, Field(min_length=1, description="the name of who answered")]
+    """The name of the annotator."""
 
 
-def _answer_of(label: LabelLine, key: Key) -> str:
-    """Return the answer of a label, as an option of the item that it answers.
+def _check_answer(label: LabelLine, key: Key) -> str:
+    """Check that a row of a label file answers an item of the sheet, and return its answer.
+
+    Args:
+        label: The row of the label file.
+        key: The key of the sheet.
+
+    Returns:
+        The answer, spelled as the item's option or as ``skip``. For example, ``TRUE`` becomes
+        ``true`` if that is an option.
 
     Raises:
-        ValueError: The line is no label of the sheet.
+        ValueError: The row is of another sheet or question, or its answer is not an option.
     """
     if label.sheet != key.sheet:
         raise ValueError(f"sheet {label.sheet!r}, expected {key.sheet}")
     if not 1 <= label.number <= len(key.items):
         raise ValueError(
-            f"number {label.number} is none of the sheet's, expected 1 to {len(key.items)}"
+            f"number {label.number} is not on the sheet, expected 1 to {len(key.items)}"
         )
     item = key.items[label.number - 1]
     if label.question != item.question:
         raise ValueError(
             f"question {label.question!r}, but number {label.number} asks {item.question!r}"
         )
-    # A spreadsheet makes TRUE of true.
-    answer = label.answer if label.answer in item.options else label.answer.lower()
+
+    answer = label.answer
+    if answer not in item.options:
+        # Spreadsheet programs turn "true" into "TRUE".
+        answer = answer.lower()
     if answer not in (*item.options, SKIP):
         hint = did_you_mean(answer, item.options)
         raise ValueError(f"answer {answer!r}, expected {', '.join(item.options)} or {SKIP}{hint}")
     return answer
 
 
-def _decide(
+def _find_majority_answers(
     key: Key, people: Sequence[str], answers: Mapping[int, Mapping[str, str]]
 ) -> dict[tuple[int, str], dict[str, str]]:
-    """Return what most people say of each item, by the first answer of each."""
-    decided: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-    for number, of_item in answers.items():
-        item = key.items[number - 1]
-        votes = Counter(of_item[person] for person in people if person in of_item)
-        del votes[SKIP]
-        ranked = votes.most_common(2)
-        if len(ranked) == 1 or (ranked and ranked[0][1] > ranked[1][1]):
-            decided[item.unit_key][item.item] = ranked[0][0]
-    return dict(decided)
+    """Find the answer that most people gave to each item of a sheet.
+
+    Each person has one vote, the answer given when the sheet showed the item first. Skipped
+    answers are no votes.
+
+    Args:
+        key: The key of the sheet.
+        people: The names of the annotators.
+        answers: The answers by the number of the item and by person, as in `Labels.answers`.
+
+    Returns:
+        The majority answers by unit and by the id of the item. Items without a vote, or with a
+        tie for the first place, are missing.
+    """
+    majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+    for number, answers_to_item in answers.items():
+        # Second answers are stored under other names, which `people` does not contain.
+        votes = [answers_to_item[person] for person in people if person in answers_to_item]
+        vote_counts = Counter(vote for vote in votes if vote != SKIP)
+        if not vote_counts:
+            continue
+
+        most_votes = max(vote_counts.values())
+        winners = [answer for answer, count in vote_counts.items() if count == most_votes]
+        is_tie = len(winners) > 1
+        if is_tie:
+            continue
+        sheet_item = key.items[number - 1]
+        majority_answers[sheet_item.unit_key][sheet_item.item] = winners[0]
+    return dict(majority_answers)

@@ -1,6 +1,7 @@
-"""Whether a judge measures of a response what people measure.
+"""Compare the scores that people and the judge give to the same responses.
 
-These are tables 3 and 5 of Chiang and Lee (2024), by the labels of a sheet.
+The command `lm-factuality people agree` prints these means and correlations, which tables 3 and 5
+of Chiang and Lee (2024) also report.
 """
 
 from collections import defaultdict
@@ -21,38 +22,57 @@ from lm_factuality.results.read import read_results_files
 from lm_factuality.scores.agreement import Measure
 
 OVERALL = "Overall"
-"""The row of a table that is about the responses of all models."""
+"""The name of the row for the responses of all models together."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response of a model, and what people and the judge measured of it, by score."""
+    """The scores of one response of a model, by people and by the judge."""
 
     model: str
-    people: Mapping[str, float]
-    judge: Mapping[str, float]
+    """The label of the model that wrote the response."""
+
+    people_scores: Mapping[str, float]
+    """The scores by name that follow from people's majority answers."""
+
+    judge_scores: Mapping[str, float]
+    """The scores by name that follow from the judge's verdicts."""
 
 
 def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Response]:
-    """Read what the responses of a sheet's runs score, where people's labels decide that.
+    """Read the responses of a sheet's runs for which people answered enough to compute scores.
+
+    Args:
+        paths: The results files of the runs, or folders of them.
+        key: The key of the sheet.
+        labels: People's answers to the sheet.
+
+    Returns:
+        The responses, with their scores by people and by the judge.
 
     Raises:
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
-    models = {(source.task, source.samples_sha256): source.model for source in key.sources}
+    # A run belongs to the sheet if its samples are still the ones that the sheet was drawn from.
+    missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses = []
     for file in read_results_files(paths):
         for task in file.tasks:
             sha256 = sha256_of(task.samples) if task.samples else ""
-            model = models.pop((task.task, sha256), None)
+            model = missing_models.pop((task.task, sha256), None)
             if model is None:
                 continue
             for sample in label_samples(task, key, labels).samples:
-                if sample.is_asked and sample.people is not None:
-                    people = _ratios(sample.people)
-                    responses.append(Response(model, people, _ratios(sample.judged)))
-    if models:
-        missing = [f"{task or 'a data file'} (SHA-256 {sha256[:12]})" for task, sha256 in models]
+                if not sample.is_asked or sample.people is None:
+                    continue
+                people_scores = _divide_counts(sample.people)
+                judge_scores = _divide_counts(sample.judged)
+                responses.append(Response(model, people_scores, judge_scores))
+
+    if missing_models:
+        missing = [
+            f"{task or 'a data file'} (SHA-256 {sha256[:12]})" for task, sha256 in missing_models
+        ]
         raise DataError(
             f"{', '.join(map(str, paths))}: without the samples of the sheet's"
             f" {', '.join(missing)}; give these runs' results"
@@ -60,55 +80,113 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     return responses
 
 
-def _ratios(parts: Mapping[str, Counts]) -> dict[str, float]:
-    """Return the scores that are a sum over a number."""
-    return {
-        name: counts[0] / counts[1]
-        for name, counts in parts.items()
-        if len(counts) == 2 and counts[1]
-    }
+def _divide_counts(score_counts: Mapping[str, Counts]) -> dict[str, float]:
+    """Compute the scores of a response that are a ratio of two counts.
+
+    Args:
+        score_counts: The counts that each score is computed from, by the name of the score.
+
+    Returns:
+        The ratios by name. Scores of more than two counts, or with a denominator of 0, are missing.
+
+    Example:
+        ``{"factscore": (3, 4)}`` gives ``{"factscore": 0.75}``.
+    """
+    ratios = {}
+    for name, counts in score_counts.items():
+        if len(counts) != 2:
+            continue
+        numerator, denominator = counts
+        if denominator:
+            ratios[name] = numerator / denominator
+    return ratios
 
 
 def compare_responses(
     responses: Sequence[Response], scores: Sequence[Score]
 ) -> Iterator[AgreementCell]:
-    """Compare people and judge over the responses that both have measured.
+    """Compare the scores of people and of the judge over the responses that have both.
+
+    Args:
+        responses: The responses of all models.
+        scores: The scores to compare.
 
     Yields:
-        The means of both by model, and Pearson's r of the responses by model and of all together.
+        First the number of responses of each model. Then, for each score, Pearson's r between
+        people and judge (by model and over all models) and the means of both (by model).
     """
-    groups: dict[str, list[Response]] = defaultdict(list)
+    responses_by_model: dict[str, list[Response]] = defaultdict(list)
     for response in responses:
-        groups[response.model].append(response)
-    for model, of_model in groups.items():
-        for side in ("people", "judge"):
-            yield count_cell("means", (model, side), "responses", len(of_model))
-    groups[OVERALL] = list(responses)
+        responses_by_model[response.model].append(response)
+
+    for model, model_responses in responses_by_model.items():
+        for rater in ("people", "judge"):
+            yield count_cell("means", (model, rater), "responses", len(model_responses))
+
     for score in scores:
-        for model, of_model in groups.items():
-            pairs = []
-            for response in of_model:
-                if score.name in response.people and score.name in response.judge:
-                    pairs.append((response.people[score.name], response.judge[score.name]))
-            if not pairs:
-                continue  # Nobody measured this score.
-            yield AgreementCell("correlations", (model,), score.label, correlate(pairs), 1, 3)
-            if model == OVERALL:
-                continue
-            for side, column in zip(("people", "judge"), zip(*pairs, strict=True), strict=True):
-                measure = Measure(sum(column) / len(column), None, None, len(column))
-                form = (int(score.display_factor), score.decimals)
-                yield AgreementCell("means", (model, side), score.label, measure, *form)
+        for model, model_responses in responses_by_model.items():
+            yield from _compare_score(model, model_responses, score)
+        yield from _compare_score(OVERALL, responses, score)
+
+
+def _compare_score(
+    model: str, responses: Sequence[Response], score: Score
+) -> Iterator[AgreementCell]:
+    """Compare people and the judge in one score over the responses of one model.
+
+    Args:
+        model: The model, or `OVERALL` for the responses of all models, which get no means.
+        responses: The responses. Those that lack the score of people or judge are left out.
+        score: The score to compare.
+
+    Yields:
+        The correlation, then the means of people and of the judge; nothing without responses.
+    """
+    pairs = []
+    for response in responses:
+        if score.name in response.people_scores and score.name in response.judge_scores:
+            people_score = response.people_scores[score.name]
+            judge_score = response.judge_scores[score.name]
+            pairs.append((people_score, judge_score))
+    if not pairs:
+        return
+    yield AgreementCell("correlations", (model,), score.label, correlate(pairs), 1, 3)
+    if model == OVERALL:
+        return
+
+    people_values, judge_values = zip(*pairs, strict=True)
+    for rater, values in (("people", people_values), ("judge", judge_values)):
+        mean = Measure(sum(values) / len(values), None, None, len(values))
+        yield AgreementCell(
+            table="means",
+            row=(model, rater),
+            column=score.label,
+            measure=mean,
+            times=int(score.display_factor),
+            digits=score.decimals,
+        )
 
 
 def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
-    """Return Pearson's r with its 95% interval (Fisher's z).
+    """Compute Pearson's r between the two numbers of each pair, with its 95% interval.
 
-    It is not defined for fewer than three responses, or where one side always says the same. The
-    interval takes four responses.
+    Args:
+        pairs: The scores of each response, by people and by the judge.
+
+    Returns:
+        The correlation, with the interval by Fisher's z transformation if there are four pairs.
+        It is not defined for fewer than three pairs, or if one side is constant.
     """
-    if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
+    if len(pairs) < 3:
         return Measure(None, None, None, len(pairs))
-    result = pearsonr(*zip(*pairs, strict=True))
-    low, high = map(float, result.confidence_interval()) if len(pairs) > 3 else (None, None)
-    return Measure(float(result.statistic), low, high, len(pairs))
+    people_scores, judge_scores = zip(*pairs, strict=True)
+    if len(set(people_scores)) == 1 or len(set(judge_scores)) == 1:
+        return Measure(None, None, None, len(pairs))
+
+    result = pearsonr(people_scores, judge_scores)
+    correlation = float(result.statistic)
+    # The standard error of Fisher's z is 1 / sqrt(n - 3), so three pairs have no interval.
+    if len(pairs) == 3:
+        return Measure(correlation, None, None, len(pairs))
+    interval = result.confidence_interval()
+    return Measure(correlation, float(interval.low), float(interval.high), len(pairs))

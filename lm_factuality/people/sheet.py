@@ -265,7 +265,7 @@ def make_sheet(
         strata=tuple(strata),
         items=tuple(items),
     )
-    return Sheet(key.named(), tuple(contents), questions)
+    return Sheet(key.with_sheet_id(), tuple(contents), questions)
 
 
 def draw(

@@ -23,9 +23,9 @@ from lm_factuality.harness.outputs import (
     Corrected,
     ResultsFile,
     TaskResult,
-    beside,
     date_in_name,
     number_of,
+    sibling_of_results,
 )
 from lm_factuality.results.settings import model_arguments
 from lm_factuality.scores.statistics import NOT_DEFINED
@@ -136,7 +136,7 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
 
 
 def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
-    path = beside(results, f"corrected_{task.task}", ".json")
+    path = sibling_of_results(results, f"corrected_{task.task}", ".json")
     if path is None:
         return task
     correction = read_correction(path)
@@ -254,7 +254,7 @@ def _task(path: Path, content: _Content, name: str) -> TaskResult:
         metadata=metadata,
         config=config,
         version=str((content.versions or {}).get(name, metadata.get("version"))),
-        samples=beside(path, f"samples_{name}", ".jsonl"),
+        samples=sibling_of_results(path, f"samples_{name}", ".jsonl"),
         limit=number_of((content.config or {}).get("limit")),
     )
 

@@ -1,9 +1,8 @@
-"""BM25 by Tantivy, over an index on disk or over a few texts in memory.
+"""BM25 search by Tantivy, over an index on disk or over a few texts in memory.
 
-A text is split at everything that is neither letter nor digit, and lower-cased. With the stemmer
-``english``, the 33 stopwords of Lucene are left out and the rest is stemmed as Snowball does.
-``none`` takes words as they are. Tantivy fixes k1 = 1.2 and b = 0.75, the defaults of Lucene, whose
-BM25 it computes. A passage's length is kept in one byte, as there.
+`lm_factuality.retrieval.build` makes and opens the indexes on disk. Tantivy computes BM25 as Lucene
+does, with Lucene's defaults k1 = 1.2 and b = 0.75, and also keeps the length of a passage in one
+byte. A text is split at each character that is neither a letter nor a digit, and lower-cased.
 """
 
 from __future__ import annotations
@@ -22,83 +21,109 @@ from tantivy import Filter, Occur, Query
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.retrieval.index import Index, Manifest, Ranking
+from lm_factuality.retrieval.index import Index, Manifest, Ranking, sort_ranking
 from lm_factuality.retrieval.passages import PASSAGES, PassageStore
 
 STEMMERS = ("english", "none")
 FOLDER = "tantivy"
 
-# Fields of Tantivy's documents, and the name of the analyzer of the first.
+# The fields of Tantivy's documents, and the name of the analyzer of the first field.
 _CONTENTS = "contents"
 _NUMBER = "number"
 _ANALYZER = "words"
-# Bytes of postings in memory before they are written. The second is Tantivy's least.
+# Bytes of postings that Tantivy holds in memory before it writes them.
 _HEAP = 150_000_000
+# The smallest number of bytes that Tantivy accepts.
 _SMALL_HEAP = 15_000_000
-# A build that is interrupted goes on after its last commit of so many passages.
+# The number of passages after which a build commits. An interrupted build resumes from there.
 _COMMIT = 50_000
-# Digits of a score that count. Further ones of a sum of 32-bit floats depend on its order.
+# Significant digits of a score. Further digits of a sum of 32-bit floats depend on its order.
 _DIGITS = 5
 
 
 @dataclass(frozen=True)
 class BM25Parameters:
-    """What a user can choose. Tantivy fixes the rest."""
+    """The parameters of a BM25 index that a user can choose."""
 
     stemmer: str = "english"
+    """How words are stemmed, one of `STEMMERS`.
+
+    ``english`` drops Lucene's 33 stopwords and stems by Snowball. ``none`` keeps words as they are.
+    """
+
     kind: ClassVar[Literal["bm25"]] = "bm25"
 
     def __post_init__(self) -> None:
+        """Raise a ConfigError if the stemmer is unknown."""
         if self.stemmer not in STEMMERS:
             raise ConfigError(f"stemmer: found {self.stemmer!r}, expected {' or '.join(STEMMERS)}")
 
     def recorded(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the parameters, including those that Tantivy fixes, for the index's manifest."""
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Make an index of passages, or go on with one.
+        """Write the BM25 index of all passages, or resume an interrupted write.
+
+        Args:
+            folder: The folder of the index. Tantivy's files go into its subfolder ``tantivy``.
+            passages: The passages to index.
 
         Returns:
-            A sum of what it finds.
+            The SHA-256 of the passages, which determine everything that the index can find.
 
         Raises:
-            DataError: There are no words, or the disk is full.
+            DataError: No passage has a word, or the files cannot be written.
         """
         tantivy_folder = folder / FOLDER
         tantivy_folder.mkdir(exist_ok=True)
         try:
             index = _open(self.stemmer, tantivy_folder)
-            # Passages are added in order and in whole commits.
-            start = index.searcher().num_docs
-            texts = (passage.contents for passage in passages.since(start))
-            with tqdm(texts, "index", len(passages), initial=start, unit=" passages") as bar:
-                _fill(index, bar, start, _HEAP)
+
+            # Passages are added in order, so those in the index are always the first ones.
+            num_indexed = index.searcher().num_docs
+            texts = (passage.contents for passage in passages.iterate_from(num_indexed))
+            progress = tqdm(texts, "index", len(passages), initial=num_indexed, unit=" passages")
+            with progress:
+                _fill(index, progress, num_indexed, _HEAP)
+
             index.reload()
             if not index.searcher().terms_with_prefix(_CONTENTS, "", limit=1):
-                raise DataError("no passage has a word, stopwords aside; expected texts")
+                raise DataError(
+                    "the passages have no words, or only stopwords; give passages with text"
+                )
+            # Tantivy makes its files readable for their owner only.
+            file_mode = (folder / PASSAGES).stat().st_mode
             for path in tantivy_folder.iterdir():
                 if path.suffix == ".lock":
                     path.unlink()
                 else:
-                    # Tantivy lets nobody else read its files.
-                    path.chmod((folder / PASSAGES).stat().st_mode)
+                    path.chmod(file_mode)
         except (ValueError, OSError) as error:
             raise DataError(
-                f"{folder}: Tantivy cannot write the index: {error}; make room and give the same"
-                " command"
+                f"{folder}: Tantivy cannot write the index: {error}; free disk space and run the"
+                " same command again"
             ) from error
         return passages.sha256()
 
 
 class BM25Index(Index):
-    """A BM25 index on disk, of which only what queries touch is read."""
+    """A BM25 index on disk. A search reads only the parts of the files that it needs."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Open the index in a folder, which may be read-only.
+
+        Args:
+            folder: The folder of the index.
+            manifest: The index's manifest, which names the stemmer.
+
+        Raises:
+            DataError: The folder does not hold the files of a BM25 index.
+        """
         super().__init__(folder, manifest)
         try:
             stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            # Tantivy writes locks even to read, and the folder may be read-only.
+            # Tantivy writes lock files even to read, so it gets a writable folder of links.
             links = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
             for path in (folder / FOLDER).iterdir():
@@ -110,13 +135,20 @@ class BM25Index(Index):
             ) from error
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """Rank the ``k`` best passages for each query."""
         return [self._searcher.best(query, k) for query in queries]
 
 
 class Searcher:
-    """Ranks the texts of a Tantivy index for queries of any text."""
+    """Ranks the texts of a Tantivy index by their BM25 score for a query."""
 
     def __init__(self, index: tantivy.Index, stemmer: str) -> None:
+        """Search an index.
+
+        Args:
+            index: An index that is complete. Later additions to it are not found.
+            stemmer: The stemmer that the index was made with, one of `STEMMERS`.
+        """
         index.config_reader("manual")
         index.reload()
         self._index = index
@@ -124,40 +156,51 @@ class Searcher:
         self._analyzer = _analyzer(stemmer)
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Searcher:
-        """Make a searcher over a few English texts in memory."""
+    def from_texts(cls, texts: Sequence[str]) -> Searcher:
+        """Index a few English texts in memory and return a searcher over them."""
         index = _open("english")
         _fill(index, texts, 0, _SMALL_HEAP)
         return cls(index, "english")
 
     def best(self, query: str, k: int) -> Ranking:
-        """Return the ``k`` best texts that have a word of the query.
+        """Return the ``k`` texts with the highest BM25 scores for a query.
 
-        Scores are rounded, because the order of a sum must tell no equal texts apart. Of equal
-        texts Tantivy returns any, so more are asked for until one is worse than the ``k``-th.
+        Args:
+            query: Any text. A word that occurs twice counts twice.
+            k: The number of texts to return, at least 1.
+
+        Returns:
+            The number and score of each text, best first, and equal scores by number. There are
+            fewer than ``k`` if fewer texts share a word with the query.
         """
-        counts = Counter(self._analyzer.analyze(_encodable(query)))
+        term_counts = Counter(self._analyzer.analyze(_encodable(query)))
         clauses = []
-        for term, count in sorted(counts.items()):
+        for term, count in sorted(term_counts.items()):
             term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
             clauses.append((Occur.Should, Query.boost_query(term_query, float(count))))
         boolean_query = Query.boolean_query(clauses)
+
+        # Tantivy orders equal scores arbitrarily. Texts are requested until one scores less than
+        # the k-th, so that all texts that tie with the k-th are among the hits.
         limit = k + 1
         while True:
             hits = self._searcher.search(boolean_query, limit, count=False).hits
+            # Rounding makes equal texts score equally, whatever the order of the summation.
             scores = [float(f"{score:.{_DIGITS}g}") for score, _ in hits]
             if len(hits) < limit or scores[-1] < scores[k - 1]:
                 break
             limit *= 4
-        numbers = self._searcher.fast_field_values(_NUMBER, [address for _, address in hits])
-        ranking: Ranking = [
-            (int(number), score)  # type: ignore[arg-type]
-            for number, score in zip(numbers, scores, strict=True)
-        ]
-        return sorted(ranking, key=lambda entry: (-entry[1], entry[0]))[:k]
+
+        addresses = [address for _, address in hits]
+        numbers = self._searcher.fast_field_values(_NUMBER, addresses)
+        ranking: Ranking = []
+        for number, score in zip(numbers, scores, strict=True):
+            ranking.append((int(number), score))  # type: ignore[arg-type]
+        return sort_ranking(ranking)[:k]
 
 
 def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
+    """Return the analyzer that turns a text into index terms: ``The Bridges`` into ``bridg``."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(Filter.lowercase())
     if stemmer == "english":
         builder = builder.filter(Filter.stopword("english")).filter(Filter.stemmer("english"))
@@ -165,7 +208,12 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
 
 
 def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
-    """Open the index in a folder, which may be new, or one in memory."""
+    """Open or create a Tantivy index.
+
+    Args:
+        stemmer: One of `STEMMERS`.
+        folder: An existing folder, empty for a new index. None keeps the index in memory.
+    """
     schema = tantivy.SchemaBuilder()
     schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
     schema.add_unsigned_field(_NUMBER, fast=True)
@@ -174,13 +222,21 @@ def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     return index
 
 
-def _fill(index: tantivy.Index, texts: Iterable[str], start: int, heap: int) -> None:
-    """Add texts, numbered from ``start``."""
-    # One thread, so that a commit holds the texts in their order.
+def _fill(index: tantivy.Index, texts: Iterable[str], first_number: int, heap: int) -> None:
+    """Add texts to an index and commit them.
+
+    Args:
+        index: The index, which is changed.
+        texts: The texts in the order of their numbers.
+        first_number: The number of the first text.
+        heap: Bytes of memory that Tantivy may fill before it writes to disk.
+    """
+    # With a single thread, a commit holds the texts in their order.
     writer = index.writer(heap, 1)
-    # A build that was killed has left files.
+    # A build that was killed may have left unused files.
     writer.garbage_collect_files()
-    for number, text in enumerate(texts, start):
+
+    for number, text in enumerate(texts, first_number):
         document = tantivy.Document()
         document.add_text(_CONTENTS, _encodable(text))
         document.add_unsigned(_NUMBER, number)
@@ -192,5 +248,5 @@ def _fill(index: tantivy.Index, texts: Iterable[str], start: int, heap: int) -> 
 
 
 def _encodable(text: str) -> str:
-    """Replace halves of surrogate pairs, which models may write and UTF-8 does not have."""
+    """Replace each half of a surrogate pair by ``?``, since UTF-8 cannot encode it."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import alone, whole_file
+from lm_factuality.ground.files import locked_folder, whole_file
 from lm_factuality.retrieval import bm25
 from lm_factuality.retrieval import index as manifests
 from lm_factuality.retrieval.bm25 import BM25Index, BM25Parameters
@@ -77,7 +77,7 @@ def build_index(
         parameters.load()
     unfinished = folder.with_name(folder.name + manifests.PARTIAL)
     advice = f"make room, or delete {unfinished} to start over, or choose another place"
-    with alone(unfinished, "another build is writing into it; wait for it to end", advice):
+    with locked_folder(unfinished, "another build is writing into it; wait for it to end", advice):
         try:
             _write_index(opened, fields, words, parameters, unfinished)
             if folder.exists():
@@ -101,7 +101,7 @@ def _write_index(
     records = [asdict(source.record) for source in sources]
     plan = [manifests.FORMAT, __version__, parameters.kind, recorded, records]
     store = PassageStore(folder, write=True)
-    if store.kept("read") != plan:
+    if store.get_state("read") != plan:
         store.clear()
         shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
         (folder / VECTORS).unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def _write_index(
         except DataError:
             shutil.rmtree(folder)
             raise
-        store.keep("read", plan)
+        store.set_state("read", plan)
     content = parameters.write(folder, store)
     store.finish()
     manifest = Manifest(

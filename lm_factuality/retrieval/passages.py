@@ -181,8 +181,8 @@ class PassageStore:
             raise IndexError(f"passage {number} of {len(self)}")
         return Passage(*row)
 
-    def since(self, number: int) -> Iterator[Passage]:
-        """Read the passages from a number on."""
+    def iterate_from(self, number: int) -> Iterator[Passage]:
+        """Yield the passages in order, starting with the one of the given number."""
         query = "SELECT id, title, text FROM passages WHERE number >= ? ORDER BY number"
         for row in self._connection.execute(query, (number,)):
             yield Passage(*row)
@@ -190,7 +190,7 @@ class PassageStore:
     def sha256(self) -> str:
         """Return a sum of all passages, the same wherever they were stored."""
         digest = hashlib.sha256()
-        for passage in self.since(0):
+        for passage in self.iterate_from(0):
             digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
         return digest.hexdigest()
 
@@ -209,14 +209,14 @@ class PassageStore:
         self._connection.executescript("DELETE FROM passages; DELETE FROM state;")
         self._size = 0
 
-    def keep(self, name: str, content: Any) -> None:
-        """Keep a part of the build's state."""
+    def set_state(self, name: str, content: object) -> None:
+        """Store a JSON value of the build's state under a name, in place of an earlier one."""
         row = (name, json.dumps(content))
         with self._connection:
             self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", row)
 
-    def kept(self, name: str) -> Any:
-        """Return what was last kept under a name. None if nothing was."""
+    def get_state(self, name: str) -> Any:
+        """Return the value that `set_state` last stored under a name, or None."""
         query = "SELECT content FROM state WHERE name = ?"
         row = self._connection.execute(query, (name,)).fetchone()
         return None if row is None else json.loads(row[0])

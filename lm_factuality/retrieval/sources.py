@@ -15,7 +15,7 @@ from tqdm import tqdm
 from lm_factuality.ground import tables
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.packages import commit_of, stream
+from lm_factuality.ground.packages import commit_of, stream_rows
 from lm_factuality.retrieval.passages import Fields, Passage, SourceRecord, split_words, to_passage
 
 # A transaction has so many passages, or so many characters if passages are long.
@@ -97,10 +97,10 @@ def _open_dataset(name: str) -> PassageSource:
     form = f"{_HUB}{dataset}::SPLIT"
     if folder.is_dir():
         record = _record_of_folder(name, folder)
-        rows = stream(folder, config or None, split or "train", None, name, form)
+        rows = stream_rows(folder, config or None, split or "train", None, name, form)
     else:
         record = SourceRecord(name, revision=commit_of(dataset, name))
-        rows = stream(dataset, config or None, split or "train", record.revision, name, form)
+        rows = stream_rows(dataset, config or None, split or "train", record.revision, name, form)
 
     numbered = enumerate(rows, start=1)
     return PassageSource(

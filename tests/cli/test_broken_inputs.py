@@ -44,7 +44,7 @@ KINDS = {
         SOUND,
         ["t.yaml: ", "No such file or directory", "gone.yaml"],
     ),
-    "no base": ("task: t\ndataset_path: rows.jsonl\n", "rows.jsonl", SOUND, ["no FACTOR task"]),
+    "no base": ("task: t\ndataset_path: rows.jsonl\n", "rows.jsonl", SOUND, ["not a FACTOR task"]),
     "unknown key": (
         ON_ROWS + "doc_to_chioce: x\n",
         "rows.jsonl",

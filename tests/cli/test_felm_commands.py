@@ -115,7 +115,10 @@ def test_claims_are_extracted_once_and_scored_as_claims(judge, data_dir, tmp_pat
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(records) == 12
     assert sum(record["problem"] is not None for record in records) == 1
-    assert "rows without claims, unscored when claims are judged: 1" in capsys.readouterr().out
+    assert (
+        "rows without claims, which are unscored when claims are judged: 1"
+        in capsys.readouterr().out
+    )
     asked = sum(server.attempts.values())
     first = out.read_text()
     assert main(arguments) == 0

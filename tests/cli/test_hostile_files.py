@@ -175,7 +175,7 @@ def test_a_link_as_out_stands_for_its_folder(tmp_path):
         assert (tmp_path / "disk" / "mark").read_text() == content
         assert link.is_symlink()
     (tmp_path / "disk" / "mark").rename(tmp_path / "disk" / "of somebody")
-    with pytest.raises(DataError, match="no folder with mark"), whole_folder(link, "mark"):
+    with pytest.raises(DataError, match="has no mark"), whole_folder(link, "mark"):
         pass
 
 

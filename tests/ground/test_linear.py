@@ -31,12 +31,12 @@ from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
-from lm_factuality.ground.thinking import opened_by, plain, read_output
+from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
 
 READERS: dict[str, Callable[[str], Any]] = {
     "sentences": split_sentences,
     "words": words_in,
-    "plain": plain,
+    "plain": plain_answer,
     "thinking": read_output,
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.ground.thinking import plain
+from lm_factuality.ground.thinking import plain_answer
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from lm_factuality.ground.thinking import plain
     ],
 )
 def test_plain(text, words):
-    assert plain(text) == words
+    assert plain_answer(text) == words

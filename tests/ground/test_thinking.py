@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_factuality.ground.thinking import (
+    answer_or_thoughts,
     marks_thoughts,
     opened_by,
     read_output,
-    said,
     without_thinking,
 )
 
@@ -48,7 +48,7 @@ def test_every_format(opens, closes, thought):
     if opens == "analysis" and not thought:
         return  # alone it is a word like any other
     assert without_thinking(f"{opens}{thought}") is None
-    assert said(f"{opens}{thought}") == f"{opens}{thought}"
+    assert answer_or_thoughts(f"{opens}{thought}") == f"{opens}{thought}"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_cases(written, answer):
 )
 def test_what_is_said_was_written_and_has_no_thought(written):
     output = read_output(written)
-    assert output.is_unfinished or said(written) == output.text
+    assert output.is_unfinished or answer_or_thoughts(written) == output.text
     assert all(
         end <= begin for (_, end), (begin, _) in zip(output.spans, output.spans[1:], strict=False)
     )

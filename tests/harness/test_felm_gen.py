@@ -315,7 +315,7 @@ def test_the_advice_names_one_file_of_processes_with_the_same_documents(tmp_path
         SavedGenerations(tmp_path / f"rank{rank}.jsonl", documents)
         for rank, documents in enumerate(("same", "same", "others"))
     ]
-    command = shlex.split(judging._advice("it is down", saved).splitlines()[-1])
+    command = shlex.split(judging._failure_message("it is down", saved).splitlines()[-1])
     files = command[command.index("--samples") + 1 : command.index("--judge")]
     assert [Path(file).stem for file in files] == ["rank0", "rank2"]
 

@@ -130,7 +130,7 @@ def test_a_key_of_samples_that_were_chosen_is_refused(sample_run, certificate, l
     kept = [entry for entry in known.items if entry.unit != known.items[0].unit]
     chosen = replace(
         known, items=tuple(replace(entry, number=number) for number, entry in enumerate(kept, 1))
-    ).named()
+    ).with_sheet_id()
     (tmp_path / "chosen.key.json").write_text(json.dumps(asdict(chosen)))
     rows = [line.split(",") for line in path.read_text().splitlines()]
     said = {row[1]: row[3] for row in rows[1:]}

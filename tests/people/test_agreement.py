@@ -36,7 +36,7 @@ def sheet(items, benchmark="felm"):
     questions = tuple(dict.fromkeys(each.question for each in items))
     return Key(
         benchmark, 0, questions, (), (SheetSource("results.json", "0"),), (), tuple(items)
-    ).named()
+    ).with_sheet_id()
 
 
 def answered(tmp_path, key, answers):

@@ -184,7 +184,7 @@ def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
     labels = labelled(run(tmp_path / "gen"), tmp_path)
     results = write_results(tmp_path / "other", {"other": felm_gen_task()})
     assert correct(results, *labels) == 1
-    assert "RESULTS: the sheet is of gen, of which the results have none" in capsys.readouterr().err
+    assert "RESULTS: no results of gen, which the sheet is of" in capsys.readouterr().err
 
 
 def test_both_models_of_a_sheet_are_corrected(tmp_path):

@@ -32,7 +32,7 @@ def test_answers_by_unit_and_item(tmp_path, sheet):
     said = {(*entry.unit_key, entry.item): entry.judge for entry in firsts if entry.judge}
     assert {
         (*unit, item): answer
-        for unit, each in labels.decided.items()
+        for unit, each in labels.majority_answers.items()
         for item, answer in each.items()
     } == said
 
@@ -46,7 +46,7 @@ def test_most_decide_a_tie_does_not_and_who_cannot_tell_has_no_vote(tmp_path, sh
     def decided(*people):
         lines = [{**line, "person": person, "answer": votes[person]} for person in people]
         found = read_labels([write_csv(tmp_path / "labels.csv", lines)], key)
-        return [answer for each in found.decided.values() for answer in each.values()]
+        return [answer for each in found.majority_answers.values() for answer in each.values()]
 
     assert decided("Ana", "Bo", "Cy") == ["factual"]
     assert decided("Ana", "Bo") == []
@@ -67,13 +67,13 @@ def test_an_item_that_comes_twice_counts_as_it_was_answered_first(tmp_path, shee
     for each in lines:
         each["answer"] = "fooled" if each["number"] == again.number else "factual"
     labels = read_labels([write_csv(tmp_path / "labels.csv", list(reversed(lines)))], key)
-    assert labels.decided == {again.unit_key: {again.item: "factual"}}
+    assert labels.majority_answers == {again.unit_key: {again.item: "factual"}}
     assert labels.answers == {again.repeat_of: {"Ana": "factual", "Ana again": "fooled"}}
 
 
 WRONG = [
     ({"sheet": "0123456789ab"}, "sheet '0123456789ab', expected "),
-    ({"number": 999}, "number 999 is none of the sheet's, expected 1 to "),
+    ({"number": 999}, "number 999 is not on the sheet, expected 1 to "),
     ({"number": "one"}, "number is 'one'; expected a valid integer"),
     ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
     ({"answer": ""}, "answer is ''; expected an answer"),
@@ -176,6 +176,6 @@ def test_a_key_whose_items_repeat_none_before_them(tmp_path, sheet):
     _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
     key = read_key(path)
     items = (replace(key.items[0], repeat_of=len(key.items) + 1), *key.items[1:])
-    path.write_text(json.dumps(asdict(replace(key, items=items).named())), encoding="utf-8")
+    path.write_text(json.dumps(asdict(replace(key, items=items).with_sheet_id())), encoding="utf-8")
     with pytest.raises(DataError, match="repeat_of of item 1 is"):
         read_key(path)

@@ -34,8 +34,8 @@ def test_means_and_correlations_are_those_of_numpy():
     for model in ("a", "b", OVERALL):
         chosen = [each for each in responses if model in (each.model, OVERALL)]
         for score in SHOWN:
-            x = [each.people[score.name] for each in chosen]
-            y = [each.judge[score.name] for each in chosen]
+            x = [each.people_scores[score.name] for each in chosen]
+            y = [each.judge_scores[score.name] for each in chosen]
             correlation = measures["correlations", (model,), score.label]
             assert correlation.value == pytest.approx(np.corrcoef(x, y)[0, 1])
             assert correlation.low < correlation.value < correlation.high

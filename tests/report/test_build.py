@@ -264,11 +264,11 @@ def test_what_is_no_report_is_left_alone(tmp_path):
     precious.parent.mkdir()
     precious.write_text("years of work", encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"out: is there already.*not made by this command.*choose another --out"
+        DataError, match=r"out: exists already.*not made by this command.*choose another --out"
     ):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert precious.read_text(encoding="utf-8") == "years of work"
-    with pytest.raises(DataError, match="no folder with report.json"):
+    with pytest.raises(DataError, match="has no report.json"):
         build_report([tmp_path / "r"], precious)
 
 

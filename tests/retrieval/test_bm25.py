@@ -69,7 +69,7 @@ def reference(contents, stemmer, query):
 def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch):
     monkeypatch.setattr(bm25, "_COMMIT", commit)
     index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer))
-    contents = [passage.contents for passage in index.passages.since(0)]
+    contents = [passage.contents for passage in index.passages.iterate_from(0)]
     for _, title, parts in list(sentences())[::20]:
         for query in (title, parts[1]):
             wanted = reference(contents, stemmer, query)
@@ -83,7 +83,7 @@ def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch)
 
 
 def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
-    searcher = Searcher.of([passage.contents for passage in index.passages.since(0)])
+    searcher = Searcher.from_texts([passage.contents for passage in index.passages.iterate_from(0)])
     for _, title, parts in list(sentences())[::20]:
         for query in (title, parts[0]):
             assert searcher.best(query, 5) == [

@@ -124,7 +124,7 @@ def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
 def test_words_and_several_sources(write_tsv, tmp_path):
     files = [write_tsv(["one two three four five"]), write_tsv(["six seven"], "more.tsv")]
     index = build_index(files, tmp_path / "index", words=2)
-    assert [(passage.id, passage.text) for passage in index.passages.since(0)] == [
+    assert [(passage.id, passage.text) for passage in index.passages.iterate_from(0)] == [
         ("0#0", "one two"),
         ("0#1", "three four"),
         ("0#2", "five"),

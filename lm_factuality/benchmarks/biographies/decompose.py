@@ -162,7 +162,9 @@ def _load_demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
         defaults = {"text": "", "as_written": demonstration["facts"]}
         demonstrations.append({**defaults, **demonstration})
     varying = demonstrations[_FIXED_DEMONSTRATIONS:]
-    return demonstrations, Searcher.of([demonstration["sentence"] for demonstration in varying])
+    return demonstrations, Searcher.from_texts(
+        [demonstration["sentence"] for demonstration in varying]
+    )
 
 
 # Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.

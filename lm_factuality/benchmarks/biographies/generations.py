@@ -20,7 +20,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import lines_of, read_model, to_model
-from lm_factuality.ground.thinking import said
+from lm_factuality.ground.thinking import answer_or_thoughts
 from lm_factuality.retrieval.bm25 import Searcher
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"
@@ -81,7 +81,7 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
                 # Only some files state the name.
                 name=name_in_question(row.name or row.question),
                 # A thought before the text is no part of the biography.
-                output=said(row.output or "") if outputs else "",
+                output=answer_or_thoughts(row.output or "") if outputs else "",
                 passages=_split_joined_passages(row.docs),
             )
             generations.append(generation)
@@ -222,4 +222,4 @@ def nearest_passages(
 @lru_cache(maxsize=256)
 def _searcher(page: tuple[str, ...]) -> Searcher:
     """Index the passages of a page for BM25."""
-    return Searcher.of(page)
+    return Searcher.from_texts(page)

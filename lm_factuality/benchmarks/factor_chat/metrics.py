@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
-from lm_factuality.ground.thinking import UNFINISHED, plain
+from lm_factuality.ground.thinking import UNFINISHED, plain_answer
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import (
@@ -169,7 +169,7 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
     Returns:
         The index of the word. If there is no clear answer, a sentence that says why.
     """
-    answer = plain(text)
+    answer = plain_answer(text)
     if answer is None:
         return UNFINISHED
     if not answer:

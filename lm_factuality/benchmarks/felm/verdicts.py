@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.felm.grammar import UnitsOrReason, find_flagged_un
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines, to_model
-from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, plain_answer, without_thinking
 
 EMPTY = "empty output"
 _EXPECTED = "expected lm_eval's samples or lines with index and output"
@@ -135,7 +135,7 @@ def read_verdict(
         return _read_like_authors_script(answer, num_units)
 
     # Bold print, code marks and unusual quotes would hide the answer from the grammar.
-    text = plain(answer)
+    text = plain_answer(answer)
     if not text:
         return EMPTY
     return find_flagged_units(text, num_units, is_cut_off)

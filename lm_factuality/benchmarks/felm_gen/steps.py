@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import majority_vote
 from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
-from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, answer_or_thoughts, without_thinking
 from lm_factuality.harness.generation import JsonObject
 
 EMPTY = "empty"
@@ -63,7 +63,7 @@ def answer_without_thinking(generation: str) -> str:
 
     If the thinking never ends, all of the generation is returned.
     """
-    return said(generation).strip()
+    return answer_or_thoughts(generation).strip()
 
 
 def why_no_answer(generation: str) -> str | None:

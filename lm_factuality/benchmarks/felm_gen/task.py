@@ -91,7 +91,7 @@ class FelmGenTask(JudgedTask):
         """
         num_without = sum(not doc["reference_texts"] for doc in docs)
         # A run with --predict_only need not name a judge.
-        if not num_without or not self._judge:
+        if not num_without or not self._judge_name:
             return
         judge = self._judge_config
         if not judge.capabilities.needs_evidence:

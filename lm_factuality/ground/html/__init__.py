@@ -1,6 +1,9 @@
-"""What all sites of the suite share: Jinja2 templates whose data is only ever text (``base.html``
-and ``parts.html``), the look (``look.css``), and scripts: ``tables.js`` sorts, searches and filters
-tables, ``elements.js`` makes elements."""
+"""The templates, styles and scripts that all pages of the suite share.
+
+Reports, leaderboards and viewers call `render` and `one_file`. The templates ``base.html`` and
+``parts.html`` treat all data as text. ``look.css`` is the style, ``tables.js`` sorts, searches and
+filters tables, and ``elements.js`` creates elements.
+"""
 
 import base64
 import hashlib
@@ -18,56 +21,87 @@ STYLE, SCRIPT = "look.css", "tables.js"
 
 
 class Column(NamedTuple):
-    """The heading of a column. ``numeric`` ones are flush right and sorted as numbers, highest
-    first; ``small`` is beneath."""
+    """The heading of a column of a table."""
 
     label: str
     numeric: bool = False
+    """Whether the column holds numbers, which are flush right and sorted from the highest down."""
+
     title: str | None = None
+    """The explanation that a browser shows at the heading."""
+
     small: str = ""
+    """A line of small text under the label."""
 
 
 class Link(NamedTuple):
-    """An entry of the navigation: where to, relative to the page, and what it is called."""
+    """An entry of a page's navigation."""
 
     href: str
+    """The address, relative to the page."""
+
     label: str
 
 
 def read_file(name: str) -> str:
-    """The text of a file beside the code, named ``PACKAGE/FILE``."""
+    """Return the text of a file beside the code, such as ``lm_factuality.report/report.html``."""
     package, _, file = name.partition("/")
     return files(package).joinpath(file).read_text(encoding="utf-8")
 
 
 def read_asset(name: str) -> str:
-    """The text of a file of this package; a site writes it into a folder of its own and links to
-    it."""
+    """Return the text of a file of this package, which a site copies to its folder and links."""
     return read_file(f"{__package__}/{name}")
 
 
 def render(template: str, **values: Any) -> Markup:
-    """The template ``PACKAGE/FILE`` with ``values``, escaped unless they are ``Markup``; half a
-    character is a question mark."""
+    """Fill a template of a page.
+
+    Args:
+        template: The template, as ``PACKAGE/FILE``.
+        **values: The variables of the template. Texts are escaped, unless they are ``Markup``.
+
+    Returns:
+        The page. Half of a surrogate pair in a text becomes a question mark.
+    """
     text = _environment().get_template(template).render(**values)
     return Markup(text.encode("utf-8", "replace").decode())  # noqa: S704  escaped by the template
 
 
 def one_file(template: str, style: str, script: str, **values: Any) -> str:
-    """As ``render``, one file with its ``style`` and ``script``, which alone its policy allows, by
-    their ``hashes``."""
+    """Fill a template of a page that is a single file, with its style and script in it.
+
+    The page's content security policy allows only this style and script, by their hashes.
+
+    Args:
+        template: The template, as ``PACKAGE/FILE``.
+        style: The CSS of the page.
+        script: The JavaScript of the page.
+        **values: The other variables of the template.
+
+    Returns:
+        The page.
+    """
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
-    hashes = {
-        # As a content security policy names what is inline.
-        name: f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
-        for name, content in (("style", style), ("script", script))
-    }
-    own = {"style": Markup(style), "script": Markup(script)}  # noqa: S704  files of packages
-    return render(template, hashes=hashes, **own, **values)
+    hashes = {"style": _policy_hash(style), "script": _policy_hash(script)}
+    return render(
+        template,
+        hashes=hashes,
+        style=Markup(style),  # noqa: S704  a file of a package
+        script=Markup(script),  # noqa: S704  a file of a package
+        **values,
+    )
+
+
+def _policy_hash(content: str) -> str:
+    """Return the hash by which a content security policy allows an inline style or script."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 @cache
 def _environment() -> Environment:
+    """Return the environment of all templates, which escapes texts and refuses unknown names."""
     environment = SandboxedEnvironment(
         loader=FunctionLoader(read_file),
         autoescape=True,
@@ -90,12 +124,15 @@ def _environment() -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """A long name that a browser may break after an underscore or a slash."""
+    """Let a browser break a long name after underscores and slashes: ``a_b`` -> ``a_<wbr>b``."""
     return Markup(re.sub(r"([_/])", r"\1<wbr>", str(escape(name))))  # noqa: S704  escaped
 
 
-def as_data(content: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever texts it holds: ASCII, without
-    ``<``, ``>`` and ``&``."""
+def as_data(content: object) -> str:
+    r"""Return a value as JSON that is safe in a script element, whatever its texts contain.
+
+    Example:
+        The text ``</script>`` becomes ``"\u003c/script\u003e"``, which cannot end the element.
+    """
     data = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

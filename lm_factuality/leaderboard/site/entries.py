@@ -1,8 +1,7 @@
-"""What the leaderboard shows of a submission, and ranks with ties.
+"""The entries of the leaderboard's site, i.e. accepted and refused submissions, and their ranks.
 
-A rank says how many models are ahead beyond doubt, not who is ahead by luck: ``site.yaml`` has the
-rule. Where rows are unscored, the better end of an interval is the score if all of them were wrong.
-Over all rows it would lie no lower, whatever they gave.
+`lm_factuality.leaderboard.site.build` makes the entries, and `board` ranks and shows them. The
+file ``site.yaml`` states the rule of the ranks for readers of the site.
 """
 
 import hashlib
@@ -23,7 +22,12 @@ from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.leaderboard.evidence import Evidence, TaskEvidence, hash_of, items_of
+from lm_factuality.leaderboard.evidence import (
+    Evidence,
+    TaskEvidence,
+    count_scorable_items,
+    hash_text,
+)
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
@@ -33,45 +37,58 @@ SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
 Interval = tuple[float, float]
 
 _ROUNDING = 1e-9
-"""By how much a score and its worst case differ where nothing is unscored."""
+"""The largest difference between a score and its worst case that is only rounding."""
 
 
 @dataclass(frozen=True)
 class RankedScore:
-    """The score by which a task is ranked."""
+    """A model's headline score on one task, with the rank that it gives the model."""
 
     task: str
+    """The name of the task, such as ``wiki_factor``."""
+
     kind: str
+    """The benchmark of the task, such as ``factor``."""
+
     figure: ScoreFigure
+    """The score with its interval, as lm_eval and the labels give it."""
+
     higher: bool
     """Whether higher is better."""
 
     judge: str | None
+    """The name of the judge, or None if nobody judged."""
+
     steps: tuple[CertificationStatus, ...]
-    """What is known of each step of the judge."""
+    """Whether each step of the judge is certified."""
 
     items: int
-    """How many items could be unscored."""
+    """How many responses or samples the task has, each of which could be unscored."""
 
     if_wrong: float | None
     """The score if all unscored items were wrong, or None if none is unscored."""
 
     answers: str
-    """A hash of what the model answered."""
+    """A hash of all answers of the model, by which identical runs are found."""
 
     rank: int | None = None
+    """The rank from 1, or None if the score has no interval."""
 
     @property
     def interval(self) -> Interval | None:
-        """What the score is ranked by.
+        """Return the interval by which models are ranked, as its lower and upper end.
 
-        It is None if its interval is not known, or if rows are unscored and the worst case is not
-        known.
+        An interval that people's labels corrected replaces the measured one. If items are
+        unscored, the score with all of them counted as wrong is the better end, so that a model
+        cannot win a rank by unscored items.
+
+        Returns:
+            The interval, or None if it is unknown, or if items are unscored and the score with
+            them counted as wrong is unknown.
         """
-        corrected = self.figure.corrected
-        low, high = self.figure.low, self.figure.high
-        if corrected is not None:
-            low, high = corrected.low, corrected.high
+        figure = self.figure.corrected or self.figure
+        low = figure.low
+        high = figure.high
         if low is None or high is None:
             return None
         if self.if_wrong is None:
@@ -82,93 +99,133 @@ class RankedScore:
 
     @property
     def value_in_doubt(self) -> float:
-        """What rows of one rank are ordered by: the worst case, the corrected score or the
-        score."""
+        """Return the score by which models of the same rank are sorted.
+
+        It is the score with all unscored items counted as wrong. Without unscored items, it is
+        the score corrected by people's labels, or else the measured score.
+        """
         if self.if_wrong is not None:
             return self.if_wrong
-        return self.figure.corrected.value if self.figure.corrected else self.figure.value
+        if self.figure.corrected is not None:
+            return self.figure.corrected.value
+        return self.figure.value
 
 
 class RefusedEntry(NamedTuple):
-    """A submission that is not shown on a leaderboard."""
+    """A submission that was refused and has no rank."""
 
     folder: str
+    """The path of the submission, relative to the folder of all submissions."""
+
     model: str
+    """The name of the model, or ``not known``."""
+
     problems: tuple[tuple[str, str], ...]
     """A code and a sentence for each reason."""
 
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
-    """A submission that was accepted."""
+    """A submission that was accepted and is shown on a leaderboard."""
 
     folder: str
-    """What the site calls it."""
+    """The path of the submission, relative to the folder of all submissions."""
 
     digest: str
     """A hash of all its files."""
 
     submission: Submission
+    """The content of its ``submission.json``."""
+
     backend: str
+    """The backend of lm_eval that ran the model, such as ``hf``."""
+
     num_parameters: float | None
+    """The number of the model's parameters, or None if it is unknown."""
+
     date: str
     """When its newest run began (ISO 8601, UTC)."""
 
     scores: Mapping[str, RankedScore]
-    """By task, the scores that are ranked."""
+    """The headline score of each task, by the name of the task."""
 
     settings: Mapping[str, Mapping[str, str]]
-    """By task, what can change a score."""
+    """The settings that can change a score, by the name of the task, then of the setting."""
 
     rerun: str = ""
-    """What came of running a part of it again; empty if nobody did."""
+    """The outcome of running a part of the submission again, or empty if nobody did."""
 
     twins: tuple[str, ...] = ()
     """Models of another name that gave the same answers to a whole task."""
 
     @property
     def model(self) -> str:
+        """Return the name of the model, such as ``facebook/opt-125m``."""
         return self.submission.model.name
 
     @property
     def dtype(self) -> str:
+        """Return the number format of the model's weights, such as ``bfloat16``."""
         return self.submission.model.dtype
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What entries of one model have in common."""
+        """Return the name, revision, dtype and backend that make two entries one model."""
         model = self.submission.model
         return model.name, model.revision, model.dtype, self.backend
 
     @property
     def slug(self) -> str:
-        """The name of the page of its model."""
-        digest = hashlib.sha256("\0".join(self.identity).encode("utf-8", "replace"))
-        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.model)[:60]}-{digest.hexdigest()[:16]}"
+        """Return the file name of the model's page, without its suffix.
+
+        Example:
+            ``facebook/opt-125m`` gives ``facebook-opt-125m-`` and 16 digits of a hash.
+        """
+        readable_name = re.sub(r"[^A-Za-z0-9]+", "-", self.model)[:60]
+        # The hash keeps apart models that differ only in revision, dtype or backend.
+        identity = "\0".join(self.identity).encode("utf-8", "replace")
+        digest = hashlib.sha256(identity).hexdigest()
+        return f"{readable_name}-{digest[:16]}"
 
     @property
     def size_label(self) -> str:
+        """Return the number of parameters as a label, such as ``7B``."""
         return size_label(self.num_parameters or 0)
 
     @property
     def access(self) -> str:
-        """Where the weights are to be had."""
-        for start, name in SITE["weights"].items():
-            if self.submission.model.revision.startswith(start):
-                return str(name)
+        """Return where the weights are: ``open weights``, ``local weights`` or ``API``."""
+        for prefix, access in SITE["weights"].items():
+            if self.submission.model.revision.startswith(prefix):
+                return str(access)
+        # Any other revision is a commit on the Hub.
         return "open weights"
 
     @property
     def about(self) -> str:
-        """How it was run, with a commit or hash by its first characters."""
+        """Describe how the model was run, with its revision shortened to ten digits.
+
+        Example:
+            ``0123456789 · bfloat16 · hf``
+        """
         model = self.submission.model
-        kind, colon, rest = model.revision.rpartition(":")
-        revision = model.revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
+        # A revision is a commit, ``sha256:HASH`` or ``api:NAME``. The name is not shortened.
+        revision_kind, colon, digits = model.revision.rpartition(":")
+        if revision_kind == "api":
+            revision = model.revision
+        else:
+            revision = f"{revision_kind}{colon}{digits[:10]}"
         return " · ".join((revision, model.dtype, self.backend))
 
 
 def digest_of(folder: Path) -> str:
-    """A hash of the names and bytes of all files of a submission.
+    """Hash the names and contents of all files of a submission.
+
+    Args:
+        folder: The folder of the submission.
+
+    Returns:
+        A SHA-256 in hexadecimal. It changes if any file is changed, added or renamed.
 
     Raises:
         OSError: A file cannot be read.
@@ -180,16 +237,28 @@ def digest_of(folder: Path) -> str:
 
 
 def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> LeaderboardEntry:
-    """An accepted submission as the leaderboard shows it."""
-    newest = max(evidence.files, key=lambda file: file.date)
-    scores = {}
+    """Make the leaderboard entry of an accepted submission.
+
+    Args:
+        evidence: The parsed submission.
+        rules: The rules of its leaderboard, which name the headline score of each task.
+        folder: The path of the submission, relative to the folder of all submissions.
+        digest: The hash of the submission's files.
+
+    Returns:
+        The entry, whose scores have no ranks yet.
+    """
     settings = {}
-    for name, task in evidence.tasks.items():
-        settings[name] = _settings_of(evidence, task)
-    for name, metric in rules.headlines.items():
-        score = _rank(evidence, evidence.tasks[name], metric)
+    for task_name, task_evidence in evidence.tasks.items():
+        settings[task_name] = _settings_as_text(evidence, task_evidence)
+
+    scores = {}
+    for task_name, metric in rules.headlines.items():
+        score = _headline_score(evidence, evidence.tasks[task_name], metric)
         if score is not None:
-            scores[name] = score
+            scores[task_name] = score
+
+    newest = max(evidence.files, key=lambda file: file.date)
     return LeaderboardEntry(
         folder=folder,
         digest=digest,
@@ -202,79 +271,138 @@ def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> Lead
     )
 
 
-def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
-    """The rank of each score, from 1.
+def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[str, str]:
+    """Collect the settings that can change the score of a task, for the model's page.
 
-    A score without an interval has no rank, and counts for nobody else's.
+    Args:
+        evidence: The parsed submission, which can hold a judge's certificate.
+        task_evidence: The results of the task.
+
+    Returns:
+        Versions, data, decoding and the judge's configuration as printable texts, by name.
     """
-    sides = [
-        interval if interval is None or higher_is_better else (-interval[1], -interval[0])
-        for interval in intervals
-    ]
-    lows = sorted(interval[0] for interval in sides if interval is not None)
-    return [
-        None if interval is None else 1 + len(lows) - bisect_right(lows, interval[1])
-        for interval in sides
-    ]
-
-
-def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore | None:
-    """The score by which a task is ranked, or None if it is not defined."""
-    task = of_task.task
-    certificates = dict(task.metadata.get("judge_certificate") or {})
-    if evidence.certificate:
-        certificates[str(evidence.certificate["setting"])] = summarize_certificate(
-            evidence.certificate
-        )
-    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
-    shown_figure = score_figure(task, metric)
-    benchmark = find_benchmark(task.kind)
-    if shown_figure is None or benchmark is None:
-        return None
-    judge = task.metadata.get("judge_config")
-    higher = displayed_score(task.kind, metric).higher_is_better is not False
-    return RankedScore(
-        task=task.task,
-        kind=task.kind,
-        figure=shown_figure,
-        higher=higher,
-        judge=printable(str(judge["name"])) if judge else None,
-        steps=tuple(
-            replace(step, text=printable(step.text))
-            for step in benchmark.certification_statuses(task.metadata)
-        ),
-        items=items_of(task),
-        if_wrong=_value_if_wrong(shown_figure, higher),
-        answers=hash_of(json.dumps(sorted(of_task.samples.answers))) if of_task.samples else "",
-    )
-
-
-def _value_if_wrong(score: ScoreFigure, higher: bool) -> float | None:
-    """The score if all unscored items were wrong, or None if none is unscored.
-
-    Unscored parts of responses count too. Labels of people leave an interval: its worse end
-    counts, less what unscored rows can take.
-    """
-    if score.worst is None:
-        return None
-    lost = abs(score.value - score.worst)
-    if not score.unscored and lost <= _ROUNDING:
-        return None
-    if score.corrected is None:
-        return score.worst
-    return score.corrected.low - lost if higher else score.corrected.high + lost
-
-
-def _settings_of(evidence: Evidence, of_task: TaskEvidence) -> dict[str, str]:
-    """What can change the score of a task, as texts: versions, data, decoding and the judge."""
+    task = task_evidence.task
     settings: dict[str, Any] = {
-        **settings_of(of_task.file, of_task.task),
-        "rows": of_task.task.effective,
+        **settings_of(task_evidence.file, task),
+        "rows": task.effective,
     }
-    judge = as_mapping(of_task.task.metadata.get("judge_config"))
+    judge = as_mapping(task.metadata.get("judge_config"))
     for name, value in judge.items():
         settings[f"judge, {name}"] = value
+
     for packed in evidence.submission.files:
         if judge and packed.path == evidence.submission.certificate:
             settings["judge, certificate"] = packed.sha256
+
+    # Strangers wrote these names and values, which could hold control characters.
     return {printable(name): printable(text) for name, text in texts_of(settings).items()}
+
+
+def _headline_score(
+    evidence: Evidence, task_evidence: TaskEvidence, metric: str
+) -> RankedScore | None:
+    """Read the score by which a task is ranked from the results.
+
+    Args:
+        evidence: The parsed submission, which can hold a judge's certificate.
+        task_evidence: The results and samples of the task.
+        metric: The name of the headline score, such as ``factor_acc``.
+
+    Returns:
+        The score without a rank, or None if the results do not define it.
+    """
+    task = task_evidence.task
+    certificates = dict(task.metadata.get("judge_certificate") or {})
+    if evidence.certificate:
+        judge_setting = str(evidence.certificate["setting"])
+        certificates[judge_setting] = summarize_certificate(evidence.certificate)
+    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
+
+    figure = score_figure(task, metric)
+    benchmark = find_benchmark(task.kind)
+    if figure is None or benchmark is None:
+        return None
+
+    steps = []
+    for step in benchmark.certification_statuses(task.metadata):
+        steps.append(replace(step, text=printable(step.text)))
+
+    answers_hash = ""
+    if task_evidence.samples is not None:
+        # Sorting makes the hash independent of the order of the samples.
+        answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers)))
+
+    judge = task.metadata.get("judge_config")
+    # A score without a direction is ranked as if higher were better.
+    is_higher_better = displayed_score(task.kind, metric).higher_is_better is not False
+    return RankedScore(
+        task=task.task,
+        kind=task.kind,
+        figure=figure,
+        higher=is_higher_better,
+        judge=printable(str(judge["name"])) if judge else None,
+        steps=tuple(steps),
+        items=count_scorable_items(task),
+        if_wrong=_score_if_unscored_are_wrong(figure, is_higher_better),
+        answers=answers_hash,
+    )
+
+
+def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | None:
+    """Compute the score that a model would have if all unscored items were wrong.
+
+    Args:
+        score: The score with its worst case, in which unscored items and unscored parts of
+            responses count as wrong.
+        higher: Whether higher scores are better.
+
+    Returns:
+        The worst case, or None if nothing is unscored. For a score that people's labels
+        corrected, the worse end of its interval is lowered (or raised, if lower is better) by
+        the same loss as the measured score.
+    """
+    if score.worst is None:
+        return None
+    loss = abs(score.value - score.worst)
+    if not score.unscored and loss <= _ROUNDING:
+        return None
+
+    if score.corrected is None:
+        return score.worst
+    if higher:
+        return score.corrected.low - loss
+    return score.corrected.high + loss
+
+
+def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
+    """Rank scores by their 95% intervals, so that scores that cannot be told apart share a rank.
+
+    The rank is one more than the number of scores whose interval lies wholly on the better side.
+
+    Example:
+        The intervals (0.7, 0.8), (0.6, 0.75) and (0.4, 0.5) have the ranks 1, 1 and 3.
+
+    Args:
+        intervals: The lower and upper end for each score, or None if it is unknown.
+        higher_is_better: Whether higher scores are better.
+
+    Returns:
+        The ranks in the order of the intervals. A score without an interval has the rank None,
+        and does not affect the other ranks.
+    """
+    if not higher_is_better:
+        # With the signs changed, higher is better.
+        intervals = [
+            None if interval is None else (-interval[1], -interval[0]) for interval in intervals
+        ]
+
+    lower_ends = sorted(interval[0] for interval in intervals if interval is not None)
+    ranks_of_scores: list[int | None] = []
+    for interval in intervals:
+        if interval is None:
+            ranks_of_scores.append(None)
+            continue
+        upper_end = interval[1]
+        better_count = len(lower_ends) - bisect_right(lower_ends, upper_end)
+        ranks_of_scores.append(1 + better_count)
+    return ranks_of_scores

@@ -30,42 +30,56 @@ _PADDED_KEY = np.array([[0], [1 << 30], [0]])
 
 @dataclass(frozen=True)
 class Batch:
-    """Blocks padded to one size."""
+    """Query blocks that are padded to one size and attend in one call.
+
+    A block is a set of token positions (queries) and the positions that they may attend to (keys).
+    """
 
     queries: Tensor
-    """Number and depth, shape [2, blocks, queries], padded with the first query of the block."""
+    """Number and depth of each query, shape [2, blocks, queries].
+
+    Short blocks are padded with their first query.
+    """
 
     keys: Tensor
-    """Number, depth, and end of the subtree, shape [3, blocks, keys]."""
+    """Number, depth and end of the subtree of each key, shape [3, blocks, keys]."""
 
     is_chain: bool
     """Whether every block is an unbranched path from its input's first token."""
 
     def mask(self, visibility: Callable[..., Any], dtype: torch.dtype) -> Tensor | None:
-        """Return what each query may not see.
+        """Return the attention mask, which is added to the attention scores.
 
         Args:
             visibility: The model's own mask function of (batch, head, query, key), which limits a
-                layer to a window or a chunk. It gets depths as positions.
+                layer to a sliding window or a chunk. Queries and keys are depths, i.e. positions
+                within an input.
+            dtype: The type of the mask, which is the type of the queries.
 
         Returns:
-            0 where a query sees a key and -inf elsewhere, shape [blocks, 1, queries, keys]. None
-            if every block has plain causal attention.
+            0 where a query may attend to a key and -inf elsewhere, shape
+            [blocks, 1, queries, keys]. None if plain causal attention needs no mask.
         """
         _, query_depth = self.queries[:, :, :, None]
         _, key_depth, _ = self.keys[:, :, None, :]
         zero = torch.zeros(1, 1, 1, dtype=torch.long, device=self.keys.device)
         visible = torch.as_tensor(visibility(zero, zero, query_depth, key_depth))
         visible = visible.expand(*self.queries.shape[1:], self.keys.shape[2])
+
+        # Without branches and windows, PyTorch's faster causal attention gives the same result.
         if self.is_chain and torch.equal(visible, key_depth <= query_depth):
             return None
         mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
         return mask.masked_fill_(~(visible & self.is_ancestor()), float("-inf"))[:, None]
 
     def is_ancestor(self) -> Tensor:
-        """Return whether a key is its query or before it in an input.
+        """Return whether each key is the query itself or one of its ancestors.
 
-        The shape is [blocks, queries, keys].
+        Positions are numbered in preorder, so the descendants of a key are numbered from the key
+        to before the end of its subtree.
+
+        Returns:
+            Booleans of shape [blocks, queries, keys].
         """
         queries, _ = self.queries[:, :, :, None]
         keys, _, ends = self.keys[:, :, None, :]
@@ -76,31 +90,36 @@ class Batch:
 def batched(
     blocks: Sequence[QueryBlock], most_keys: int, device: torch.device | str = "cpu"
 ) -> tuple[list[Batch], Tensor]:
-    """Put blocks into batches.
+    """Combine query blocks into padded batches, each of which attends in one call.
 
     Args:
-        most_keys: How many keys a batch may have. With 0, each block is a batch.
-        device: Where the batches are used.
+        blocks: The blocks of one forward pass, in the order of their queries.
+        most_keys: How many keys a batch may have in all. With 0, each block is a batch.
+        device: The device of the returned tensors.
 
     Returns:
-        The batches, and for each query of the blocks its row among the queries of all batches.
+        The batches, and for each query its row in the concatenated outputs of all batches.
     """
     groups = list(_groups(blocks, most_keys)) if most_keys else [[block] for block in blocks]
-    first = blocks[0].queries[0, 0]
-    rows = np.empty(blocks[-1].queries[0, -1] + 1 - first, dtype=np.int64)
+    first_query = blocks[0].queries[0, 0]
+    last_query = blocks[-1].queries[0, -1]
+    rows = np.empty(last_query + 1 - first_query, dtype=np.int64)
+
     batches = []
-    total = 0
+    num_rows = 0
     for group in groups:
-        width = max(block.queries.shape[1] for block in group)
+        num_queries = max(block.queries.shape[1] for block in group)
         num_keys = max(block.keys.shape[1] for block in group)
         is_chain = all(block.is_whole_chain for block in group)
         if most_keys and not is_chain:
+            # Round up, so that PyTorch need not copy the mask.
             num_keys += -num_keys % _ALIGNED
         for block in group:
-            numbers = block.queries[0] - first
-            rows[numbers] = total + np.arange(len(numbers))
-            total += width
-        queries = [_padded(block.queries, width, block.queries[:, :1]) for block in group]
+            query_indices = block.queries[0] - first_query
+            rows[query_indices] = num_rows + np.arange(len(query_indices))
+            num_rows += num_queries
+
+        queries = [_padded(block.queries, num_queries, block.queries[:, :1]) for block in group]
         keys = [_padded(block.keys, num_keys, _PADDED_KEY) for block in group]
         queries_table = torch.stack(queries, dim=1).to(device)
         keys_table = torch.stack(keys, dim=1).to(device)
@@ -109,12 +128,22 @@ def batched(
 
 
 def _groups(blocks: Sequence[QueryBlock], most_keys: int) -> Iterator[list[QueryBlock]]:
-    """Group blocks of similar size such that no batch needs too much memory or padding."""
+    """Group blocks of similar size so that no batch needs too much memory or padding.
+
+    Args:
+        blocks: The blocks of one forward pass.
+        most_keys: How many keys the blocks of a group may have in all, with padding.
+
+    Yields:
+        The blocks of one batch. Unbranched blocks and others are never in the same batch.
+    """
     by_size: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
     for block in blocks:
+        # Blocks of 2 to 7 queries are one class, those of 8 to 31 the next.
         size_class = block.queries.shape[1].bit_length() // 2
         by_size[block.is_whole_chain, size_class].append(block)
     for (is_chain, _), similar in by_size.items():
+        # The first block of a group has the most keys, and the others are padded to it.
         similar.sort(key=lambda block: -block.keys.shape[1])
         group: list[QueryBlock] = []
         width = 0
@@ -136,6 +165,6 @@ def _groups(blocks: Sequence[QueryBlock], most_keys: int) -> Iterator[list[Query
 
 
 def _padded(table: Ints, width: int, column: Ints) -> Tensor:
-    """Pad a table with a column to so many columns."""
+    """Repeat a column at the right of a table until the table has ``width`` columns."""
     padding = np.repeat(column, width - table.shape[1], axis=1)
     return torch.from_numpy(np.concatenate([table, padding], axis=1))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers import PretrainedConfig, PreTrainedModel
 
 from lm_factuality.models.tree.forest import Forest, next_stretch, plant
 from lm_factuality.models.tree.logits import (
@@ -29,10 +30,10 @@ from lm_factuality.models.tree.logits import (
 from lm_factuality.models.tree.packed import PackedEngine
 
 logger = logging.getLogger(__name__)
-# The largest difference of a log-probability that an engine may show, in standard deviations of the
-# model's log-probabilities over the vocabulary.
+# How far an engine's log-probability may differ from the model's own. The unit is the standard
+# deviation of the model's log-probabilities over the vocabulary.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
-# From so many tokens a pass on, one core has enough to do.
+# A pass of at least so many tokens keeps one core busy.
 _LEAST = 256
 # Each core gets at least so many groups of trees, so that none waits long for the last.
 _SHARE = 4
@@ -40,7 +41,7 @@ _SHARE = 4
 
 @dataclass(frozen=True)
 class TargetScores:
-    """For each target of a forest, its score."""
+    """The scores of all targets of a forest."""
 
     logprobs: npt.NDArray[np.float64]
     """Log-probabilities in nats, shape [targets]."""
@@ -51,13 +52,20 @@ class TargetScores:
 
 @dataclass
 class PassBudget:
-    """How many tokens and targets one forward pass may hold."""
+    """The largest number of tokens and targets that one forward pass may hold."""
 
     tokens: int
+    """How many tokens the model may read in one pass."""
+
     targets: int
+    """How many positions of one pass may need logits."""
 
     def halve(self) -> bool:
-        """Halve the budget for good. Return whether there was anything left to halve."""
+        """Halve both limits permanently, after memory has run out.
+
+        Returns:
+            False if a pass holds one token already, so that it cannot become smaller.
+        """
         if self.tokens <= 1:
             return False
         self.tokens //= 2
@@ -73,22 +81,30 @@ def score(
     rescore: Rescore | None = None,
     progress: Callable[[int], Any] = lambda positions: None,
 ) -> TargetScores:
-    """Score the targets of a forest.
+    """Score the targets of a forest, i.e. the tokens whose log-probability is asked for.
 
     Args:
-        budget: What one forward pass may hold. It is halved whenever memory runs out.
-        softmax_dtype: The precision of the softmax, as `read_off` takes it.
-        rescore: Makes log-probabilities from logits where a decoding method decides.
-        progress: Called after each pass with the number of its positions.
+        forest: The tokens of all requests, with each shared beginning stored once.
+        engine: Runs the model on consecutive positions of the forest.
+        budget: The limits of one forward pass. They are halved in place when memory runs out.
+        softmax_dtype: The precision of the softmax. None means at least float32.
+        rescore: The function of a decoding method that turns logits into log-probabilities. None
+            is the softmax.
+        progress: Called after each pass with the number of positions that it computed.
+
+    Returns:
+        For each target, its log-probability in nats and whether it is the likeliest token.
 
     Raises:
         UnsupportedModelError: The engine cannot compute this model.
-        torch.OutOfMemoryError: A single token is too much.
+        torch.OutOfMemoryError: Memory does not suffice even for a pass of one token.
     """
     logprobs = np.full(len(forest.target_tokens), np.nan)
     greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
     start = 0
+    # The ancestors of position ``start``, whose keys and values the engine keeps.
     path = np.empty(0, dtype=np.int64)
+
     while start < len(forest):
         stretch = next_stretch(forest, start, path, budget.tokens, budget.targets)
         targets = forest.targets_between(stretch.start, stretch.stop)
@@ -100,9 +116,11 @@ def score(
                 raise
             scores = None
         if scores is None:
-            # Not in the handler, which would hold on to the tensors of the failed pass.
+            # Free memory outside of the handler, because the exception refers to the tensors of
+            # the failed pass. The same positions are then tried again.
             _free_memory(budget)
             continue
+
         logprobs[targets] = scores[0].to("cpu", torch.float64).numpy()
         greedy[targets] = scores[1].cpu().numpy()
         path = stretch.path_after(forest)
@@ -112,12 +130,15 @@ def score(
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error says that the memory of the CPU or the GPU ran out."""
+    # On a CPU and in some CUDA libraries, only the message of a RuntimeError tells.
     message = str(error).lower()
     is_of_torch = isinstance(error, torch.OutOfMemoryError)
     return is_of_torch or "out of memory" in message or "can't allocate memory" in message
 
 
 def _free_memory(budget: PassBudget) -> None:
+    """Release unused memory and log the halved budget of the next pass."""
     logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
     gc.collect()
     if torch.cuda.is_available():
@@ -125,22 +146,28 @@ def _free_memory(budget: PassBudget) -> None:
 
 
 def find_engine(
-    model: Any, vocabulary: int, max_length: int, record: Recorder = record_nothing
+    model: PreTrainedModel, vocab_size: int, max_length: int, record: Recorder = record_nothing
 ) -> PackedEngine | None:
-    """Return an engine if it gives the model's own log-probabilities on a trial forest.
+    """Build an engine and test whether it gives the model's own log-probabilities.
+
+    The test scores a few random token sequences that share beginnings, first with the engine and
+    then one by one with the model.
 
     Args:
-        vocabulary: Trial tokens are drawn from the first so many.
-        max_length: How many tokens the model reads.
-        record: Records the hidden states that decoding contrasts logits with.
+        model: The language model of transformers.
+        vocab_size: The random token ids are below this number.
+        max_length: How many tokens the model can read.
+        record: Records the hidden states that a decoding method needs.
 
     Returns:
-        None if it does not, as with state-space models.
+        The engine, or None if it fails or its log-probabilities differ from the model's, as with
+        state-space models.
     """
     if _depends_on_longest_input(model.config):
         logger.info("the model's rotary embeddings depend on the longest input of a batch")
         return None
-    sequences = _trial_sequences(vocabulary, max_length)
+    # Every token after the first is a target, so that all positions are compared.
+    sequences = _trial_sequences(vocab_size, max_length)
     forest = plant(sequences, [len(sequence) - 1 for sequence in sequences])
     try:
         engine = PackedEngine(model, record)
@@ -156,35 +183,50 @@ def find_engine(
     ) as error:
         if isinstance(error, RuntimeError) and _is_out_of_memory(error):
             raise
+        # Models with unknown parts fail in various ways. They are scored without an engine.
         logger.info("packed passes: %s: %s", type(error).__name__, error)
         return None
+
     tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32])
     for sequence, targets in zip(sequences, forest.answers, strict=True):
         tokens = torch.tensor([sequence], device=device_of(model))
         expected = torch.log_softmax(
             model(input_ids=tokens[:, :-1]).logits[0].double().cpu(), dim=-1
         )
-        following = tokens[0, 1:, None].cpu()
-        logprobs = expected.gather(1, following)[:, 0].numpy()
-        worst = float(np.max(np.abs(scores.logprobs[targets] - logprobs)))
-        if not worst <= tolerance * float(expected.std(dim=-1).mean()):
-            logger.info("packed passes: off by %.2g nats a token", worst)
+        next_tokens = tokens[0, 1:, None].cpu()
+        logprobs = expected.gather(1, next_tokens)[:, 0].numpy()
+        largest_error = float(np.max(np.abs(scores.logprobs[targets] - logprobs)))
+        # A NaN is not within the tolerance either.
+        if not largest_error <= tolerance * float(expected.std(dim=-1).mean()):
+            logger.info("packed passes: off by %.2g nats a token", largest_error)
             return None
     return engine
 
 
-def _depends_on_longest_input(config: Any) -> bool:
-    """Return whether rotary embeddings change with the longest input of a pass."""
+def _depends_on_longest_input(config: PretrainedConfig) -> bool:
+    """Return whether the model's rotary embeddings change with the longest input of a pass.
+
+    Then a token's hidden state depends on unrelated requests and cannot be shared.
+    """
     rope = getattr(config.get_text_config(), "rope_parameters", None) or {}
     # Some models have parameters for each kind of layer.
     layers = [layer for layer in (rope, *rope.values()) if isinstance(layer, dict)]
     return any(layer.get("rope_type") in ("dynamic", "longrope") for layer in layers)
 
 
-def _trial_sequences(vocabulary: int, max_length: int) -> list[list[int]]:
-    """Draw sequences that branch, end inside others, and stand alone."""
+def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
+    """Draw seven random token sequences, some with a common beginning and some without.
+
+    Args:
+        vocab_size: Token ids are drawn from 0 to below this number.
+        max_length: How many tokens the model can read. It limits the length of the sequences.
+
+    Returns:
+        The token ids of each sequence. They are the same in every run.
+    """
     unit = max(2, min(6, (max_length - 1) // 4))
-    tokens = np.random.default_rng(0).integers(0, vocabulary, (7, 4 * unit))
+    tokens = np.random.default_rng(0).integers(0, vocab_size, (7, 4 * unit))
+    # Three sequences share three quarters of their tokens, and two more share one half.
     tokens[1:3, : 3 * unit] = tokens[0, : 3 * unit]
     tokens[3:5, : 2 * unit] = tokens[0, : 2 * unit]
     ends = (4 * unit, 3 * unit + 2, 3 * unit, 3 * unit + 1, 3 * unit, unit, 3 * unit)
@@ -198,23 +240,31 @@ def score_side_by_side(
     score: Callable[[Forest, PackedEngine, PassBudget], TargetScores],
     cores: int = 1,
 ) -> TargetScores:
-    """Score a forest's trees from several threads, each with a copy of the engine.
+    """Score the trees of a forest in several threads, each with its own copy of the engine.
 
-    One thread does it where the forest or the budget is too small to share.
+    If the forest or the budget is too small to be divided, one thread scores everything.
 
     Args:
-        budget: Of all threads together.
-        cores: How many threads there may be.
+        forest: The tokens of all requests.
+        engine: Runs the model. Its copies share the weights.
+        budget: The limits of the forward passes that run at the same time, taken together.
+        score: Scores one part of the forest with an engine and a budget.
+        cores: The largest number of threads.
+
+    Returns:
+        The scores of all targets, in the order of the forest's targets.
     """
     count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
     size = max(_LEAST, len(forest) // (_SHARE * count))
     groups = _group_trees(forest, min(budget.tokens // count, size))
     if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
         return score(forest, engine, budget)
-    share = PassBudget(budget.tokens // count, max(1, budget.targets // count))
+
+    thread_budget = PassBudget(budget.tokens // count, max(1, budget.targets // count))
 
     def score_group(bounds: tuple[int, int]) -> TargetScores:
-        return score(forest.above_stem(*bounds), copy.copy(engine), share)
+        start, stop = bounds
+        return score(forest.above_stem(start, stop), copy.copy(engine), thread_budget)
 
     try:
         with ThreadPoolExecutor(
@@ -231,7 +281,15 @@ def score_side_by_side(
 
 
 def _group_trees(forest: Forest, size: int) -> list[tuple[int, int]]:
-    """Return (start, stop) of groups of consecutive trees, each of ``size`` positions or one."""
+    """Divide the trees above the shared beginning into groups of consecutive trees.
+
+    Args:
+        forest: The forest. Its trees begin after the tokens that all inputs share.
+        size: The most positions of a group. A larger tree is a group by itself.
+
+    Returns:
+        The first position of each group and the position after its last.
+    """
     groups: list[tuple[int, int]] = []
     start = forest.stem
     previous = start

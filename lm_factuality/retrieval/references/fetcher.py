@@ -19,7 +19,7 @@ import httpx
 from anyio.from_thread import start_blocking_portal
 from pydantic import Field
 
-from lm_factuality.ground.files import alone
+from lm_factuality.ground.files import locked_folder
 from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
 from lm_factuality.retrieval.references.connection import HttpResponse, Limits, Network
@@ -88,7 +88,7 @@ def fetch_references(
     if not missing:
         return
     busy = "another run is filling this cache; wait until it has ended"
-    with alone(cache.folder, busy, "name a folder that can: --cache DIR"):
+    with locked_folder(cache.folder, busy, "name a folder that can: --cache DIR"):
         fetcher = Fetcher(network, manners)
         # The portal cancels what is under way when the caller wants no more.
         with start_blocking_portal() as portal:

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.audit import DIFFERENT_REQUEST, UNKNOWN_REQUESTS, 
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes_on_run
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.leaderboard.evidence import hash_of, read_task_samples
+from lm_factuality.leaderboard.evidence import hash_text, read_task_samples
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
@@ -108,7 +108,7 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
         assert len(samples.doc_ids) == ROWS
         assert samples.hash_problems == []
         assert samples.request_problem == ""
-        assert hash_of(samples.hashes) == file.content["task_hashes"][name]
+        assert hash_text(samples.hashes) == file.content["task_hashes"][name]
 
 
 def test_a_chat_server_has_its_own_template(finished):

@@ -14,7 +14,7 @@ import pytest
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface
-from factor_gen.audit.evaluate import evaluate
+from factor_gen.audit.evaluate import evaluate_baselines
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.records import BenchmarkAudit
 from factor_gen.audit.tables import baseline_table, conclusion, shape_table
@@ -67,7 +67,7 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -
 def test_what_can_be_seen_is_found(change: Change, found: set[str]) -> None:
     rows = synthetic(80, change)
     assert found <= {
-        each.name for each in evaluate(list(surface(rows)), rows) if each.is_above_chance
+        each.name for each in evaluate_baselines(list(surface(rows)), rows) if each.is_above_chance
     }
 
 
@@ -112,7 +112,7 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
         .rank_changes(texts[0], texts[1:], np.array([[0, 1, 2]]))
         .reshape(len(STATISTICS) + 1, 4)
     )
-    found = {each.name: each.picks.value for each in evaluate([*surface(rows)], rows)}
+    found = {each.name: each.picks.value for each in evaluate_baselines([*surface(rows)], rows)}
     orders = [
         *((f"least {name}", f"most {name}") for name in STATISTICS),
         ("first in sorted order", "last in sorted order"),

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy.stats import binomtest
 
-from factor_gen.audit.evaluate import evaluate, won
+from factor_gen.audit.evaluate import evaluate_baselines, win_rate
 from factor_gen.audit.records import (
     COMPARES,
     LEARNED,
@@ -47,7 +47,7 @@ def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing
     right: int,
 ) -> None:
     pairs = [row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
-    (found,) = evaluate(
+    (found,) = evaluate_baselines(
         [ChoiceScores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])],
         pairs,
     )
@@ -59,15 +59,17 @@ def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing
 
 def test_pairs_are_won_by_thirds_and_ties_are_halves() -> None:
     assert [
-        won(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])
+        win_rate(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])
     ] == [1, 0.5, 0.5, 0]
-    (found,) = evaluate([_scores(20)], _ROWS)  # a third of the pairs is lost in the other rows
+    (found,) = evaluate_baselines(
+        [_scores(20)], _ROWS
+    )  # a third of the pairs is lost in the other rows
     assert (found.picks.value, found.pairs.value) == (0.5, pytest.approx((1 + 2 / 3) / 2))
 
 
 def test_the_interval_is_the_clustered_bootstrap_one() -> None:
     rows = _rows(40, each=3)
-    (found,) = evaluate([_scores(17)], rows)
+    (found,) = evaluate_baselines([_scores(17)], rows)
     picked = [Outcome(float(number < 17), each.doc_id) for number, each in enumerate(rows)]
     wins = [Outcome(1.0 if number < 17 else 2 / 3, each.doc_id) for number, each in enumerate(rows)]
     assert (found.picks.low, found.picks.high) == pytest.approx(
@@ -81,7 +83,7 @@ def test_few_documents_do_not_tell_however_much_their_rows_give_away(
     documents: int, is_told: bool
 ) -> None:
     rows = _rows(20 * documents, each=20)
-    (found,) = evaluate([_scores(len(rows), count=len(rows))], rows)
+    (found,) = evaluate_baselines([_scores(len(rows), count=len(rows))], rows)
     assert found.picks.value == 1
     if is_told:
         assert found.p < 0.001  # all alike in and between documents is no likeness within them
@@ -94,14 +96,18 @@ def test_few_documents_do_not_tell_however_much_their_rows_give_away(
 
 def test_copies_under_other_names_are_one_document() -> None:
     rows = [row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
-    (found,) = evaluate([_scores(40)], rows)
+    (found,) = evaluate_baselines([_scores(40)], rows)
     assert math.isnan(found.p)
 
 
 def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
     wrong = [[0.0, 1, 2, 3]] * 40
-    (found,) = evaluate(
-        [ChoiceScores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])],
+    (found,) = evaluate_baselines(
+        [
+            ChoiceScores(
+                "test", LEARNED, _scores(40).values, forward_values=[*[None] * 8, *wrong[8:]]
+            )
+        ],
         _ROWS,
     )
     assert (found.picks.value, found.rows) == (1, 40)
@@ -118,16 +124,20 @@ def test_little_is_a_slight_leak() -> None:
 
 
 def test_ties_are_broken_by_lot() -> None:
-    (found,) = evaluate([ChoiceScores("tie", SURFACE, [[1.0, 1, 0, 0]] * 40)], _ROWS)
+    (found,) = evaluate_baselines([ChoiceScores("tie", SURFACE, [[1.0, 1, 0, 0]] * 40)], _ROWS)
     assert found.picks.value == 0.5
-    (level,) = evaluate([ChoiceScores("all alike", SURFACE, [[1.0, 1, 1, 1]] * 40)], _ROWS)
+    (level,) = evaluate_baselines(
+        [ChoiceScores("all alike", SURFACE, [[1.0, 1, 1, 1]] * 40)], _ROWS
+    )
     assert (level.picks.value, level.p, level.is_above_chance) == (0.25, 1.0, False)
 
 
 def test_rows_without_scores_are_in_no_figure() -> None:
-    (found,) = evaluate([ChoiceScores("half", SURFACE, [[1.0, 0, 0, 0]] * 20 + [None] * 20)], _ROWS)
+    (found,) = evaluate_baselines(
+        [ChoiceScores("half", SURFACE, [[1.0, 0, 0, 0]] * 20 + [None] * 20)], _ROWS
+    )
     assert (found.rows, found.picks.value) == (20, 1.0)
-    (none,) = evaluate([ChoiceScores("nothing", SURFACE, [None] * 40)], _ROWS)
+    (none,) = evaluate_baselines([ChoiceScores("nothing", SURFACE, [None] * 40)], _ROWS)
     assert none.rows == 0
     assert math.isnan(none.picks.value)
 
@@ -135,6 +145,6 @@ def test_rows_without_scores_are_in_no_figure() -> None:
 def test_baselines_that_count_are_corrected_together() -> None:
     families = (SURFACE, SURFACE, LEARNED, COMPARES)
     values = [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
-    found = evaluate([ChoiceScores("test", family, values) for family in families], _ROWS)
+    found = evaluate_baselines([ChoiceScores("test", family, values) for family in families], _ROWS)
     assert 0 < found[0].p < 0.1
     assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 1)]

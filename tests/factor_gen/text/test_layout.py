@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.layout import unwrap, verbatim
+from factor_gen.text.layout import find_verbatim_lines, unwrap
 
 ONE = (
     "The harbour of Osk was dug by hand between 1820 and 1832, and the sailors who had lived on the island before that time "
@@ -167,7 +167,7 @@ def test_hyphens_at_the_end_of_a_line(end: str, start: str, joined: str) -> None
 def test_code_and_tables_are_known(text: str, code: str) -> None:
     found = "".join(
         "#" if fixed and line.strip() else "."
-        for line, fixed in zip(text.split("\n"), verbatim(text.split("\n")), strict=True)
+        for line, fixed in zip(text.split("\n"), find_verbatim_lines(text.split("\n")), strict=True)
     )
     assert found == code
 

@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.build import MARK, build_site
-from lm_factuality.leaderboard.site.entries import RankedScore, _value_if_wrong
+from lm_factuality.leaderboard.site.entries import RankedScore, _score_if_unscored_are_wrong
 from lm_factuality.scores.statistics import Outcome
 from tests.conftest import task_result
 from tests.leaderboard.conftest import Forger
@@ -85,7 +85,7 @@ def _scored(found: ScoreFigure, task: TaskResult, higher: bool) -> RankedScore:
         judge=None,
         steps=(),
         items=0,
-        if_wrong=_value_if_wrong(found, higher),
+        if_wrong=_score_if_unscored_are_wrong(found, higher),
         answers="",
     )
 
