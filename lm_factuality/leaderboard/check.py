@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -367,12 +367,12 @@ class _CheckedSetting(NamedTuple):
     value: object
     """The value in the results, or None if they do not record it."""
 
-    allowed: Sequence[object]
+    allowed: Collection[object]
     """The values that the rules allow."""
 
 
 def _refuse_unexpected(
-    code: str, place: str, setting: str, value: object, allowed: Sequence[object]
+    code: str, place: str, setting: str, value: object, allowed: Collection[object]
 ) -> Iterator[Refusal]:
     """Refuse a setting whose value is not among the allowed values.
 

@@ -1,2 +1,3 @@
 """The first run, on the embedded sample, and how near a judge comes to the known truth of its
-made-up biographies."""
+made-up biographies.
+"""

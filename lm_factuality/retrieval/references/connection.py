@@ -11,7 +11,13 @@ from functools import cache
 import anyio
 import httpx
 
-from lm_factuality.retrieval.references.links import Address, DeadLink, Endpoint, normalise, resolve
+from lm_factuality.retrieval.references.links import (
+    Address,
+    DeadLinkError,
+    Endpoint,
+    normalise,
+    resolve,
+)
 
 # By certifi's list, or by that of ``SSL_CERT_FILE``.
 tls_context = cache(httpx.create_ssl_context)
@@ -68,7 +74,7 @@ class HttpResponse:
         """Where the answer leads, normalised. None if it is no redirect.
 
         Raises:
-            DeadLink: It leads to no address that may be asked for.
+            DeadLinkError: It leads to no address that may be asked for.
         """
         location = self.headers.get("Location")
         if not location or self.status not in (301, 302, 303, 307, 308):
@@ -77,9 +83,9 @@ class HttpResponse:
         return normalise(str(httpx.URL(self.url).join(location)))
 
     @property
-    def error(self) -> DeadLink:
+    def error(self) -> DeadLinkError:
         """What a status other than 200 means."""
-        return DeadLink("http", f"status {self.status}")
+        return DeadLinkError("http", f"status {self.status}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Network:
             max_bytes: How long the body may be.
 
         Raises:
-            DeadLink: There is no answer, or none within the limits.
+            DeadLinkError: There is no answer, or none within the limits.
         """
         target = httpx.URL(url)
         host = target.netloc.decode("ascii")
@@ -110,15 +116,15 @@ class Network:
                 return await self._get_from_any(target, max_bytes)
         except TimeoutError:
             sentence = f"{host}: not done after {self.limits.seconds:g} s"
-            raise DeadLink("timeout", sentence) from None
+            raise DeadLinkError("timeout", sentence) from None
         except httpx.TimeoutException as error:
             sentence = f"{host}: silent for too long ({type(error).__name__})"
-            raise DeadLink("timeout", sentence) from None
+            raise DeadLinkError("timeout", sentence) from None
         except httpx.ConnectError as error:
-            raise DeadLink("unreachable", f"{host}: no connection: {error}") from None
+            raise DeadLinkError("unreachable", f"{host}: no connection: {error}") from None
         except (httpx.RequestError, OSError) as error:
             sentence = f"{host}: no whole answer in HTTP: {error}"
-            raise DeadLink("broken", sentence) from None
+            raise DeadLinkError("broken", sentence) from None
 
     async def _get_from_any(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Ask the addresses of the host until one takes the connection."""
@@ -156,12 +162,12 @@ async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
     """Read a body and decompress it.
 
     Raises:
-        DeadLink: It is too long, is cut off, or has an encoding that nobody asked for.
+        DeadLinkError: It is too long, is cut off, or has an encoding that nobody asked for.
     """
     encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
     if encoding not in ("identity", _GZIP):
         sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
-        raise DeadLink("broken", sentence)
+        raise DeadLinkError("broken", sentence)
     sent = bytearray()
     async for chunk in response.aiter_raw():
         sent += chunk
@@ -177,7 +183,7 @@ def _decompress(sent: bytes, max_bytes: int) -> bytes:
     httpx decompresses too, but it reads one member and does not notice data that ends too early.
 
     Raises:
-        DeadLink: The data is damaged, ends too early, or is too long.
+        DeadLinkError: The data is damaged, ends too early, or is too long.
     """
     body = bytearray()
     is_first = True
@@ -187,15 +193,15 @@ def _decompress(sent: bytes, max_bytes: int) -> bytes:
         try:
             body += decompressor.decompress(sent, max_bytes + 1 - len(body))
         except zlib.error as error:
-            raise DeadLink("broken", f"damaged gzip: {error}") from None
+            raise DeadLinkError("broken", f"damaged gzip: {error}") from None
         _check_length(body, max_bytes)
         if not decompressor.eof:
             sentence = f"its gzip data ends too early, after {len(body):,} bytes"
-            raise DeadLink("broken", sentence)
+            raise DeadLinkError("broken", sentence)
         sent = decompressor.unused_data
     return bytes(body)
 
 
 def _check_length(body: bytearray, max_bytes: int) -> None:
     if len(body) > max_bytes:
-        raise DeadLink("too large", f"more than the limit of {max_bytes:,} bytes")
+        raise DeadLinkError("too large", f"more than the limit of {max_bytes:,} bytes")

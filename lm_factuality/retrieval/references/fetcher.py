@@ -23,7 +23,7 @@ from lm_factuality.ground.files import locked_folder
 from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
 from lm_factuality.retrieval.references.connection import HttpResponse, Limits, Network
-from lm_factuality.retrieval.references.links import DeadLink, normalise
+from lm_factuality.retrieval.references.links import DeadLinkError, normalise
 from lm_factuality.retrieval.references.text import extract_text
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ class Fetcher:
                 if target is None:
                     return _read(url, response, self._network.limits)
                 if target in visited or len(visited) > self._network.limits.max_redirects:
-                    raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
+                    raise DeadLinkError("redirects", f"redirects in a loop or too many: {target}")
                 visited.append(target)
-        except DeadLink as dead:
+        except DeadLinkError as dead:
             return CachedReference(
                 url,
                 kind=dead.kind,
@@ -178,18 +178,18 @@ class Robots:
         """Return the seconds between two requests that the origin asks for, 0 to 30.
 
         Raises:
-            DeadLink: The origin refuses, or its robots.txt cannot be read.
+            DeadLinkError: The origin refuses, or its robots.txt cannot be read.
         """
         robots_url = str(httpx.URL(url).join("/robots.txt"))
         if robots_url not in self._rules:
             try:
                 self._rules[robots_url] = await self._read(robots_url)
-            except DeadLink as dead:
+            except DeadLinkError as dead:
                 dead.args = (f"{robots_url}, which may say no, cannot be read: {dead}",)
                 raise
         rules = self._rules[robots_url]
         if not rules.can_fetch(url, self._program):
-            raise DeadLink("robots", f"{robots_url} does not allow it to {self._program}")
+            raise DeadLinkError("robots", f"{robots_url} does not allow it to {self._program}")
         return min(rules.crawl_delay(self._program) or 0.0, _LONGEST_DELAY)
 
     async def _read(self, robots_url: str) -> Protego:
@@ -207,6 +207,6 @@ class Robots:
             if response.status == httpx.codes.OK:
                 return Protego.parse(response.body.decode("utf-8", "replace"))
             if response.status >= 500:
-                raise DeadLink("robots", str(response.error))
+                raise DeadLinkError("robots", str(response.error))
             url = response.redirect
         return Protego.parse("")

@@ -47,7 +47,7 @@ _USER = re.compile(r"//[^/@\s]*@")
 _NOT_PUBLIC = [ip_network(network) for network in TABLES["networks_not_public"]]
 
 
-class DeadLink(Exception):
+class DeadLinkError(Exception):
     """A link gives no text, at least now. The message says why in a sentence."""
 
     def __init__(self, kind: str, sentence: str) -> None:
@@ -119,7 +119,7 @@ def clean(link: str) -> str | None:
         link = f"https://{link}"
     try:
         return normalise(link)
-    except DeadLink:
+    except DeadLinkError:
         return None
 
 
@@ -131,21 +131,21 @@ def normalise(url: str) -> str:
         'https://a.example/%C3%A4'
 
     Raises:
-        DeadLink: The address is malformed, not http(s), or holds credentials.
+        DeadLinkError: The address is malformed, not http(s), or holds credentials.
     """
     try:
         # httpx drops a default port only where the scheme is in lower case.
         parsed = httpx.URL(str(httpx.URL(url.strip())))
         host = parsed.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError) as error:
-        raise DeadLink("malformed", f"not an address that can be asked for: {error}") from None
+        raise DeadLinkError("malformed", f"not an address that can be asked for: {error}") from None
     scheme = parsed.scheme
     if scheme not in ("http", "https"):
-        raise DeadLink("scheme", f"{scheme or 'no scheme'}: only http and https are fetched")
+        raise DeadLinkError("scheme", f"{scheme or 'no scheme'}: only http and https are fetched")
     if parsed.userinfo:
-        raise DeadLink("credentials", "a user name or password in the address; none is ever sent")
+        raise DeadLinkError("credentials", "the address holds a user name or password")
     if not host or "%" in host or (parsed.port or 0) > 65535:
-        raise DeadLink("malformed", f"its host is {host!r}, expected a name or an IP address")
+        raise DeadLinkError("malformed", f"its host is {host!r}, expected a name or an IP address")
     return f"{scheme}://{parsed.netloc.decode('ascii')}{parsed.raw_path.decode('ascii')}"
 
 
@@ -180,7 +180,7 @@ async def resolve(
         allowed: Endpoints that may be private.
 
     Raises:
-        DeadLink: There is no address, a forbidden one, or no answer within ``seconds``.
+        DeadLinkError: There is no address, a forbidden one, or no answer within ``seconds``.
     """
     lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
@@ -188,15 +188,15 @@ async def resolve(
             entries = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
     except TimeoutError:
         sentence = f"{host}: no answer from the name servers in time"
-        raise DeadLink("timeout", sentence) from None
+        raise DeadLinkError("timeout", sentence) from None
     except (OSError, UnicodeError) as error:
         sentence = f"{host}: no address for this name ({error})"
-        raise DeadLink("dns", sentence) from None
+        raise DeadLinkError("dns", sentence) from None
     addresses = list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
     for address in addresses:
         if not is_public(address) and (address, port) not in allowed:
             endpoint = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
-            raise DeadLink(
+            raise DeadLinkError(
                 "forbidden address",
                 f"{host} is {address}, a forbidden address that is not on the public internet; if"
                 f" you run that server: --allow-address {endpoint}",

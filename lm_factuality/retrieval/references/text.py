@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lm_factuality.retrieval.references import extract
 from lm_factuality.retrieval.references.connection import Limits
-from lm_factuality.retrieval.references.links import TABLES, DeadLink
+from lm_factuality.retrieval.references.links import TABLES, DeadLinkError
 
 _KINDS: Mapping[str, str] = TABLES["content_types"]
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE)
@@ -33,7 +33,7 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
     """Return the title and text of a document.
 
     Raises:
-        DeadLink: There is no text, or it takes too long or too much memory.
+        DeadLinkError: There is no text, or it takes too long or too much memory.
     """
     kind = _kind(headers, body)
     charset = _CHARSET.search(headers.get("Content-Type", ""))
@@ -51,14 +51,14 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
         )
     except subprocess.TimeoutExpired:
         sentence = f"no text of this {kind} after {limits.reading:g} s"
-        raise DeadLink("unreadable", sentence) from None
+        raise DeadLinkError("unreadable", sentence) from None
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         sentence = f"this {kind} cannot be read: {reason[:200]}"
-        raise DeadLink("unreadable", sentence) from None
+        raise DeadLinkError("unreadable", sentence) from None
     extracted = ExtractedText(**json.loads(process.stdout))
     if not extracted.text.strip():
-        raise DeadLink(
+        raise DeadLinkError(
             "no text",
             f"no text in this {kind}; pages made by scripts and scanned documents have none",
         )
@@ -69,7 +69,7 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
     """Return ``html``, ``plain`` or ``pdf``.
 
     Raises:
-        DeadLink: The document is none of these.
+        DeadLinkError: The document is none of these.
     """
     start = body[:_NUM_SNIFFED]
     content_type = headers.get("Content-Type", "").split(";")[0].strip().lower()
@@ -79,5 +79,5 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
         return _KINDS[content_type]
     if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
         sentence = f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF"
-        raise DeadLink("not text", sentence)
+        raise DeadLinkError("not text", sentence)
     return "html" if _HTML.search(start) else "plain"

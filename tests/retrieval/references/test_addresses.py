@@ -11,7 +11,7 @@ import pytest
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.retrieval.references import links
-from lm_factuality.retrieval.references.links import DeadLink, is_public, parse_endpoint
+from lm_factuality.retrieval.references.links import DeadLinkError, is_public, parse_endpoint
 
 FORBIDDEN = [
     "0.0.0.0",
@@ -95,7 +95,7 @@ def test_only_the_very_endpoint_is_allowed():
     allowed = frozenset({parse_endpoint("127.0.0.1:8123")})
     assert resolve("127.0.0.1", 8123, allowed, 5) == [ip_address("127.0.0.1")]
     for host, port in (("127.0.0.1", 8124), ("127.0.0.2", 8123), ("::ffff:127.0.0.1", 8123)):
-        with pytest.raises(DeadLink, match="forbidden"):
+        with pytest.raises(DeadLinkError, match="forbidden"):
             resolve(host, port, allowed, 5)
 
 
@@ -107,7 +107,7 @@ def answers(*addresses):
 
 def test_one_forbidden_address_among_public_ones_is_enough(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", answers("8.8.8.8", "10.0.0.1"))
-    with pytest.raises(DeadLink, match="mixed.example is 10.0.0.1, a forbidden address"):
+    with pytest.raises(DeadLinkError, match="mixed.example is 10.0.0.1, a forbidden address"):
         resolve("mixed.example", 80, frozenset(), 5)
     monkeypatch.setattr(socket, "getaddrinfo", answers("8.8.8.8", "8.8.4.4", "8.8.8.8"))
     assert resolve("sound.example", 80, frozenset(), 5) == [
@@ -121,7 +121,7 @@ def test_no_address(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "no luck")
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(DeadLink, match="no luck") as raised:
+    with pytest.raises(DeadLinkError, match="no luck") as raised:
         resolve("gone.example", 80, frozenset(), 5)
     assert raised.value.kind == "dns"
 
@@ -129,7 +129,7 @@ def test_no_address(monkeypatch):
 def test_name_servers_that_hang(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3) or [])
     started = time.monotonic()
-    with pytest.raises(DeadLink, match="name servers") as raised:
+    with pytest.raises(DeadLinkError, match="name servers") as raised:
         resolve("slow.example", 80, frozenset(), 0.1)
     assert raised.value.kind == "timeout"
     assert time.monotonic() - started < 2

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from lm_factuality.retrieval.references.connection import tls_context
-from lm_factuality.retrieval.references.links import DeadLink
+from lm_factuality.retrieval.references.links import DeadLinkError
 from tests.retrieval.references.conftest import PAGE, page
 
 NAME = "lighthouse.example"
@@ -47,7 +47,7 @@ def test_a_name_is_looked_up_once_and_connected_to_where_it_was_checked(site, ne
     assert response.body == PAGE
     assert asked == [NAME]
     assert site.log[0][2]["Host"] == f"{NAME}:{site.server_port}"
-    with pytest.raises(DeadLink, match="10.0.0.1"):
+    with pytest.raises(DeadLinkError, match="10.0.0.1"):
         get(network, f"http://{NAME}:{site.server_port}/x", 10_000)
     assert len(site.log) == 1
 
@@ -118,7 +118,7 @@ def test_tls_names_the_host_and_checks_its_certificate(secure_site, network, nam
     response = get(network, f"https://{NAME}:{secure_site.server_port}/x", 10_000)
     assert response.body == PAGE
     assert secure_site.names == [NAME]
-    with pytest.raises(DeadLink, match="IP address mismatch") as raised:
+    with pytest.raises(DeadLinkError, match="IP address mismatch") as raised:
         get(network, f"https://127.0.0.1:{secure_site.server_port}/x", 10_000)
     assert raised.value.kind == "unreachable"
 
@@ -131,6 +131,6 @@ def test_a_handshake_that_never_ends(network, site):
             allowed=frozenset({(site.endpoint[0], port)}),
             limits=replace(network.limits, seconds=1, read=30),
         )
-        with pytest.raises(DeadLink, match="not done after 1 s") as raised:
+        with pytest.raises(DeadLinkError, match="not done after 1 s") as raised:
             get(patient, f"https://127.0.0.1:{port}/", 10_000)
         assert raised.value.kind == "timeout"
