@@ -1,5 +1,6 @@
-"""What a text consists of: sentences, tokens with their parts of speech, names, dates and
-quantities.
+"""Analysis of texts: sentences, tokens with their parts of speech, names, dates and quantities.
+
+The selection of sentences, the generators and the audit read texts with this package.
 """
 
 from functools import lru_cache

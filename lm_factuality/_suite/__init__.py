@@ -1,5 +1,6 @@
-"""The folders ``tasks`` and ``configs`` as packages, by which entry points name them: here in an
-installed wheel, at the root of a checkout otherwise.
+"""The folders ``tasks`` and ``configs`` as packages, so that entry points can name them.
+
+In an installed wheel they are in this folder, otherwise at the root of the checkout.
 """
 
 from lm_factuality.ground.suite import tasks_folder

@@ -1,9 +1,8 @@
-"""Submissions: made out of lm_eval's results (``pack``), and refused if anything about them is not
-so (``check``).
+"""Submissions to a leaderboard: made from lm_eval's results, checked, and shown on a site.
 
-``rules`` say what a leaderboard takes, ``submission`` what a submission says of itself and why one
-is refused. The checks go from the outside in: ``contents`` (the files, and credentials in them),
-``runs`` (how the model was run, and what was said of it), ``judges`` (who marked it, asked again
-where that is possible), ``rows`` (the data, and the scores recomputed). ``site`` shows what is
-accepted, ``workflow`` is the repository that submissions come to.
+``pack`` makes a submission. ``rules`` say what a leaderboard accepts, ``evidence`` reads a
+submission once, and ``check`` holds the checks, which are pure functions of what was read.
+``rerun`` runs a part of a submission again, ``site`` shows what was accepted, and ``workflow``
+writes the repository that submissions come to. The command ``lm-factuality leaderboard`` calls
+these modules.
 """

@@ -29,6 +29,7 @@ class Digest:
     """
 
     def __init__(self, model_outputs: Sequence[str] = ()) -> None:
+        """Begin without documents."""
         self._model_outputs = model_outputs
         self._hashes: dict[int, str] = {}
 
@@ -41,6 +42,7 @@ class Digest:
 
     @property
     def count(self) -> int:
+        """The number of documents that were added."""
         return len(self._hashes)
 
     def hexdigest(self) -> str:

@@ -87,13 +87,15 @@ class Refusal:
     """What was found, what was expected and what to do."""
 
     def __str__(self) -> str:
+        """Return the refusal as one line: its code, its place and its sentence."""
         return printable(f"{self.code} {self.where}: {self.sentence}")
 
 
 class SubmissionRefusedError(DataError):
-    """A submission of which nothing more can be looked at."""
+    """A submission that cannot be checked any further."""
 
     def __init__(self, *refusals: Refusal) -> None:
+        """Refuse the submission for these reasons, one line each."""
         super().__init__("\n".join(f"{each.where}: {each.sentence}" for each in refusals))
         self.refusals = refusals
 

@@ -53,6 +53,7 @@ class TaskData:
 
     @property
     def task(self) -> str:
+        """The name of the task."""
         return self.entries[0].result.task
 
     @property
@@ -62,6 +63,7 @@ class TaskData:
 
     @property
     def facets(self) -> list[str]:
+        """The properties by which a page can filter the rows, in alphabetical order."""
         return sorted({facet for row in self.docs.values() for facet in row.facets})
 
 

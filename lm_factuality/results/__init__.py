@@ -1,3 +1,4 @@
-"""Reading lm_eval's results files as it wrote them, and every score of the suite's tasks found
-again from the samples alone.
+"""Readers of lm_eval's results files, and the recomputation of scores from samples.
+
+Comparisons, reports and leaderboards read results with this package.
 """

@@ -1,7 +1,6 @@
-"""Passages that can be searched, pages by title (``knowledge``), and pages that annotators cite
-(``references``).
+"""Evidence: searchable passages, pages by title, and the pages that annotators cite.
 
-``sources`` reads files and datasets as a stream of ``passages``; ``bm25`` (Tantivy) and ``dense``
-rank them for queries; ``build`` makes an index that can be interrupted, and opens it. Nothing here
-knows lm_eval.
+``sources`` reads files and datasets as a stream of ``passages``. ``bm25`` (Tantivy) and ``dense``
+rank them for queries, and ``build`` makes and opens an index. ``knowledge`` holds pages by title,
+and ``references`` fetches cited pages. Nothing here depends on lm_eval.
 """

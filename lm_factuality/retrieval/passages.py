@@ -171,6 +171,7 @@ class PassageStore:
             ) from error
 
     def __len__(self) -> int:
+        """Return the number of passages."""
         return int(self._size)
 
     def __getitem__(self, number: int) -> Passage:

@@ -1,3 +1,5 @@
-"""The first run, on the embedded sample, and how near a judge comes to the known truth of its
-made-up biographies.
+"""The quickstart on the embedded sample, whose truth is known.
+
+``lm-factuality quickstart`` calls it. It also compares a judge with the truth about the sample's
+biographies.
 """

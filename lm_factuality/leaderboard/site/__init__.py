@@ -1,4 +1,5 @@
-"""The leaderboard as a site: ``entries`` says what is known of one and ranks scores, ``board``
-makes rows, the JSON and pages, ``build`` checks entries, keeps what was found, and writes the
-rest.
+"""The leaderboard as a static site.
+
+``build`` checks the submissions and writes the site, ``entries`` ranks their scores, and ``board``
+makes the tables, the pages and the JSON file.
 """

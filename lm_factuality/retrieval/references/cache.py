@@ -72,6 +72,7 @@ class ReferenceCache:
     """The references in a folder, by address as `collect_links` normalises it."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        """Use a folder, or ``references`` in the cache folder of the suite."""
         self.folder = folder or cache_folder() / "references"
 
     def path(self, url: str) -> Path:

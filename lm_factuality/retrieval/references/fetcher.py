@@ -102,6 +102,7 @@ class Fetcher:
     """Fetches documents one after the other, with a pause between two from one host."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
+        """Fetch through a network, as politely as ``manners`` say."""
         self._network = network
         self._manners = manners
         self._robots = Robots(network, manners)
@@ -169,6 +170,7 @@ class Robots:
     """The robots.txt of each origin, which is asked for once."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
+        """Ask through a network, under the program's name in ``manners``."""
         self._network = network
         # robots.txt may name the program: my-lab of my-lab/1.0.
         self._program = re.findall(_PRODUCT, manners.user_agent)[0]
