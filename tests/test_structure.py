@@ -138,7 +138,12 @@ def test_the_schemas_of_replies_stay_what_they_were():
     hashes = {}
     for reply in replies:
         replies += reply.__subclasses__()
-        is_sent = not reply.__subclasses__() and not reply.__module__.startswith("tests.")
+        package = reply.__module__.split(".")[0]
+        is_sent = not reply.__subclasses__() and package in (
+            "lm_factuality",
+            "judges",
+            "factor_gen",
+        )
         if is_sent:
             schema = json_schema_of(reply)
             hashes[reply.__name__] = hashlib.sha256(schema.encode()).hexdigest()[:16]
