@@ -125,10 +125,14 @@ class CascadeBackend(Backend):
         self._second.close()
 
     def _claim_requests(self, request: Request) -> list[Request]:
-        """Split a question into the questions for the first judge, one for each claim.
+        """Make the requests to the first judge that stand for a request, one for each claim in it.
+
+        Args:
+            request: A request to the cascade, such as one to mark all segments of an answer.
 
         Returns:
-            The questions. None if the first judge cannot answer this kind of question.
+            The requests, in the order of the claims. The list is empty if the first judge cannot
+            answer this kind of question.
         """
         subject = request.subject
         # A classifier, for example, cannot split a text into facts.

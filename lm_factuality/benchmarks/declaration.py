@@ -63,7 +63,7 @@ class ScoreRange:
     """The highest value."""
 
 
-SHARE = ACCURACY = F1 = PRECISION = RECALL = BALANCED_ACCURACY = ERROR_RATE = ScoreRange()
+SHARE = ACCURACY = F1 = PRECISION = RECALL = ERROR_RATE = ScoreRange()
 PERPLEXITY = ScoreRange(1.0, math.inf)
 DIFFERENCE = ScoreRange(-1.0)
 
