@@ -16,7 +16,7 @@ from factor_gen.audit.records import (
     Property,
 )
 from lm_factuality.benchmarks.declaration import ComparisonTable
-from lm_factuality.ground.console import plural, shown
+from lm_factuality.ground.console import format_number, plural
 
 _PLACES = 3  # locations that a reason names
 _NOTES = (
@@ -33,7 +33,7 @@ def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
     """Return what a reader should know of the file, the most important line first."""
     lines = [f"{name}: {_strongest_leak(audit)}."]
     if audit.sampled:
-        even = f", not {shown(audit.even)}" if audit.floor.high < audit.even else ""
+        even = f", not {format_number(audit.even)}" if audit.floor.high < audit.even else ""
         central = audit.baseline(CENTRAL)
         advice = ""
         if central.is_above_chance:
@@ -41,9 +41,9 @@ def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
         lines.append(
             "Of all choices of a row, knowing nothing picks the true one in"
             f" {_with_interval(audit.floor)}{even}. Comparing them finds it in"
-            f" {shown(central.picks.value)}{advice}."
+            f" {format_number(central.picks.value)}{advice}."
         )
-    distance = f"{shown(audit.distance.mean, '.1f')} ± {shown(audit.distance.deviation, '.1f')}"
+    distance = f"{format_number(audit.distance.mean, '.1f')} ± {format_number(audit.distance.deviation, '.1f')}"
     lines.append(f"{_flagged(audit)} rows should be looked at; edit distance {distance} words.")
     return lines
 
@@ -62,7 +62,7 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
     pairs = strongest.pairs
     figures = (
-        f"{strongest.name}, {shown(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
+        f"{strongest.name}, {format_number(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
         f" {_p(strongest)})"
     )
     if not audit.leaks:
@@ -75,11 +75,11 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
 def _p(baseline: BlindBaseline) -> str:
     if baseline.corrected < 0.001:
         return "p < 0.001"
-    return f"p = {shown(baseline.corrected, '.3f')}"
+    return f"p = {format_number(baseline.corrected, '.3f')}"
 
 
 def _with_interval(share: EstimatedShare) -> str:
-    return f"{shown(share.value)} ({share.interval})"
+    return f"{format_number(share.value)} ({share.interval})"
 
 
 def _flagged(audit: BenchmarkAudit) -> str:
@@ -92,9 +92,9 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         (
             baseline.name,
             baseline.family,
-            shown(baseline.pairs.value),
+            format_number(baseline.pairs.value),
             baseline.pairs.interval,
-            shown(baseline.picks.value),
+            format_number(baseline.picks.value),
             baseline.picks.interval,
             verdict(baseline),
         )
@@ -133,7 +133,7 @@ def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
         places.setdefault(flag.reason, []).append(flag.location)
     most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = [
-        (reason, f"{len(rows):,}", shown(len(rows) / audit.rows), ", ".join(rows[:_PLACES]))
+        (reason, f"{len(rows):,}", format_number(len(rows) / audit.rows), ", ".join(rows[:_PLACES]))
         for reason, rows in most_first
     ]
     columns = ("reason", "#rows", "#share", "first")
@@ -158,10 +158,10 @@ def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Com
     published_types = PAPER["types"]
     for kind in dict.fromkeys((*published_types, *audit.types)):
         shares = [
-            shown(counts.get(kind, 0) / sum(counts.values())) if counts else ""
+            format_number(counts.get(kind, 0) / sum(counts.values())) if counts else ""
             for counts in (audit.types, types_by_judge)
         ]
-        rows.append((kind, *shares, *map(shown, published_types.get(kind, [None] * 3))))
+        rows.append((kind, *shares, *map(format_number, published_types.get(kind, [None] * 3))))
     columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
     notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
@@ -176,11 +176,11 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Com
         cells.append(
             (
                 finding.name,
-                shown(finding.share.value),
+                format_number(finding.share.value),
                 finding.share.interval,
                 str(finding.scored),
                 str(sum(finding.unscored.values())),
-                *map(shown, PAPER["properties"][finding.name]),
+                *map(format_number, PAPER["properties"][finding.name]),
             )
         )
         for reason, count in finding.unscored.items():
