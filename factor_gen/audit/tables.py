@@ -43,7 +43,9 @@ def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
             f" {_with_interval(audit.floor)}{even}. Comparing them finds it in"
             f" {format_number(central.picks.value)}{advice}."
         )
-    distance = f"{format_number(audit.distance.mean, '.1f')} ± {format_number(audit.distance.deviation, '.1f')}"
+    mean_distance = format_number(audit.distance.mean, ".1f")
+    deviation = format_number(audit.distance.deviation, ".1f")
+    distance = f"{mean_distance} ± {deviation}"
     lines.append(f"{_flagged(audit)} rows should be looked at; edit distance {distance} words.")
     return lines
 
