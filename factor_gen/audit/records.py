@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_factuality.benchmarks.rows import finite_json
-from lm_factuality.ground.console import interval
+from lm_factuality.ground.console import format_interval
 from lm_factuality.ground.packages import load_yaml
 
 SURFACE = "surface"
@@ -62,7 +62,7 @@ class EstimatedShare:
     @property
     def interval(self) -> str:
         """The interval as text, such as ``20.1% - 29.9%``."""
-        return interval((self.low, self.high))
+        return format_interval((self.low, self.high))
 
 
 @dataclass(frozen=True)

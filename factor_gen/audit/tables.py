@@ -19,7 +19,7 @@ from factor_gen.audit.records import (
     JudgedProperty,
 )
 from lm_factuality.benchmarks.declaration import ComparisonTable
-from lm_factuality.ground.console import plural, shown
+from lm_factuality.ground.console import format_number, plural
 
 _MOST_LOCATIONS = 3  # rows that are listed for each reason
 _PAPER_COLUMNS = tuple(f"#{name}" for name in PAPER["files"])
@@ -45,8 +45,8 @@ def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
     if audit.sampled:
         lines.append(_describe_floor(audit))
 
-    mean = shown(audit.distance.mean, ".1f")
-    deviation = shown(audit.distance.deviation, ".1f")
+    mean = format_number(audit.distance.mean, ".1f")
+    deviation = format_number(audit.distance.deviation, ".1f")
     lines.append(
         f"{_count_flagged(audit)} rows should be looked at; edit distance {mean} ± {deviation}"
         " words."
@@ -69,7 +69,7 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
 
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
     figures = (
-        f"{strongest.name}, {shown(strongest.pairs.value)} of pairs"
+        f"{strongest.name}, {format_number(strongest.pairs.value)} of pairs"
         f" ({strongest.pairs.interval}; chance 50%, {_p_value(strongest)})"
     )
     if not audit.leaks:
@@ -86,10 +86,10 @@ def _describe_floor(audit: BenchmarkAudit) -> str:
     """Tell how often a guess, and a comparison of the choices, picks the true completion."""
     floor = _with_interval(audit.floor)
     if audit.floor.high < audit.even:
-        floor += f", not {shown(audit.even)}"
+        floor += f", not {format_number(audit.even)}"
 
     central = audit.baseline(CENTRAL)
-    comparison = shown(central.picks.value)
+    comparison = format_number(central.picks.value)
     if central.is_above_chance:
         comparison += ": never show a model all of them, or build with choose: {hide_centre: true}"
     return (
@@ -102,12 +102,12 @@ def _p_value(baseline: BlindBaseline) -> str:
     """Format the corrected p-value of a baseline, such as ``p = 0.032`` or ``p < 0.001``."""
     if baseline.corrected < 0.001:
         return "p < 0.001"
-    return f"p = {shown(baseline.corrected, '.3f')}"
+    return f"p = {format_number(baseline.corrected, '.3f')}"
 
 
 def _with_interval(share: EstimatedShare) -> str:
     """Format a share with its interval, such as ``25.0% (20.1% - 29.9%)``."""
-    return f"{shown(share.value)} ({share.interval})"
+    return f"{format_number(share.value)} ({share.interval})"
 
 
 def _count_flagged(audit: BenchmarkAudit) -> str:
@@ -129,9 +129,9 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
             (
                 baseline.name,
                 baseline.family,
-                shown(baseline.pairs.value),
+                format_number(baseline.pairs.value),
                 baseline.pairs.interval,
-                shown(baseline.picks.value),
+                format_number(baseline.picks.value),
                 baseline.picks.interval,
                 describe_significance(baseline),
             )
@@ -179,7 +179,7 @@ def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
 
     rows = []
     for reason, locations in locations_by_reason.items():
-        share = shown(len(locations) / audit.rows)
+        share = format_number(len(locations) / audit.rows)
         first_locations = ", ".join(locations[:_MOST_LOCATIONS])
         rows.append((reason, f"{len(locations):,}", share, first_locations))
     rows.sort(key=lambda row: (-len(locations_by_reason[row[0]]), row[0]))
@@ -207,7 +207,7 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
     for name in dict.fromkeys((*PAPER["types"], *audit.types)):
         shares = [_share_of(name, audit.types), _share_of(name, counts_by_judge)]
         for paper_share in PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS)):
-            shares.append(shown(paper_share))
+            shares.append(format_number(paper_share))
         rows.append((name, *shares))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
@@ -223,7 +223,7 @@ def _mean_and_deviation(mean: float, deviation: float) -> str:
 
 def _share_of(name: str, counts: Mapping[str, int]) -> str:
     """Format the share that a name has in all counts, such as ``25.0%``; empty without counts."""
-    return shown(counts.get(name, 0) / sum(counts.values())) if counts else ""
+    return format_number(counts.get(name, 0) / sum(counts.values())) if counts else ""
 
 
 def property_table(
@@ -239,11 +239,11 @@ def property_table(
     rows = []
     notes = []
     for judged in properties:
-        paper_shares = [shown(share) for share in PAPER["properties"][judged.name]]
+        paper_shares = [format_number(share) for share in PAPER["properties"][judged.name]]
         rows.append(
             (
                 judged.name,
-                shown(judged.share.value),
+                format_number(judged.share.value),
                 judged.share.interval,
                 str(judged.scored),
                 str(sum(judged.unscored.values())),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import interval, print_table, shown
+from lm_factuality.ground.console import format_interval, format_number, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines, write_text
 
@@ -122,10 +122,10 @@ def _print_citations(summary: dict[str, Any], provenance: dict[str, Any]) -> Non
     unscored = summary["unscored"]
     for name in ("recall", "precision"):
         key = f"citation_{name}"
-        confidence_interval = interval(summary["intervals"][key])
+        confidence_interval = format_interval(summary["intervals"][key])
         # The score if all unscored items failed, and if all passed.
-        bounds = interval((unscored["worst"][key], unscored["best"][key]))
-        rows.append((f"citation {name}", shown(summary[key]), confidence_interval, bounds))
+        bounds = format_interval((unscored["worst"][key], unscored["best"][key]))
+        rows.append((f"citation {name}", format_number(summary[key]), confidence_interval, bounds))
     notes = [
         f"protocol {summary['protocol']}:",
         *(f"  {choice}" for choice in summary["choices"]),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import interval, plural, print_table, shown
+from lm_factuality.ground.console import format_interval, format_number, plural, print_table
 from lm_factuality.ground.suite import tasks_folder
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         row = (
             score.checkpoint,
             f"{score.parameters:,}",
-            shown(accuracy.value),
-            interval((accuracy.low, accuracy.high)),
-            shown(accuracy.floor),
+            format_number(accuracy.value),
+            format_interval((accuracy.low, accuracy.high)),
+            format_number(accuracy.floor),
             str(accuracy.n),
             str(accuracy.unscored),
         )

@@ -187,8 +187,8 @@ def measure_share(
 ) -> Measure:
     """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
 
-    If all clusters have the same share of 0 or 1, where a bootstrap shows no spread, the interval
-    is Clopper and Pearson's (1934): from 0.025**(1/n) to 1 for a share of 1 in n clusters.
+    If all clusters have the same share, a bootstrap shows no spread. The interval is then the exact
+    one of Clopper and Pearson (1934).
 
     Args:
         rows: The counts of each item, such as (agreements, pairs).
@@ -209,9 +209,28 @@ def measure_share(
     interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
     low = none_if_nan(interval[0])
     high = none_if_nan(interval[1])
-    # All draws gave the same share, which a sample of a few clusters cannot prove.
     if low == high:
-        bound = 0.025 ** (1 / len(cluster_sums))
-        exact_intervals = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}
-        low, high = exact_intervals.get(measured, (None, None))
+        # All draws gave the same share, which a sample of a few clusters cannot prove.
+        low, high = _interval_of_equal_clusters(measured, len(cluster_sums))
     return Measure(measured, low, high, len(rows))
+
+
+def _interval_of_equal_clusters(
+    share: float, num_clusters: int
+) -> tuple[float | None, float | None]:
+    """Compute Clopper and Pearson's 95% interval if every cluster has the same share.
+
+    Args:
+        share: The share that all clusters have.
+        num_clusters: The number n of clusters.
+
+    Returns:
+        ``(0.025**(1/n), 1)`` for a share of 1, and ``(0, 1 - 0.025**(1/n))`` for a share of 0. Two
+        times None for any other share, which has no exact interval.
+    """
+    bound = 0.025 ** (1 / num_clusters)
+    if share == 1:
+        return bound, 1.0
+    if share == 0:
+        return 0.0, 1 - bound
+    return None, None

@@ -19,7 +19,7 @@ MAX_CLUSTERS_FLIPPED = 18  # up to so many, flip_test goes through all 2**n choi
 MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a score for each choice
 _MAX_WHOLE_SUM = 100_000  # the largest sum of whole numbers whose distribution is computed
 _ROUNDING = 1e-9  # shares of a size below this are rounding
-_MAX_NORMAL_ROOT = 1e-3  # below, the two poles of Lugannani and Rice's formula cancel
+_MAX_NORMAL_ROOT = 1e-3  # the saddlepoint's r below which its formula is rounding
 
 
 def flip_test(differences: Floats) -> float:
@@ -110,27 +110,38 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
         # Only the choices in which all signs agree reach the total.
         return float(2.0 ** (1 - len(sizes)))
 
-    # Newton's method converges from below, since K' is concave above 0.
-    saddlepoint = float(
-        newton(
-            lambda t: float(scaled @ np.tanh(t * scaled)) - target,
-            x0=0.0,
-            fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
-            tol=1e-12,
-            rtol=1e-8,
-            maxiter=100,
-        )
-    )
+    saddlepoint = _saddlepoint(scaled, target)
     arguments = saddlepoint * scaled
     cumulant = float((np.logaddexp(arguments, -arguments) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(arguments) ** 2))
     root = math.sqrt(2 * (saddlepoint * target - cumulant))
     normal_p = float(2 * norm.sf(root))
+    # Near 0 the two poles 1/u and 1/r cancel, and the normal distribution alone is accurate.
     if root < _MAX_NORMAL_ROOT:
         return normal_p
     density = float(norm.pdf(root))
     correction = 1 / (saddlepoint * math.sqrt(curvature)) - 1 / root
     return min(1.0, normal_p + 2 * density * correction)
+
+
+def _saddlepoint(sizes: Floats, total: float) -> float:
+    """Solve sum(size * tanh(t * size)) = total for t, which is K'(t) = total.
+
+    Args:
+        sizes: The absolute difference in each cluster.
+        total: A number between 0 and the sum of the sizes.
+    """
+
+    def excess(t: float) -> float:
+        """Return K'(t) - total."""
+        return float(sizes @ np.tanh(t * sizes)) - total
+
+    def slope(t: float) -> float:
+        """Return the second derivative K''(t)."""
+        return float(sizes**2 @ (1 - np.tanh(t * sizes) ** 2))
+
+    # From 0 the method always converges, since K' is concave above 0.
+    return float(newton(excess, 0.0, slope, tol=1e-12, rtol=1e-8, maxiter=100))
 
 
 def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:

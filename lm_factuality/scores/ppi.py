@@ -132,31 +132,31 @@ def correct_by_labels(
         # The gradient depends on lambda, so lambda is tuned again with the gradient it leads to.
         judge_weight = 1.0
         for _ in range(2):
-            judge_weight = sample.tuned_judge_weight(
-                score_gradient(score_of_sums, sample.sums(judge_weight))
-            )
+            gradient = score_gradient(score_of_sums, sample.sums(judge_weight))
+            judge_weight = sample.tuned_judge_weight(gradient)
     judge_weight = judge_weight or 0.0
 
     sums = sample.sums(judge_weight)
     score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
-    error = sample.standard_error(score_gradient(score_of_sums, sums), judge_weight, is_tuned)
-    lower, upper = interval_within(score, error.quantile * error.stderr, low, high)
+    gradient = score_gradient(score_of_sums, sums)
+    error = sample.standard_error(gradient, judge_weight, is_tuned)
+    half_width = error.quantile * error.stderr
+    lower, upper = interval_within(score, half_width, low, high)
 
+    # The correction may carry a score beyond its bounds.
+    score_in_range = min(max(score, low), high)
     if math.isfinite(high - low):
         # Labels that are all alike have no variance, but other units may still be different.
         common = sample.common_label(score_of_sums)
         reach = common.max_share * (high - low)
         if common.score > low:
-            lower = min(lower, max(low, min(score, high) - reach))
+            lower = min(lower, max(low, score_in_range - reach))
         if common.score < high:
-            upper = max(upper, min(high, max(score, low) + reach))
-    # The correction may carry a score beyond its bounds.
-    score_in_range = min(max(score, low), high)
-    return Estimate(
-        score_in_range, lower, upper, error.stderr, judge_weight, len(sample.people_counts)
-    )
+            upper = max(upper, min(high, score_in_range + reach))
+    num_labelled = len(sample.people_counts)
+    return Estimate(score_in_range, lower, upper, error.stderr, judge_weight, num_labelled)
 
 
 def interval_within(
@@ -295,38 +295,52 @@ class _LabelledSample:
         """Compute the standard error of the corrected score to the first order (delta method).
 
         It is cluster-robust: G / (G - 1) times the sum of the squared deviations of the G
-        clusters' contributions from their mean. Each label contributes its deviation from the mean
-        of its stratum, widened by sqrt(n / (n - 1)) for n labels in the stratum, and by
-        1 / (1 - leverage) for its leverage on lambda, as in the HC3 estimator of regressions.
+        clusters' contributions from their mean.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
             judge_weight: Lambda, from 0 to 1.
             is_tuned: Whether lambda was tuned on the labels, which therefore have leverage on it.
+
+        Returns:
+            The standard error, and how many of them the 95% interval reaches to each side.
         """
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
-        means = self._stratum_means(corrections)
-        deviations = self._stratum_deviations(corrections)
+        leverage = self._leverage(gradient) if is_tuned else np.zeros(len(corrections))
+        errors_of_others = self._errors_of_unlabelled_units(corrections, leverage)
 
-        leverage = np.zeros(len(deviations))
-        if is_tuned:
-            leverage = self._leverage(gradient)
-        # At least 1, for strata that are labelled completely by one label.
-        degrees = np.maximum(1, self.stratum_labels - 1)
-        small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
-        widened = self.extra_weights * deviations * small_sample
-        widened = widened / (1 - np.minimum(leverage, _MAX_LEVERAGE))
-
-        # Labels of one cluster may err together, so they are added up by cluster.
+        # Labels of one cluster may err together, so their deviations are added up by cluster.
         contributions = self._cluster_contributions(
-            gradient, means, deviations + widened, judge_weight
+            judge_weight * (self.units.judge_counts @ gradient),
+            self._stratum_means(corrections),
+            self._stratum_deviations(corrections) + errors_of_others,
         )
         num_clusters = len(contributions)
         squares = float(((contributions - contributions.mean()) ** 2).sum())
         variance = num_clusters / (num_clusters - 1) * squares
-        variance += self._missing_variance(gradient, deviations)
-        quantile = self._quantile(widened, variance, bool(leverage.any()))
-        return _StandardError(math.sqrt(variance), quantile)
+        variance += self._missing_variance(gradient, corrections)
+        degrees = self._degrees_of_freedom(errors_of_others, variance, bool(leverage.any()))
+        return _StandardError(math.sqrt(variance), float(stdtrit(degrees, 1 - _TAIL)))
+
+    def _errors_of_unlabelled_units(self, corrections: Floats, leverage: Floats) -> Floats:
+        """Estimate how far each label may lead the correction of unlabelled units astray.
+
+        A label's correction is applied to the unlabelled units that it stands for. Its error is
+        estimated by its deviation from the mean of its stratum, times sqrt(n / (n - 1)) for n
+        labels in the stratum, and divided by 1 - leverage, as in the HC3 estimator of regressions.
+
+        Args:
+            corrections: The correction that each label makes.
+            leverage: The leverage of each label on lambda, from 0 to 1.
+
+        Returns:
+            The error of each label, times the number of unlabelled units that it stands for.
+        """
+        # At least 1, for strata that are labelled completely by one label.
+        degrees = np.maximum(1, self.stratum_labels - 1)
+        small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
+        errors = self.extra_weights * self._stratum_deviations(corrections) * small_sample
+        return np.asarray(errors / (1 - np.minimum(leverage, _MAX_LEVERAGE)))
 
     def _leverage(self, gradient: Floats) -> Floats:
         """Compute the leverage of each label on the tuned lambda, as in a regression through 0.
@@ -345,41 +359,25 @@ class _LabelledSample:
         return np.asarray(influence / (float(influence.sum()) or 1.0))
 
     def _cluster_contributions(
-        self, gradient: Floats, means: Floats, deviations: Floats, judge_weight: float
+        self, unit_scores: Floats, stratum_corrections: Floats, label_deviations: Floats
     ) -> Floats:
-        """Compute how much each cluster contributes to the corrected score, to the first order.
+        """Add up by cluster what contributes to the corrected score.
 
         Args:
-            gradient: The gradient of the score with respect to its sums.
-            means: The mean correction of each stratum.
-            deviations: How far the correction of each label lies from that mean, times the number
-                of units that the label stands for.
-            judge_weight: Lambda, from 0 to 1.
+            unit_scores: What the judge's counts contribute, one number for each of all units.
+            stratum_corrections: The mean correction of each stratum, which all its units get.
+            label_deviations: How far each label deviates from this mean, one number for each
+                labelled unit.
 
         Returns:
-            For each cluster: its units' mean corrections, its labels' deviations, and lambda times
-            the judge's counts of its units.
+            One number for each cluster.
         """
-        clusters = self.units.clusters
-        num_clusters = int(clusters.max()) + 1
-        num_strata = len(self.stratum_sizes)
+        corrected_scores = unit_scores + stratum_corrections[self.units.strata]
+        of_units = np.bincount(self.units.clusters, corrected_scores)
+        of_labels = np.bincount(self.clusters, label_deviations, len(of_units))
+        return np.asarray(of_units + of_labels)
 
-        # The number of units in each cluster and stratum, of shape (clusters, strata).
-        cells = clusters * num_strata + self.units.strata
-        cell_sizes = np.bincount(cells, minlength=num_clusters * num_strata)
-        cell_sizes = cell_sizes.reshape(num_clusters, -1).astype(float)
-
-        columns = self.units.judge_counts.T
-        judged = [np.bincount(clusters, column, num_clusters) for column in columns]
-        judged_of_cluster = np.array(judged, dtype=float).T
-        deviations_of_cluster = np.bincount(self.clusters, deviations, num_clusters)
-        return np.asarray(
-            cell_sizes @ means
-            + deviations_of_cluster
-            + judge_weight * (judged_of_cluster @ gradient)
-        )
-
-    def _missing_variance(self, gradient: Floats, deviations: Floats) -> float:
+    def _missing_variance(self, gradient: Floats, corrections: Floats) -> float:
         """Compute the variance that strata lack in which labels hardly differ from the judge.
 
         A stratum whose n labels all agree with the judge shows no variance, but other units may
@@ -388,51 +386,59 @@ class _LabelledSample:
 
         Args:
             gradient: The gradient of the score with respect to its sums.
-            deviations: How far the correction of each label lies from the mean of its stratum.
+            corrections: The correction that each label makes.
 
         Returns:
             The variance to add to that of the score; 0 if no stratum lacks any.
         """
-        # First-order contributions of the labels to the score.
-        people = self.people_counts @ gradient
-        mean = np.average(people, weights=self.weights)
-        overall_variance = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
-        variances = np.bincount(self.strata, deviations**2) / self.stratum_labels
-        missing = np.maximum(0.0, overall_variance / (self.stratum_labels + 1) - variances)
-        return float(np.bincount(self.strata, self.extra_weights**2) @ missing)
+        # What each label contributes to the score, to the first order.
+        label_scores = self.people_counts @ gradient
+        mean = np.average(label_scores, weights=self.weights)
+        total_weight = float(self.weights.sum())
+        variance_of_labels = float(self.weights @ (label_scores - mean) ** 2) / total_weight
+        smallest_variances = variance_of_labels / (self.stratum_labels + 1)
 
-    def _quantile(self, widened: Floats, variance: float, has_leverage: bool) -> float:
-        """Compute the 97.5% quantile of Student's t for the interval of the corrected score.
+        squares = np.bincount(self.strata, self._stratum_deviations(corrections) ** 2)
+        missing_variances = np.maximum(0.0, smallest_variances - squares / self.stratum_labels)
+        # A label's error counts once for each unlabelled unit that it stands for.
+        squared_weights = np.bincount(self.strata, self.extra_weights**2)
+        return float(squared_weights @ missing_variances)
 
-        The degrees of freedom are the labelled clusters less the strata (and less one for a tuned
-        lambda). They are fewer if the clusters' sums have long tails: at most 2G / (kurtosis - 1)
-        for G clusters. Following Satterthwaite, they are divided by the square of the share of the
-        variance that comes from labels.
+    def _degrees_of_freedom(
+        self, label_errors: Floats, variance: float, has_leverage: bool
+    ) -> float:
+        """Compute the degrees of freedom of Student's t for the interval of the corrected score.
+
+        They are the labelled clusters less the strata (and less one for a tuned lambda), or fewer
+        if the errors have long tails. Following Satterthwaite, they are divided by the square of
+        the share of the variance that comes from labels.
 
         Args:
-            widened: The widened deviation of each label.
+            label_errors: The error of each label, as `_errors_of_unlabelled_units` estimates it.
             variance: The variance of the corrected score.
             has_leverage: Whether lambda was tuned on the labels.
+
+        Returns:
+            The degrees of freedom, at least 1.
         """
         # Labels that stand for their own unit alone estimate nothing, unless all of them do.
         is_counted = self.extra_weights > _ROUNDING
         if not is_counted.any():
-            is_counted = ~is_counted
+            is_counted[:] = True
         num_clusters = len(np.unique(self.clusters[is_counted]))
         num_strata = len(np.unique(self.strata[is_counted]))
-        degrees = float(max(1, num_clusters - num_strata - has_leverage))
+        num_tuned = 1 if has_leverage else 0
+        degrees = float(max(1, num_clusters - num_strata - num_tuned))
 
-        sums = np.bincount(self.clusters, widened)
-        # Clusters without labels contribute nothing to the tails.
-        sums = sums[sums != 0]
-        squares = float((sums**2).sum())
-        fourth_powers = float((sums**4).sum())
-        if fourth_powers:
-            kurtosis = len(sums) * fourth_powers / squares**2
-            degrees_of_tails = 2 * len(sums) / max(kurtosis - 1, 1e-9)
+        cluster_errors = np.bincount(self.clusters, label_errors)
+        # Clusters without labels contribute nothing.
+        cluster_errors = cluster_errors[cluster_errors != 0]
+        squares = float((cluster_errors**2).sum())
+        if (cluster_errors**4).any():
             label_variance = min(squares, variance)
-            degrees = min(degrees, degrees_of_tails) * (variance / label_variance) ** 2
-        return float(stdtrit(max(1.0, degrees), 1 - _TAIL))
+            degrees = min(degrees, _degrees_for_tails(cluster_errors))
+            degrees = degrees * (variance / label_variance) ** 2
+        return max(1.0, degrees)
 
     def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel:
         """Find out whether all labels have the same score, and how many units may differ.
@@ -472,3 +478,17 @@ class _LabelledSample:
     def _stratum_deviations(self, values: Floats) -> Floats:
         """Compute how far each label's value lies from the mean of its stratum."""
         return np.asarray(values - self._stratum_means(values)[self.strata])
+
+
+def _degrees_for_tails(errors: Floats) -> float:
+    """Compute the degrees of freedom of a variance of errors with long tails.
+
+    They are 2 * G / (kurtosis - 1) for G errors e, with the kurtosis G * sum(e**4) / sum(e**2)**2.
+
+    Args:
+        errors: The error of each cluster. Not all are 0.
+    """
+    squares = float((errors**2).sum())
+    fourth_powers = float((errors**4).sum())
+    kurtosis = len(errors) * fourth_powers / squares**2
+    return 2 * len(errors) / max(kurtosis - 1, 1e-9)
