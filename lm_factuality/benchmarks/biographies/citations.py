@@ -205,7 +205,7 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
 
 
 def _citations_in(text: str) -> str:
-    """Return only the citations of a text, such as "[1][2]" for "[1] and so on [2]"."""
+    """Return only the citations of a text, such as "[1][2]" for "- [1][2]."."""
     return "".join(_BRACKETS.findall(text))
 
 
@@ -336,7 +336,7 @@ def judge_citations(
         unjudged.append(JudgedCitations(generation, tuple(sentences), protocol))
 
     while True:
-        judging_round = _judge_with_stored_verdicts(unjudged, entailment)
+        judging_round = _judge_with_stored_verdicts(unjudged, entailment, protocol)
         if not judging_round.missing_pairs:
             return judging_round.judged
         # One batch for all responses is faster than one per sentence.
@@ -354,28 +354,27 @@ class _JudgingRound(NamedTuple):
 
 
 def _judge_with_stored_verdicts(
-    responses: Sequence[JudgedCitations], entailment: Entailment
+    responses: Sequence[JudgedCitations], entailment: Entailment, protocol: Protocol
 ) -> _JudgingRound:
     """Judge responses without asking the model, and collect the pairs it has to be asked about.
 
     Args:
         responses: The responses.
         entailment: The model, whose stored verdicts are used.
+        protocol: How citations are read.
     """
     missing_pairs: list[EntailmentPair] = []
+
+    def look_up_or_queue(pair: EntailmentPair) -> bool | None:
+        """Return the verdict on a pair, or add the pair to the missing ones."""
+        if pair not in entailment.verdicts:
+            missing_pairs.append(pair)
+            return None
+        verdict = entailment.verdicts[pair]
+        return bool(verdict) if protocol == "code" else verdict
+
     judged = []
     for response in responses:
-
-        def look_up_or_queue(
-            pair: EntailmentPair, protocol: Protocol = response.protocol
-        ) -> bool | None:
-            """Return the verdict on a pair, or add the pair to the missing ones."""
-            if pair not in entailment.verdicts:
-                missing_pairs.append(pair)
-                return None
-            verdict = entailment.verdicts[pair]
-            return bool(verdict) if protocol == "code" else verdict
-
         sentences = [
             _judge_sentence(sentence, response.generation.passages, look_up_or_queue)
             for sentence in response.sentences
