@@ -27,7 +27,7 @@ from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import asked_units, draw, units_of_run
 from lm_factuality.results.read import date_of, read_correction, read_results_file
-from lm_factuality.results.recompute import UNREADABLE, differences, recompute, same
+from lm_factuality.results.recompute import UNREADABLE, differences, is_same_value, recompute
 
 _LONGEST_NUMBER = 10**15
 
@@ -245,7 +245,9 @@ def _correction_problem(
         problem = _draw_problem(key_path, task)
         labels = [folder / name for name in submission.labels]
         corrected = correct(task, key_path, labels)
-        if not problem and not same(corrected.model_dump(), read_correction(path).model_dump()):
+        if not problem and not is_same_value(
+            corrected.model_dump(), read_correction(path).model_dump()
+        ):
             problem = "its labels give other corrected scores; pack again"
     except FactualityError as error:
         problem = f"cannot be recomputed: {message_without_folder(error, folder)}"
