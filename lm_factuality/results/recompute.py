@@ -152,7 +152,7 @@ def _recompute_rows(
     Raises:
         DataError: A sample is not as this task writes it.
     """
-    # Some metrics depend on all rows, such as those that normalise by their mean.
+    # The metrics of a row can depend on the others: FACTOR's error types are those of any row.
     with _sample_errors(task.task):
         rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in samples])
 

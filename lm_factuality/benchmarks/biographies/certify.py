@@ -31,7 +31,7 @@ from lm_factuality.benchmarks.biographies.generations import SOURCES, read_gener
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, JudgedStep
-from lm_factuality.ground.console import interval, shown
+from lm_factuality.ground.console import format_interval, format_number
 from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
@@ -511,8 +511,15 @@ class StepTrial:
 
         rows = []
         for score_name, ends in certificate["intervals"].items():
-            baseline_score = shown(baseline_scores[score_name])
-            rows.append((score_name, shown(scores[score_name]), interval(ends), baseline_score))
+            baseline_score = format_number(baseline_scores[score_name])
+            rows.append(
+                (
+                    score_name,
+                    format_number(scores[score_name]),
+                    format_interval(ends),
+                    baseline_score,
+                )
+            )
         reasons = [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
         notes = [
             f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of"

@@ -22,11 +22,11 @@ from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     TaskEvidence,
     count_scorable_items,
-    hash_text,
 )
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.submission import Submission
@@ -330,7 +330,7 @@ def _headline_score(
     answers_hash = ""
     if task_evidence.samples is not None:
         # Sorting makes the hash independent of the order of the samples.
-        answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers)))
+        answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers.items())))
 
     judge = task.metadata.get("judge_config")
     # A score without a direction is ranked as if higher were better.
