@@ -26,7 +26,7 @@ from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import Key, read_key
 from lm_factuality.people.sheet import asked_units, draw, units_of_run
 from lm_factuality.results.read import date_of, read_correction, read_results_file
-from lm_factuality.results.recompute import UNREADABLE, differences, recompute, same
+from lm_factuality.results.recompute import UNREADABLE, differences, is_same_value, recompute
 
 _MAX_WRITTEN_DOC_ID = 10**15
 """The number from which on a refusal does not write out the number of a document."""
@@ -347,7 +347,8 @@ def _correction_problem(
         if draw_problem:
             return draw_problem
         corrected = correct(task, key_path, label_paths)
-        if not same(corrected.model_dump(), read_correction(path).model_dump()):
+        stored = read_correction(path)
+        if not is_same_value(corrected.model_dump(), stored.model_dump()):
             return "its labels give other corrected scores; pack again"
     except FactualityError as error:
         return f"cannot be recomputed: {message_without_folder(error, folder)}"
