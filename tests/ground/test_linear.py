@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -25,13 +26,20 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
-from lm_factuality.benchmarks.factor_chat.metrics import read_word
+from lm_factuality.benchmarks.factor_chat.metrics import UnreadableAnswerError, read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
+
+
+def read_true_or_false(text: str) -> None:
+    """Read an answer, also if it cannot be read."""
+    with suppress(UnreadableAnswerError):
+        read_word(text, ("True", "False"))
+
 
 READERS: dict[str, Callable[[str], Any]] = {
     "sentences": split_sentences,
@@ -56,7 +64,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     ),
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
-    "word": lambda text: read_word(text, ("True", "False")),
+    "word": read_true_or_false,
     "completion": lambda text: complete_sentence("The bridge ", text),
     "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
