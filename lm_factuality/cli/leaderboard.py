@@ -249,7 +249,7 @@ def rerun(
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
-    echo(f"Written to {submission}{rerun.BESIDE}")
+    echo(f"Written to {submission}{rerun.RERUN_SUFFIX}")
     return int(any(task.outcome == "differs" for task in tasks))
 
 
@@ -293,7 +293,7 @@ def changed(
     change = changed_submissions(submissions, base)
     checked = _check_all(change.submissions, rules)
     lines = list(_describe_checks(checked, rules))
-    lines += [printable(f"{code} {sentence}") for code, sentence in change.problems]
+    lines += [str(problem) for problem in change.problems]
     for line in lines or ["no submission is changed"]:
         echo(line)
     return int(bool(change.problems) or any(submission.refusals for submission in checked))

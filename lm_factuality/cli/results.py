@@ -43,7 +43,7 @@ def compare(
       lm-factuality compare results --scores factor_acc brier_score
       lm-factuality compare --with configs/reproduce/factor_figures.yaml
     """
-    from lm_factuality.results.compare import read_published, read_runs, tables
+    from lm_factuality.results.compare import compare_runs, read_published, read_runs
 
     published = read_published(figures) if figures else []
     if not (results or published):
@@ -54,7 +54,7 @@ def compare(
     if results and not runs:
         raise DataError(f"{', '.join(map(str, results))}: no results of a task of the suite")
 
-    for table in tables(runs, published, scores):
+    for table in compare_runs(runs, published, scores):
         if table.columns:
             print_table(*table)
         else:
