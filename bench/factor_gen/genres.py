@@ -209,7 +209,7 @@ def _record(
     builds: Sequence[tuple[Mapping[str, int | float], Sequence[Contradiction]]],
     labels: Mapping[str, str],
 ) -> Record:
-    from factor_gen.audit.words import distance
+    from factor_gen.audit.words import word_edit_distance
 
     counts = {
         each: sum(one.get(each, 0) for one, _ in builds)
@@ -234,7 +234,7 @@ def _record(
             if wilson
             else "-"
         ),
-        "distance": sum(distance(each.completion, each.text) for each in items)
+        "distance": sum(word_edit_distance(each.completion, each.text) for each in items)
         / max(1, len(items)),
         "dated": sum(each.edit.startswith("rules/date") for each in items) / max(1, len(items)),
         "floor": floor,

@@ -1,1 +1,4 @@
-"""What a FACTOR benchmark gives away without being read."""
+"""Measures how well a FACTOR benchmark's true completions can be found without the prefixes.
+
+``factor-gen audit`` and the writer of a build call it.
+"""

@@ -1,6 +1,6 @@
 """The audit of a FACTOR benchmark: what blind baselines score, and which rows to look at.
 
-``factor-gen audit`` calls :func:`audit_rows`; a build does for its card, on a sample of its rows.
+``factor-gen audit`` calls `audit_rows`. A build calls it on some of its rows for the dataset card.
 """
 
 import math
@@ -10,88 +10,140 @@ from collections.abc import Sequence
 
 from tqdm import tqdm
 
-from factor_gen.audit.baselines import classifier_scores, comparing, surface
+from factor_gen.audit.baselines import classifier_scores, similarity_scores, surface_scores
 from factor_gen.audit.evaluate import (
     assign_folds,
     document_groups,
     estimate_shares,
     evaluate_baselines,
 )
-from factor_gen.audit.flags import contradictions_of, flag_rows, identity
-from factor_gen.audit.records import BenchmarkAudit, ChoiceScores, Distance
-from factor_gen.audit.words import distance
+from factor_gen.audit.flags import content_key, contradictions_of, flag_rows
+from factor_gen.audit.records import LEARNED, BenchmarkAudit, ChoiceScores, Distance
+from factor_gen.audit.words import word_edit_distance
 from lm_factuality.benchmarks.factor.metrics import floor_accuracy
 from lm_factuality.benchmarks.factor.rows import Row
 
-SAMPLE = 5000  # rows that baselines are scored on
+SAMPLE_SIZE = 5000
+"""How many rows the baselines score by default."""
 
 
-def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> BenchmarkAudit:
-    """Return what rows give away; the same for the same rows and seed.
+def audit_rows(
+    rows: Sequence[Row], seed: int = 0, sample_size: int = SAMPLE_SIZE
+) -> BenchmarkAudit:
+    """Audit a FACTOR benchmark: score blind baselines on it, and flag rows to look at.
+
+    A blind baseline picks the true completion of a row without reading the row's prefix.
 
     Args:
-        rows: The rows. Those that repeat others count once in baselines.
-        seed: Decides the sample, the folds of the classifier, and resamples.
-        sample: How many rows the baselines see at most.
+        rows: All rows of the benchmark. The baselines see equal rows once.
+        seed: Decides the sample, the folds of the classifier and the bootstrap resamples.
+        sample_size: How many rows the baselines see at most.
+
+    Returns:
+        The results, which are the same for the same rows and seed.
 
     Raises:
         ConfigError: A library is not installed.
     """
-    usable = [row for row in rows if not row.problem]
-    first_rows: dict[object, Row] = {}
-    for row in usable:
-        first_rows.setdefault(identity(row), row)
-    sampled = list(first_rows.values())
+    usable_rows = [row for row in rows if not row.problem]
+    distinct_rows = _drop_repeated_rows(usable_rows)
+    sampled_rows = _draw_sample(distinct_rows, seed, sample_size)
+    scores = _score_choices(sampled_rows, seed)
+
     notes = []
-    if len(sampled) > sample:
+    if len(sampled_rows) < len(distinct_rows):
         notes.append(
-            f"baselines were scored on {sample:,} of {len(sampled):,} rows, drawn by the seed;"
-            " --sample N draws N"
+            f"baselines were scored on {len(sampled_rows):,} of {len(distinct_rows):,} rows, drawn"
+            " by the seed; --sample N draws N"
         )
-        places = random.Random(f"{seed}/audit/sample").sample(range(len(sampled)), sample)
-        sampled = [sampled[place] for place in sorted(places)]
-    scores: list[ChoiceScores] = []
-    if sampled:
-        scores += surface(sampled)
-        fold_of_row = assign_folds(sampled, seed)
-        if len(set(fold_of_row)) > 1:
-            scores.append(classifier_scores(sampled, fold_of_row))
-        else:
-            notes.append(
-                "one document only, or such as share a text: nothing can be learned from others, so"
-                " no classifier"
-            )
-        scores.append(comparing(sampled))
-    floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled]
-    shares_of_one = [1 / len(row.choices) for row in sampled]
-    floor, even = estimate_shares([floors, shares_of_one], document_groups(sampled), seed)
-    types = [kind.strip().lower() for row in usable for kind in row.error_types]
+    if sampled_rows and not any(baseline.family == LEARNED for baseline in scores):
+        notes.append(
+            "one document only, or such as share a text: nothing can be learned from others, so"
+            " no classifier"
+        )
+
+    # The floor is the accuracy of a model that knows nothing, by word weights drawn by lot.
+    floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
+    even_chances = [1 / len(row.choices) for row in sampled_rows]
+    documents = document_groups(sampled_rows)
+    floor, even_chance = estimate_shares([floors, even_chances], documents, seed)
+
+    flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return BenchmarkAudit(
         rows=len(rows),
         documents=len({row.doc_id for row in rows}),
-        sampled=len(sampled),
+        sampled=len(sampled_rows),
         floor=floor,
-        even=even.value,
-        baselines=tuple(evaluate_baselines(scores, sampled, seed)),
-        flags=tuple(flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))),
-        distance=_distance(usable),
-        types=dict(Counter(filter(None, types)).most_common()),
+        even=even_chance.value,
+        baselines=tuple(evaluate_baselines(scores, sampled_rows, seed)),
+        flags=tuple(flags),
+        distance=_measure_distance(usable_rows),
+        types=_count_error_types(usable_rows),
         notes=tuple(notes),
     )
 
 
-def _distance(rows: Sequence[Row]) -> Distance:
-    """Measure the edit distance in words of the file as it is, spaces before punctuation included.
+def _drop_repeated_rows(rows: Sequence[Row]) -> list[Row]:
+    """Keep the first of all rows that have the same prefix and the same choices."""
+    first_rows: dict[object, Row] = {}
+    for row in rows:
+        first_rows.setdefault(content_key(row), row)
+    return list(first_rows.values())
 
-    The paper's figures seem to be measured so.
+
+def _draw_sample(rows: Sequence[Row], seed: int, size: int) -> Sequence[Row]:
+    """Draw ``size`` of the rows at random, in the order of ``rows``; all if there are no more."""
+    if len(rows) <= size:
+        return rows
+    indexes = random.Random(f"{seed}/audit/sample").sample(range(len(rows)), size)
+    return [rows[index] for index in sorted(indexes)]
+
+
+def _score_choices(rows: Sequence[Row], seed: int) -> list[ChoiceScores]:
+    """Score all choices by every blind baseline.
+
+    Args:
+        rows: The rows to score.
+        seed: Decides which rows the classifier learns from together.
+
+    Returns:
+        The scores of each baseline, without the classifier if all rows are of one document group.
+        Without rows there are none.
     """
-    distances = [
-        distance(row.choices[row.gold], choice)
-        for row in tqdm(rows, desc="edit distances", delay=2, leave=False)
-        for choice in contradictions_of(row)
-    ]
+    if not rows:
+        return []
+
+    scores = list(surface_scores(rows))
+    folds = assign_folds(rows, seed)
+    if len(set(folds)) > 1:
+        scores.append(classifier_scores(rows, folds))
+    scores.append(similarity_scores(rows))
+    return scores
+
+
+def _measure_distance(rows: Sequence[Row]) -> Distance:
+    """Measure the edit distance in words between each contradiction and its true completion.
+
+    Words are taken as they are in the file, where a space may separate a word from the full stop
+    after it. The paper's figures seem to be measured so.
+    """
+    distances = []
+    for row in tqdm(rows, desc="edit distances", delay=2, leave=False):
+        for contradiction in contradictions_of(row):
+            distances.append(word_edit_distance(row.choices[row.gold], contradiction))
     if not distances:
         return Distance(math.nan, math.nan, 0)
+
     mean = sum(distances) / len(distances)
-    variance = sum(words**2 for words in distances) / len(distances) - mean**2
+    variance = sum(distance**2 for distance in distances) / len(distances) - mean**2
+    # Rounding may put a variance of zero slightly below it.
     return Distance(mean, max(0.0, variance) ** 0.5, len(distances))
+
+
+def _count_error_types(rows: Sequence[Row]) -> dict[str, int]:
+    """Count the contradictions of each error type that the file states, most frequent first."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        # The true completion has an empty type.
+        counts.update(filter(None, (name.strip().lower() for name in row.error_types)))
+    return dict(counts.most_common())

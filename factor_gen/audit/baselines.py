@@ -1,143 +1,207 @@
-"""The blind baselines, which never read a row's prefix.
+"""The blind baselines, which pick the true completion of a row without reading its prefix.
 
-They look at properties of a choice, at its place, and at how choices compare with each other. A
-classifier sees one completion at a time; it learns what true ones have in common from other
-documents' rows.
+They look at the surface of the choices, compare the choices of a row with each other, or learn from
+the rows of other documents. `factor_gen.audit.audit` calls them.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
-from factor_gen.audit.words import distance
-from factor_gen.surface import STATISTICS
+from factor_gen.audit.words import word_edit_distance
+from factor_gen.surface import STATISTICS, Bools, Ints
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
 from lm_factuality.scores.statistics import Floats
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 CLASSIFIER = "classifier"
 CENTRAL = "most central (least summed edit distance)"
 
 _WORD = r"\w+|[^\w\s]"
-_BUCKETS = 2**18  # for words and for characters each
-_STRENGTH = 0.03  # scikit-learn's C
+_NUM_HASHES = 2**18  # columns of the matrix for words, and as many for characters
+_INVERSE_REGULARISATION = 0.03  # scikit-learn's C
 
 
-def surface(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
-    """Yield the baselines that take the choice with the most or the least of something.
+class ChoiceFeatures(NamedTuple):
+    """The features of all choices that the classifier learns from. Each choice has one line."""
 
-    These are the surface statistics and the sorted order. The places of choices in the file say
-    nothing, because a model scores each choice by itself.
+    ngrams: "csr_matrix"
+    """Which word and character n-grams a choice has: a sparse array (choices, hashes) of 0 and 1.
+    """
+    statistics: Floats
+    """The surface statistics, such as the number of words: an array (choices, statistics)."""
+
+
+def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
+    """Score choices by their surface, such as their number of words or their alphabetical rank.
+
+    For each surface statistic, one baseline prefers the choice with the most, and one the choice
+    with the least. The order of the choices in the file is no baseline, because a model scores each
+    choice by itself.
+
+    Yields:
+        The scores of each baseline, such as ``most words``.
     """
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
         yield ChoiceScores(f"most {name}", SURFACE, values)
-        yield ChoiceScores(f"least {name}", SURFACE, _negative(values))
-    ranks = [_ranks(row) for row in rows]
-    yield ChoiceScores("first in sorted order", SURFACE, _negative(ranks))
+        yield ChoiceScores(f"least {name}", SURFACE, _negate(values))
+
+    ranks = [_alphabetical_ranks(row.choices) for row in rows]
+    yield ChoiceScores("first in sorted order", SURFACE, _negate(ranks))
     yield ChoiceScores("last in sorted order", SURFACE, ranks)
 
 
-def comparing(rows: Sequence[Row]) -> ChoiceScores:
-    """Return what comparing the choices of a row finds.
+def _negate(values_of_rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Negate all scores, so that the least becomes the greatest."""
+    return [[-value for value in values] for values in values_of_rows]
 
-    Spaces before punctuation, which are counted elsewhere, are taken away.
+
+def _alphabetical_ranks(choices: Sequence[str]) -> list[float]:
+    """Return each choice's rank in sorted order: ``["b", "a", "b"]`` becomes ``[1, 0, 1]``."""
+    order = sorted(set(choices))
+    return [float(order.index(choice)) for choice in choices]
+
+
+def similarity_scores(rows: Sequence[Row]) -> ChoiceScores:
+    """Score each choice by its similarity to the other choices of its row.
+
+    The score is the negative sum of the edit distances in words. The true completion is often the
+    most similar, because each contradiction is an edit of it.
     """
     values = []
     for row in rows:
+        # Spaces before punctuation have a baseline of their own.
         choices = normalise_spacing(row).choices
-        values.append([-sum(distance(choice, other) for other in choices) for choice in choices])
+        scores = []
+        for choice in choices:
+            distances = [word_edit_distance(choice, alternative) for alternative in choices]
+            scores.append(-sum(distances))
+        values.append(scores)
     return ChoiceScores(CENTRAL, COMPARES, values)
 
 
-def _negative(values: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[-value for value in values_of_row] for values_of_row in values]
-
-
-def _ranks(row: Row) -> list[float]:
-    order = sorted(set(row.choices))
-    return [float(order.index(choice)) for choice in row.choices]
-
-
 def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores:
-    """Return the classifier's scores of all choices.
+    """Score all choices with a classifier that learned from the rows of other folds.
 
-    A logistic regression tells true completions from contradictions by the word 1- and 2-grams and
-    character 2- to 5-grams that a choice has (hashed), and by the surface statistics. Each row is
-    scored by what was learned in the other folds; for the test, in the folds before its own.
+    A logistic regression tells true completions from contradictions by hashed word 1- and 2-grams,
+    character 2- to 5-grams, and the surface statistics. It sees one choice at a time.
+
+    Args:
+        rows: The rows to score.
+        folds: The fold of each row.
+
+    Returns:
+        The scores of each row after learning from all other folds. Its ``forward_values`` are those
+        after learning from the folds with lower numbers only.
 
     Raises:
         ConfigError: scikit-learn is not installed.
     """
-    features = _features([choice for row in rows for choice in row.choices])
-    sizes = np.array([len(row.choices) for row in rows])
-    starts = np.cumsum(sizes) - sizes
-    gold = starts + np.array([row.gold for row in rows])
-    row_of_choice = np.repeat(np.arange(len(rows)), sizes)
-    is_true = np.isin(np.arange(len(row_of_choice)), gold)
-    fold_of_choice = np.array(folds)[row_of_choice]
-    values = np.full(len(row_of_choice), np.nan)
-    forward = values.copy()
+    features = _extract_features(list(chain.from_iterable(row.choices for row in rows)))
+    sizes = [len(row.choices) for row in rows]
+    fold_of_choice = np.repeat(folds, sizes)
+    first_choices = np.cumsum(sizes) - sizes
+    is_true = np.zeros(len(fold_of_choice), dtype=bool)
+    is_true[first_choices + [row.gold for row in rows]] = True
+
+    scores = np.full(len(is_true), np.nan)
+    forward_scores = np.full(len(is_true), np.nan)
     for fold in tqdm(sorted(set(folds)), desc="classifier", delay=2, leave=False):
-        asked = np.flatnonzero(fold_of_choice == fold)
-        for scores, learned in (
-            (values, np.flatnonzero(fold_of_choice != fold)),
-            (forward, np.flatnonzero(fold_of_choice < fold)),
-        ):
-            if len(learned):
-                scaled = _scaled(features, learned)
-                scores[asked] = _learn(scaled[learned], is_true[learned], scaled[asked])
+        is_tested = fold_of_choice == fold
+        scores[is_tested] = _learn_and_score(features, is_true, ~is_tested, is_tested)
+        is_earlier = fold_of_choice < fold
+        # The first fold has no earlier one to learn from, so that its scores stay NaN.
+        if is_earlier.any():
+            forward_scores[is_tested] = _learn_and_score(features, is_true, is_earlier, is_tested)
+
     return ChoiceScores(
-        CLASSIFIER, LEARNED, _by_row(values, starts), forward_values=_by_row(forward, starts)
+        CLASSIFIER,
+        LEARNED,
+        _split_by_row(scores, first_choices),
+        forward_values=_split_by_row(forward_scores, first_choices),
     )
 
 
-def _by_row(values: Floats, starts: Any) -> list[list[float] | None]:
-    """Cut the values of all choices into those of each row; None where they are not numbers."""
-    rows = np.split(values, starts[1:])
-    return [None if np.isnan(row).any() else row.tolist() for row in rows]
-
-
-def _features(texts: Sequence[str]) -> tuple[Any, Floats]:
-    """Return a sparse matrix of n-grams and a dense one of statistics, with a line per text."""
-    vectorizer = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
+def _extract_features(choices: Sequence[str]) -> ChoiceFeatures:
+    """Extract the n-grams and the surface statistics of choices, one line for each choice."""
+    vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack
 
-    common = {
-        "n_features": _BUCKETS,
+    # The array has 1 where a choice has an n-gram, whatever its number, and 0 elsewhere.
+    options = {
+        "n_features": _NUM_HASHES,
         "norm": None,
         "binary": True,
         "alternate_sign": False,
         "lowercase": False,
     }
-    words = vectorizer.HashingVectorizer(
-        analyzer="word", ngram_range=(1, 2), token_pattern=_WORD, **common
+    words = vectorizers.HashingVectorizer(
+        analyzer="word", ngram_range=(1, 2), token_pattern=_WORD, **options
     )
-    characters = vectorizer.HashingVectorizer(analyzer="char", ngram_range=(2, 5), **common)
-    grams = hstack([words.transform(texts), characters.transform(texts)], format="csr")
-    statistics = [[statistic(text) for statistic in STATISTICS.values()] for text in texts]
-    return grams, np.array(statistics, dtype=float)
+    characters = vectorizers.HashingVectorizer(analyzer="char", ngram_range=(2, 5), **options)
+    ngrams = hstack([words.transform(choices), characters.transform(choices)], format="csr")
+
+    statistics = np.empty((len(choices), len(STATISTICS)))
+    for column, statistic in enumerate(STATISTICS.values()):
+        statistics[:, column] = [statistic(choice) for choice in choices]
+    return ChoiceFeatures(ngrams, statistics)
 
 
-def _scaled(features: tuple[Any, Floats], learned: Any) -> Any:
-    """Join both matrices, the statistics scaled by mean and deviation of what is learned from."""
+def _learn_and_score(
+    features: ChoiceFeatures, is_true: Bools, is_learned: Bools, is_scored: Bools
+) -> Floats:
+    """Train the classifier on some choices and score others.
+
+    Args:
+        features: The features of all choices.
+        is_true: For each choice, whether it is a true completion.
+        is_learned: For each choice, whether the classifier is trained on it.
+        is_scored: For each choice, whether it is scored.
+
+    Returns:
+        One score for each scored choice, greater for choices that look true.
+    """
     from scipy.sparse import csr_matrix, hstack
-
-    grams, statistics = features
-    centre = statistics[learned].mean(axis=0)
-    deviation = statistics[learned].std(axis=0)
-    scaled = (statistics - centre) / np.where(deviation > 0, deviation, 1)
-    return hstack([grams, csr_matrix(scaled)], format="csr")
-
-
-def _learn(features: Any, is_true: Any, asked: Any) -> Floats:
-    """Return the scores of the lines ``asked`` by a model that learned from ``features``."""
     from sklearn.linear_model import LogisticRegression
 
+    # Lengths and counts are brought to the scale of the n-grams, by the training choices alone.
+    mean = features.statistics[is_learned].mean(axis=0)
+    deviation = features.statistics[is_learned].std(axis=0)
+    # A statistic that never varies is not divided.
+    scaled = (features.statistics - mean) / np.where(deviation > 0, deviation, 1)
+    inputs = hstack([features.ngrams, csr_matrix(scaled)], format="csr")
+
     model = LogisticRegression(
-        C=_STRENGTH, solver="liblinear", dual=True, tol=1e-2, random_state=0, max_iter=200
+        C=_INVERSE_REGULARISATION,
+        solver="liblinear",
+        dual=True,
+        tol=1e-2,
+        random_state=0,
+        max_iter=200,
     )
-    return model.fit(features, is_true).decision_function(asked)  # type: ignore[no-any-return]
+    model.fit(inputs[is_learned], is_true[is_learned])
+    return model.decision_function(inputs[is_scored])  # type: ignore[no-any-return]
+
+
+def _split_by_row(scores: Floats, first_choices: Ints) -> list[list[float] | None]:
+    """Split the scores of all choices into one list for each row.
+
+    Args:
+        scores: The score of each choice, or NaN.
+        first_choices: The index of the first choice of each row.
+
+    Returns:
+        The scores of each row; None for a row whose choices were not scored.
+    """
+    scores_of_rows: list[list[float] | None] = []
+    for row_scores in np.split(scores, first_choices[1:]):
+        scores_of_rows.append(None if np.isnan(row_scores).any() else row_scores.tolist())
+    return scores_of_rows

@@ -1,108 +1,149 @@
-"""Rows of a benchmark that should be looked at, and why."""
+"""Finds the rows of a benchmark that somebody should look at, and says why.
+
+`factor_gen.audit.audit` calls `flag_rows`.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from factor_gen.audit.records import Flag
 from factor_gen.audit.words import (
-    bare,
-    distance,
-    final_mark,
+    final_punctuation,
     first_letter_is_capital,
-    plain_letters,
+    remove_case_and_punctuation,
+    to_plain_letters,
+    word_edit_distance,
 )
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 
 LARGE_EDIT = "edit of more than half of the words"
-_SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
+_SHORTEST_LEAK = 20  # characters; a shorter completion may be in the prefix by chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _DOUBLE_SPACES = re.compile(r"\s{2,}")
 
 
+def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
+    """Yield one flag for each reason to look at a row, in the order of the rows."""
+    first_locations: dict[tuple[str, tuple[str, ...]], str] = {}
+    for index, row in enumerate(rows):
+        for reason in find_reasons(row):
+            yield Flag(index, row.location, reason)
+
+        # Stores the location of a row that is new, and returns the earlier one otherwise.
+        first_location = first_locations.setdefault(content_key(row), row.location)
+        if first_location != row.location:
+            yield Flag(index, row.location, "repeats another row")
+
+
+def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
+    """Return a key that is the same for rows with the same prefix and choices, in any order."""
+    return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))
+
+
+def find_reasons(row: Row) -> Iterator[str]:
+    """Yield each reason to look at a row, such as ``identical choices``.
+
+    Nothing more is checked if the row cannot be scored.
+    """
+    has_identical_choices = _has_identical_choices(row)
+    if has_identical_choices:
+        yield "identical choices"
+    if row.problem:
+        yield "cannot be scored"
+        return
+
+    if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
+        yield "holds U+FFFD, the sign of text that was decoded wrongly"
+    if not has_identical_choices and _has_trivial_edit(row):
+        yield "no contradiction: differs in case, space or punctuation alone"
+    completion = row.choices[row.gold].strip()
+    if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
+        yield "the prefix holds the completion"
+    for reason, gives_truth_away in _LEAKS.items():
+        if gives_truth_away(row):
+            yield reason
+    if _has_large_edit(row):
+        yield LARGE_EDIT
+
+
+def _has_identical_choices(row: Row) -> bool:
+    """Tell whether two choices are the same text. Choices that are missing do not count."""
+    choices = [choice.strip() for choice in row.choices if choice.strip()]
+    return len(set(choices)) < len(choices)
+
+
+def _has_trivial_edit(row: Row) -> bool:
+    """Tell whether a contradiction says the same as the true completion, e.g. in capitals."""
+    texts = [remove_case_and_punctuation(choice) for choice in row.choices]
+    return texts.count(texts[row.gold]) > 1
+
+
+def _has_large_edit(row: Row) -> bool:
+    """Tell whether a contradiction changes more than half of the words of the true completion."""
+    # A full stop after a space would count as a word.
+    choices = normalise_spacing(row).choices
+    completion = choices[row.gold]
+    largest_edit = max(word_edit_distance(completion, choice) for choice in choices)
+    return largest_edit > len(completion.split()) / 2
+
+
 def contradictions_of(row: Row) -> list[str]:
-    """Return the choices of a row but the true one."""
+    """Return the choices of a row except for the true completion."""
     return [choice for index, choice in enumerate(row.choices) if index != row.gold]
 
 
-def _only_true(row: Row, has_sign: Callable[[str], bool]) -> bool:
-    """Whether the true choice alone has a sign."""
-    return [index for index, choice in enumerate(row.choices) if has_sign(choice)] == [row.gold]
+def _only_completion(row: Row, has_feature: Callable[[str], bool]) -> bool:
+    """Tell whether the true completion has a feature that no contradiction has."""
+    is_in_contradiction = any(map(has_feature, contradictions_of(row)))
+    return has_feature(row.choices[row.gold]) and not is_in_contradiction
 
 
-def _stands_out(row: Row, value_of: Callable[[str], object]) -> bool:
-    """Whether no other choice has the value of the true one; never where a choice has None."""
-    values = [value_of(choice) for choice in row.choices]
+def _completion_differs(row: Row, feature: Callable[[str], object]) -> bool:
+    """Tell whether the true completion differs from all contradictions in a feature.
+
+    Args:
+        row: A row that can be scored.
+        feature: Returns the feature of a choice, such as the punctuation at its end; None if it has
+            none, and then the choices are not compared.
+    """
+    values = [feature(choice) for choice in row.choices]
     return None not in values and values.count(values[row.gold]) == 1
 
 
-def _has_other_signs(row: Row) -> bool:
-    """Whether all other choices have a word of the true one, but in plain letters and signs."""
-    others = [set(choice.split()) for choice in contradictions_of(row)]
+def _only_contradictions_are_plain(row: Row) -> bool:
+    """Tell whether all contradictions write a word of the true completion without its accents.
+
+    Example:
+        The true completion has ``Zoë``, and all contradictions have ``Zoe``.
+    """
+    words_of_contradictions = [set(choice.split()) for choice in contradictions_of(row)]
     for word in row.choices[row.gold].split():
-        plain = plain_letters(word)
-        if not word.isascii() and all(word not in words and plain in words for words in others):
+        if word.isascii():
+            continue
+        plain_word = to_plain_letters(word)
+        if all(word not in words and plain_word in words for words in words_of_contradictions):
             return True
     return False
 
 
 _LEAKS: Mapping[str, Callable[[Row], bool]] = {
     "only the true one has a space before punctuation": (
-        lambda row: _only_true(row, lambda text: spaces_before_punctuation(text) > 0)
+        lambda row: _only_completion(row, lambda text: spaces_before_punctuation(text) > 0)
     ),
     "only the true one has double spaces": (
-        lambda row: _only_true(row, lambda text: bool(_DOUBLE_SPACES.search(text.strip())))
+        lambda row: _only_completion(row, lambda text: bool(_DOUBLE_SPACES.search(text.strip())))
     ),
     "only the true one has white space at an end": (
-        lambda row: _only_true(row, lambda text: text != text.strip())
+        lambda row: _only_completion(row, lambda text: text != text.strip())
     ),
-    "the true one ends in another mark than all others": lambda row: _stands_out(row, final_mark),
+    "the true one ends in another mark than all others": (
+        lambda row: _completion_differs(row, final_punctuation)
+    ),
     "only the true one begins with, or without, a capital": (
-        lambda row: _stands_out(row, first_letter_is_capital)
+        lambda row: _completion_differs(row, first_letter_is_capital)
     ),
     "only the true one has a typographic sign or accent that the others write plainly": (
-        _has_other_signs
+        _only_contradictions_are_plain
     ),
 }
-"""What tells the true choice of a row without reading it."""
-
-
-def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
-    """Yield every reason of every row, in order."""
-    first_locations: dict[tuple[str, tuple[str, ...]], str] = {}
-    for index, row in enumerate(rows):
-        for reason in reasons(row):
-            yield Flag(index, row.location, reason)
-        if first_locations.setdefault(identity(row), row.location) != row.location:
-            yield Flag(index, row.location, "repeats another row")
-
-
-def reasons(row: Row) -> Iterator[str]:
-    """Yield each reason that holds for the row."""
-    texts = [choice.strip() for choice in row.choices]
-    present = [text for text in texts if text]  # those that are missing are no choices
-    has_identical = len(set(present)) < len(present)
-    if has_identical:
-        yield "identical choices"
-    if row.problem:
-        yield "cannot be scored"
-        return
-    if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
-        yield "holds U+FFFD, the sign of text that was decoded wrongly"
-    bare_texts = [bare(choice) for choice in row.choices]
-    if not has_identical and bare_texts.count(bare_texts[row.gold]) > 1:
-        yield "no contradiction: differs in case, space or punctuation alone"
-    completion = texts[row.gold]
-    if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
-        yield "the prefix holds the completion"
-    for reason, applies in _LEAKS.items():
-        if applies(row):
-            yield reason
-    choices = normalise_spacing(row).choices  # a mark that stands alone is no word
-    largest = max(distance(choices[row.gold], choice) for choice in choices)
-    if 2 * largest > len(choices[row.gold].split()):
-        yield LARGE_EDIT
-
-
-def identity(row: Row) -> tuple[str, tuple[str, ...]]:
-    """Return what a row shares with one that it repeats: prefix and choices, in whatever order."""
-    return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))
+"""Signs by which the true completion of a row can be told without reading it."""

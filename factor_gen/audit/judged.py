@@ -1,23 +1,27 @@
-"""Table 2's three properties of contradictions, as a judge sees them."""
+"""Asks a judge for the three properties of contradictions in table 2, and for their error types.
+
+``factor-gen audit --judge`` calls it.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from factor_gen.audit.flags import contradictions_of
-from factor_gen.audit.records import EstimatedShare, Property
+from factor_gen.audit.records import EstimatedShare, JudgedProperty
 from factor_gen.records import ErrorType
 from judges.typed import Reply
-from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.scores.statistics import Outcome, bootstrap_interval, mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from judges.judge import Judge
+    from lm_factuality.benchmarks.factor.rows import Row
 
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPTS = {
@@ -25,9 +29,9 @@ PROMPTS = {
     "fluent": "fluent",
     "self-consistent": "consistent",
 }
-"""The prompt that asks for each property of table 2."""
-_TYPE = "type"  # the prompt that asks for the error type
-_CONTEXT = 100  # words of the prefix that the judge sees
+"""The name of the prompt that asks for each property of table 2."""
+_TYPE_PROMPT = "type"  # asks for the error type
+_CONTEXT_WORDS = 100  # words of the prefix that the judge sees
 
 
 class YesOrNo(Reply):
@@ -44,10 +48,20 @@ class Kind(Reply):
     type: ErrorType
 
 
-def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
-    """Open the judge of a YAML, or of the suite's by its name, with the audit's own prompts.
+class Contradiction(NamedTuple):
+    """A contradiction that the judge is asked about."""
 
-    ``prompts`` of the YAML may replace these.
+    row: Row
+    text: str
+
+
+def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
+    """Open a judge that asks with the audit's own prompts.
+
+    Args:
+        path_or_name: The YAML of a judge, or the name of a judge of the suite. The YAML's
+            ``prompts`` may replace prompts of the audit.
+        store: The folder that keeps the answers. They are not kept without one.
 
     Raises:
         ConfigError: There is no such judge, it reads no prose, or its prompts cannot be used.
@@ -65,69 +79,112 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
             " cannot tell whether a sentence is fluent; give --judge one with a model, such as"
             " configs/judges/openai-server.yaml"
         )
-    names = (*PROMPTS.values(), _TYPE)
-    overrides = {name: path for name, path in config.prompts.items() if name in names}
+
+    # The YAML may also replace prompts of other programs, which this folder lacks.
+    audit_prompts = (*PROMPTS.values(), _TYPE_PROMPT)
+    overrides = {name: path for name, path in config.prompts.items() if name in audit_prompts}
     prompts = Prompts(overrides, folder=PROMPTS_FOLDER)
     return Judge(config, open_backend(config), AnswerStore(store), prompts)
 
 
 def judge_rows(
     judge: Judge, rows: Sequence[Row], seed: int, count: int = 100
-) -> tuple[Property, ...]:
-    """Judge the three properties of all contradictions of ``count`` rows drawn by ``seed``.
+) -> tuple[JudgedProperty, ...]:
+    """Ask a judge which contradictions are non-factual, fluent and self-consistent (table 2).
+
+    Args:
+        judge: The judge, from `open_judge`.
+        rows: All rows of the benchmark.
+        seed: Decides which rows are drawn, and the bootstrap resamples.
+        count: How many rows are drawn. All their contradictions are judged.
+
+    Returns:
+        The share of contradictions that have each property.
 
     Raises:
-        BackendDownError: The judge cannot be reached; earlier answers are kept.
+        BackendDownError: The judge cannot be reached. Earlier answers stay stored.
     """
-    pairs = _draw_pairs(rows, seed, count)
-    properties = []
-    for name, prompt in PROMPTS.items():
-        outcomes = []
-        unscored: Counter[str] = Counter()
-        replies = judge.ask_typed(prompt, YesOrNo, _subjects(pairs), f"judging: {name}", samples=1)
-        for (reply,), (row, _) in zip(replies, pairs, strict=True):
-            if reply.value is None:
-                unscored[reply.problem] += 1
-            else:
-                outcomes.append(Outcome(float(reply.value.answer == "yes"), row.doc_id))
-        share = EstimatedShare(mean(outcomes), *bootstrap_interval(outcomes, seed=seed))
-        properties.append(Property(name, len(outcomes), share, dict(sorted(unscored.items()))))
-    return tuple(properties)
+    contradictions = _draw_contradictions(rows, seed, count)
+    return tuple(_judge_property(judge, name, contradictions, seed) for name in PROMPTS)
+
+
+def _judge_property(
+    judge: Judge, name: str, contradictions: Sequence[Contradiction], seed: int
+) -> JudgedProperty:
+    """Ask a judge which contradictions have a property.
+
+    Args:
+        judge: The judge.
+        name: The property, such as ``fluent``.
+        contradictions: The contradictions to judge.
+        seed: Decides the bootstrap resamples of the interval.
+    """
+    subjects = _prompt_variables(contradictions)
+    replies = judge.ask_typed(PROMPTS[name], YesOrNo, subjects, f"judging: {name}", samples=1)
+
+    outcomes = []
+    unscored: Counter[str] = Counter()
+    for samples, contradiction in zip(replies, contradictions, strict=True):
+        reply = samples[0]
+        # A reply that cannot be read has no value but a problem.
+        if reply.value is None:
+            unscored[reply.problem] += 1
+            continue
+        has_property = reply.value.answer == "yes"
+        outcomes.append(Outcome(float(has_property), contradiction.row.doc_id))
+
+    share = EstimatedShare(mean(outcomes), *bootstrap_interval(outcomes, seed=seed))
+    return JudgedProperty(name, len(outcomes), share, dict(sorted(unscored.items())))
 
 
 def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[str | None]:
-    """Judge the error types of all contradictions of the same rows.
+    """Ask a judge for the error types of the contradictions that `judge_rows` draws.
+
+    Args:
+        judge: The judge, from `open_judge`.
+        rows: All rows of the benchmark.
+        seed: Decides which rows are drawn.
+        count: How many rows are drawn.
 
     Returns:
-        The error types; None where the reply cannot be used.
+        The error type of each contradiction; None if the reply cannot be used.
 
     Raises:
-        BackendDownError: The judge cannot be reached; earlier answers are kept.
+        BackendDownError: The judge cannot be reached. Earlier answers stay stored.
     """
-    subjects = _subjects(_draw_pairs(rows, seed, count))
-    replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1)
-    return [reply.value.type if reply.value else None for (reply,) in replies]
+    subjects = _prompt_variables(_draw_contradictions(rows, seed, count))
+    replies = judge.ask_typed(_TYPE_PROMPT, Kind, subjects, "judging: types", samples=1)
+
+    error_types: list[str | None] = []
+    for samples in replies:
+        reply = samples[0]
+        error_types.append(reply.value.type if reply.value else None)
+    return error_types
 
 
-def _draw_pairs(rows: Sequence[Row], seed: int, count: int) -> list[tuple[Row, str]]:
-    """Return the contradictions of ``count`` rows, each with its row."""
-    usable = [row for row in rows if not row.problem]
-    rng = random.Random(f"{seed}/audit/judge")
-    pairs = []
-    for place in sorted(rng.sample(range(len(usable)), min(count, len(usable)))):
-        row = usable[place]
-        pairs += [(row, choice) for choice in contradictions_of(row)]
-    return pairs
+def _draw_contradictions(rows: Sequence[Row], seed: int, count: int) -> list[Contradiction]:
+    """Draw up to ``count`` rows at random, and return all their contradictions in order."""
+    usable_rows = [row for row in rows if not row.problem]
+    generator = random.Random(f"{seed}/audit/judge")
+    indexes = generator.sample(range(len(usable_rows)), min(count, len(usable_rows)))
+
+    contradictions = []
+    for index in sorted(indexes):
+        row = usable_rows[index]
+        contradictions += [Contradiction(row, text) for text in contradictions_of(row)]
+    return contradictions
 
 
-def _subjects(pairs: Sequence[tuple[Row, str]]) -> list[dict[str, str]]:
-    """Return what the judge is told of each contradiction."""
-    return [
-        {
-            "kind": "audit",
-            "context": " ".join(row.prefix.split()[-_CONTEXT:]),
-            "completion": row.choices[row.gold].strip(),
-            "contradiction": choice.strip(),
-        }
-        for row, choice in pairs
-    ]
+def _prompt_variables(contradictions: Sequence[Contradiction]) -> list[dict[str, str]]:
+    """Return the variables of the prompt for each contradiction."""
+    variables = []
+    for row, text in contradictions:
+        variables.append(
+            {
+                "kind": "audit",
+                "context": " ".join(row.prefix.split()[-_CONTEXT_WORDS:]),
+                "completion": row.choices[row.gold].strip(),
+                "contradiction": text.strip(),
+            }
+        )
+    return variables

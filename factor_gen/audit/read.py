@@ -1,5 +1,9 @@
-"""The file to audit: a table in the authors' columns or ours, a task YAML, or a task's name."""
+"""Reads the benchmark to audit: a table of rows, the YAML of a task, or a task by its name.
 
+``factor-gen audit`` calls it, and so does a build for the file that it has written.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,23 +16,31 @@ from lm_factuality.ground.tables import FORMATS
 
 
 def read_benchmark(target: str) -> LoadedData:
-    """Read the benchmark that ``target`` names.
+    """Read all rows of a FACTOR benchmark.
+
+    Args:
+        target: A table, such as ``my_factor.csv``, the YAML of a task, or the name of a task, such
+            as ``wiki_factor``.
+
+    Returns:
+        The rows. Their locations name the file without its folder.
 
     Raises:
         ConfigError: There is no such task, or the file lacks columns.
         DataError: The file is missing, or no row of it can be read.
     """
-    corpus = parse_corpus(_config(target))
+    corpus = parse_corpus(_task_config(target))
     table, provenance = load_table(corpus, corpus.metadata.source)
+
     rows = []
     for row in rows_from_table(corpus, table):
-        # the same on every machine
+        # A folder would make the results of two machines differ.
         rows.append(replace(row, location=Path(row.location).name))
     return LoadedData(tuple(rows), provenance, table.problems)
 
 
-def _config(target: str) -> dict[str, Any]:
-    """Return the configuration of the task that ``target`` is, or stands for."""
+def _task_config(target: str) -> Mapping[str, Any]:
+    """Return the configuration of a task that reads the benchmark, in the form of a task's YAML."""
     path = Path(target)
     if path.suffix.lower() in FORMATS:
         return {
@@ -37,21 +49,34 @@ def _config(target: str) -> dict[str, Any]:
             "dataset_path": str(path.absolute()),
             "metadata": {"config_source": target},
         }
+    # The three published benchmarks are read without lm_eval's index of tasks, which is slow.
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
-    from lm_factuality.harness.tasks import find_configs  # only here: it imports lm_eval
+    return _find_factor_task(target)
 
-    configs = list(find_configs(target))
+
+def _find_factor_task(target: str) -> Mapping[str, Any]:
+    """Return the configuration of the FACTOR task with a name or a YAML.
+
+    Raises:
+        ConfigError: There is no such task, the name stands for several, or the task is no FACTOR
+            task.
+    """
+    # This module imports lm_eval, which takes seconds.
+    from lm_factuality.harness.tasks import find_configs
+
+    configs = dict(find_configs(target))
     if len(configs) > 1:
         raise ConfigError(
-            f"{target}: stands for {len(configs)} tasks; name one of"
-            f" {', '.join(name for name, _ in configs)}"
+            f"{target}: stands for {len(configs)} tasks; name one of {', '.join(configs)}"
         )
-    _, config = configs[0]
+
+    config = next(iter(configs.values()))
+    # An error stands for a task that cannot be loaded.
     if isinstance(config, FactualityError):
         raise config
-    kind = getattr(config.get("class"), "__name__", None)
-    if kind != "FactorTask":
+    task_class = config.get("class")
+    if getattr(task_class, "__name__", None) != "FactorTask":
         raise ConfigError(
             f"{target}: no FACTOR task, whose rows have choices; expected one that includes"
             " tasks/factor/_factor.yaml"

@@ -1,4 +1,7 @@
-"""What an audit finds, and what the paper measured on the published files beside it."""
+"""The results of an audit, and the figures that the paper gives for the published benchmarks.
+
+The modules of `factor_gen.audit` fill these records, and ``--json`` writes them by field name.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,43 +9,51 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_factuality.benchmarks.rows import finite_json
-from lm_factuality.ground.console import interval
+from lm_factuality.ground.console import format_interval
 from lm_factuality.ground.packages import load_yaml
 
 SURFACE = "surface"
 LEARNED = "learned"
 COMPARES = "compares the choices"
-"""This family does not count against the file; the others do."""
+"""The family of baselines that does not count against a benchmark.
+
+A language model scores each choice by itself, so that it cannot compare them.
+"""
 
 PAPER: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
-"""What the paper measured on the published files, by table and file."""
+"""The paper's figures on the published benchmarks, by table and benchmark."""
 
 FEWEST = 10
-"""Documents: fewer say little about others, so that nothing is tested."""
+"""How many documents a baseline must have scored to be tested."""
 LEAST_EFFECT = 0.02
-"""Pairs won above a half, as a share: what is less is a slight leak."""
+"""The share of pairs won above a half from which a baseline counts as a leak."""
 
 
 @dataclass(frozen=True)
 class ChoiceScores:
-    """What a baseline says of each choice of each row, the greatest being its answer."""
+    """The scores that a blind baseline gives to all choices. It picks the greatest in each row."""
 
     name: str
-    family: str
-    values: Sequence[Sequence[float] | None]
-    """None for a row that it cannot score."""
-    forward_values: Sequence[Sequence[float] | None] | None = None
-    """Of a baseline that learns: each row scored by what was learned in the folds before its own.
 
-    The test is made of these. In ``values`` any two rows were learned of each other, so that by
-    chance alone they are right or wrong together too often: on rows of News-FACTOR with true ones
-    drawn by lot, 10% of tests said "above chance, p < 0.05".
+    family: str
+    """What the baseline looks at: `SURFACE`, `LEARNED` or `COMPARES`."""
+
+    values: Sequence[Sequence[float] | None]
+    """The scores of the choices of each row; None for a row that it cannot score."""
+
+    forward_values: Sequence[Sequence[float] | None] | None = None
+    """The scores that the test for chance uses instead, for a baseline that learns.
+
+    Here each row is scored after learning from the folds before its own. In ``values`` any two rows
+    were learned from each other, so that they are right or wrong together more often than by
+    chance: on rows of News-FACTOR whose true completion was drawn at random, 10% of tests said
+    "above chance, p < 0.05".
     """
 
 
 @dataclass(frozen=True)
 class EstimatedShare:
-    """A share with its 95% interval, by bootstrap over documents."""
+    """A share, such as 0.25, with its 95% interval from a bootstrap over documents."""
 
     value: float
     low: float
@@ -50,29 +61,42 @@ class EstimatedShare:
 
     @property
     def interval(self) -> str:
-        """The interval for a table."""
-        return interval((self.low, self.high))
+        """The interval as text, such as ``20.1% - 29.9%``."""
+        return format_interval((self.low, self.high))
 
 
 @dataclass(frozen=True)
 class BlindBaseline:
-    """How often a baseline prefers the true completion."""
+    """How often a blind baseline prefers the true completion."""
 
     name: str
-    family: str
-    rows: int
-    """How many it scored."""
-    pairs: EstimatedShare
-    """Of contradictions, those that it puts below the true completion; chance is a half."""
-    picks: EstimatedShare
-    """Of rows, those in which it puts all contradictions below; beside the file's floor."""
-    p: float
-    """One-sided, of the randomisation test of ``pairs`` against a half.
 
-    NaN, as ``corrected``, if there are fewer documents than `FEWEST`.
+    family: str
+    """What the baseline looks at: `SURFACE`, `LEARNED` or `COMPARES`."""
+
+    rows: int
+    """How many rows it scored."""
+
+    pairs: EstimatedShare
+    """The share of contradictions with a lower score than the true completion of their row.
+
+    Chance is 50%.
     """
+
+    picks: EstimatedShare
+    """The share of rows in which all contradictions have a lower score.
+
+    Chance is the audit's ``floor``.
+    """
+
+    p: float
+    """The one-sided p-value of the test whether ``pairs`` is above a half.
+
+    NaN if the baseline scored fewer than `FEWEST` documents.
+    """
+
     corrected: float
-    """Holm's, of all baselines that count together."""
+    """The p-value after Holm's correction for the number of baselines that count."""
 
     @property
     def effect(self) -> float:
@@ -81,77 +105,102 @@ class BlindBaseline:
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether it wins more than half of the pairs, at 95% after correction."""
+        """Whether it wins more than half of the pairs, at the 5% level after correction."""
         return self.corrected < 0.05
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a row should be looked at."""
+    """A reason to look at a row."""
 
     index: int
-    """Its place among the rows audited."""
+    """The index of the row in the benchmark."""
+
     location: str
+    """The file and the line of the row."""
+
     reason: str
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The edit distance in words between contradictions and their completions."""
+    """The edit distances in words between contradictions and their true completions."""
 
     mean: float
+
     deviation: float
+    """The standard deviation."""
+
     pairs: int
+    """How many contradictions were measured."""
 
 
 @dataclass(frozen=True)
-class Property:
-    """What a judge says of one property of table 2."""
+class JudgedProperty:
+    """The share of contradictions that have a property of table 2, as a judge sees them."""
 
     name: str
+    """``non-factual``, ``fluent`` or ``self-consistent``."""
+
     scored: int
+    """How many contradictions the judge scored."""
+
     share: EstimatedShare
-    """Of the contradictions scored."""
+    """The share of the scored contradictions that have the property."""
+
     unscored: Mapping[str, int]
-    """How many were not scored, by reason."""
+    """How many contradictions have no score, by reason."""
 
 
 @dataclass(frozen=True)
 class BenchmarkAudit:
-    """What a benchmark gives away."""
+    """How well the true completions of a benchmark can be found without reading the prefixes."""
 
     rows: int
+
     documents: int
+
     sampled: int
-    """Rows that the baselines and the floor are of."""
+    """How many rows the baselines and the floor were computed on."""
+
     floor: EstimatedShare
-    """Of rows, those that word weights drawn by lot get right: what knowing nothing scores."""
+    """The accuracy of a model that knows nothing, i.e. that gives each word a random weight."""
+
     even: float
-    """What the floor would be if the choices had nothing to do with each other: 25% of four."""
+    """The accuracy by chance if the choices had no words in common: 25% of four choices."""
+
     baselines: tuple[BlindBaseline, ...]
+
     flags: tuple[Flag, ...]
+
     distance: Distance
+
     types: Mapping[str, int]
-    """Contradictions by the type that the file says they are of."""
+    """How many contradictions the file states to be of each error type."""
+
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """What the audit left out, and why."""
 
     def baseline(self, name: str) -> BlindBaseline:
-        """Return the baseline of that name; KeyError if there is none."""
+        """Return the baseline with a name.
+
+        Raises:
+            KeyError: There is none.
+        """
         return {baseline.name: baseline for baseline in self.baselines}[name]
 
     @property
     def leaks(self) -> list[BlindBaseline]:
         """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
-        return [
-            baseline
-            for baseline in self.baselines
-            if baseline.family != COMPARES
-            and baseline.is_above_chance
-            and baseline.effect >= LEAST_EFFECT
-        ]
+        leaks = []
+        for baseline in self.baselines:
+            is_large = baseline.effect >= LEAST_EFFECT
+            if baseline.family != COMPARES and baseline.is_above_chance and is_large:
+                leaks.append(baseline)
+        return leaks
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON has it; what is not a number is null."""
+        """Return all fields and the names of the leaks as JSON values, with null for NaN."""
         content: dict[str, Any] = finite_json(dataclasses.asdict(self))
-        return content | {"leaks": [leak.name for leak in self.leaks]}
+        content["leaks"] = [leak.name for leak in self.leaks]
+        return content

@@ -1,8 +1,11 @@
-"""An audit as tables: titles, columns and cells for the terminal and for a dataset's card."""
+"""Shows an audit as sentences and tables, for the terminal and for the card of a dataset.
+
+``factor-gen audit`` and `factor_gen.output.card` call it.
+"""
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.records import (
@@ -13,12 +16,13 @@ from factor_gen.audit.records import (
     BenchmarkAudit,
     BlindBaseline,
     EstimatedShare,
-    Property,
+    JudgedProperty,
 )
 from lm_factuality.benchmarks.declaration import ComparisonTable
-from lm_factuality.ground.console import plural, shown
+from lm_factuality.ground.console import format_number, plural
 
-_PLACES = 3  # locations that a reason names
+_MOST_LOCATIONS = 3  # rows that are listed for each reason
+_PAPER_COLUMNS = tuple(f"#{name}" for name in PAPER["files"])
 _NOTES = (
     "p: one-sided, of pairs, against random signs for each document; corrected by Holm for all"
     " baselines that count together. Ties count half. What learns is tested where it learns"
@@ -30,25 +34,28 @@ _NOTES = (
 
 
 def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
-    """Return what a reader should know of the file, the most important line first."""
-    lines = [f"{name}: {_strongest_leak(audit)}."]
+    """Summarise an audit in up to three sentences, the most important first.
+
+    Args:
+        audit: The audit.
+        name: The benchmark's name, with which the first sentence begins.
+    """
+    lines = [f"{name}: {_describe_strongest_leak(audit)}."]
+    # Without sampled rows there are no baselines.
     if audit.sampled:
-        even = f", not {shown(audit.even)}" if audit.floor.high < audit.even else ""
-        central = audit.baseline(CENTRAL)
-        advice = ""
-        if central.is_above_chance:
-            advice = ": never show a model all of them, or build with choose: {hide_centre: true}"
-        lines.append(
-            "Of all choices of a row, knowing nothing picks the true one in"
-            f" {_with_interval(audit.floor)}{even}. Comparing them finds it in"
-            f" {shown(central.picks.value)}{advice}."
-        )
-    distance = f"{shown(audit.distance.mean, '.1f')} ± {shown(audit.distance.deviation, '.1f')}"
-    lines.append(f"{_flagged(audit)} rows should be looked at; edit distance {distance} words.")
+        lines.append(_describe_floor(audit))
+
+    mean = format_number(audit.distance.mean, ".1f")
+    deviation = format_number(audit.distance.deviation, ".1f")
+    lines.append(
+        f"{_count_flagged(audit)} rows should be looked at; edit distance {mean} ± {deviation}"
+        " words."
+    )
     return lines
 
 
-def _strongest_leak(audit: BenchmarkAudit) -> str:
+def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
+    """Tell whether a blind baseline finds true completions, and which one is the best at it."""
     tested = [
         baseline
         for baseline in audit.baselines
@@ -59,134 +66,193 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
             f"{audit.documents:,} documents are too few to tell what it gives away; {FEWEST} are"
             " needed"
         )
+
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
-    pairs = strongest.pairs
     figures = (
-        f"{strongest.name}, {shown(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
-        f" {_p(strongest)})"
+        f"{strongest.name}, {format_number(strongest.pairs.value)} of pairs"
+        f" ({strongest.pairs.interval}; chance 50%, {_p_value(strongest)})"
     )
     if not audit.leaks:
         return f"no blind baseline tells true completions from contradictions; the best, {figures}"
-    others = len(audit.leaks) - 1
-    more = f"; {plural(others, 'other blind baseline')} above chance" if others else ""
-    return f"gives true completions away: {figures}{more}"
+
+    leak = f"gives true completions away: {figures}"
+    num_further = len(audit.leaks) - 1
+    if num_further:
+        leak += f"; {plural(num_further, 'other blind baseline')} above chance"
+    return leak
 
 
-def _p(baseline: BlindBaseline) -> str:
+def _describe_floor(audit: BenchmarkAudit) -> str:
+    """Tell how often a guess, and a comparison of the choices, picks the true completion."""
+    floor = _with_interval(audit.floor)
+    if audit.floor.high < audit.even:
+        floor += f", not {format_number(audit.even)}"
+
+    central = audit.baseline(CENTRAL)
+    comparison = format_number(central.picks.value)
+    if central.is_above_chance:
+        comparison += ": never show a model all of them, or build with choose: {hide_centre: true}"
+    return (
+        f"Of all choices of a row, knowing nothing picks the true one in {floor}. Comparing them"
+        f" finds it in {comparison}."
+    )
+
+
+def _p_value(baseline: BlindBaseline) -> str:
+    """Format the corrected p-value of a baseline, such as ``p = 0.032`` or ``p < 0.001``."""
     if baseline.corrected < 0.001:
         return "p < 0.001"
-    return f"p = {shown(baseline.corrected, '.3f')}"
+    return f"p = {format_number(baseline.corrected, '.3f')}"
 
 
 def _with_interval(share: EstimatedShare) -> str:
-    return f"{shown(share.value)} ({share.interval})"
+    """Format a share with its interval, such as ``25.0% (20.1% - 29.9%)``."""
+    return f"{format_number(share.value)} ({share.interval})"
 
 
-def _flagged(audit: BenchmarkAudit) -> str:
-    return f"{len({flag.index for flag in audit.flags}):,} of {audit.rows:,}"
+def _count_flagged(audit: BenchmarkAudit) -> str:
+    """Count the rows with a flag, such as ``12 of 1,036``."""
+    flagged_rows = {flag.index for flag in audit.flags}
+    return f"{len(flagged_rows):,} of {audit.rows:,}"
 
 
 def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
-    """Return how many pairs each baseline wins, and how often it picks the true one of all."""
-    rows = [
-        (
-            baseline.name,
-            baseline.family,
-            shown(baseline.pairs.value),
-            baseline.pairs.interval,
-            shown(baseline.picks.value),
-            baseline.picks.interval,
-            verdict(baseline),
+    """Tabulate how many pairs each baseline wins, and how often it picks the true completion.
+
+    Args:
+        audit: The audit.
+        name: The benchmark's name for the title.
+    """
+    rows = []
+    for baseline in audit.baselines:
+        rows.append(
+            (
+                baseline.name,
+                baseline.family,
+                format_number(baseline.pairs.value),
+                baseline.pairs.interval,
+                format_number(baseline.picks.value),
+                baseline.picks.interval,
+                describe_significance(baseline),
+            )
         )
-        for baseline in audit.baselines
-    ]
-    chance = (
-        f"chance: 50% of pairs; of all choices {_with_interval(audit.floor)}, which random word"
-        " weights pick"
-    )
+
     title = (
         f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on"
         f" {audit.sampled:,} rows"
     )
-    pairs = ("#pairs won", "#95% interval")
-    picks = ("#of all choices", "#95% interval ")
-    columns = ("baseline", "kind", *pairs, *picks, "verdict")
+    columns = (
+        "baseline",
+        "kind",
+        "#pairs won",
+        "#95% interval",
+        "#of all choices",
+        # The space keeps this heading apart from the interval of the pairs.
+        "#95% interval ",
+        "verdict",
+    )
+    chance = (
+        f"chance: 50% of pairs; of all choices {_with_interval(audit.floor)}, which random word"
+        " weights pick"
+    )
     return ComparisonTable(title, columns, rows, (chance, *_NOTES, *audit.notes))
 
 
-def verdict(baseline: BlindBaseline) -> str:
-    """Say whether a baseline is above chance, with the corrected p of pairs."""
+def describe_significance(baseline: BlindBaseline) -> str:
+    """Tell whether a baseline is above chance: ``above chance by 6.0 points, p = 0.002``."""
     if math.isnan(baseline.corrected):
         return "too few documents to tell"
     if not baseline.is_above_chance:
-        return f"not above chance, {_p(baseline)}"
-    above = f"above chance by {100 * baseline.effect:.1f} points, {_p(baseline)}"
+        return f"not above chance, {_p_value(baseline)}"
+
+    effect = f"above chance by {100 * baseline.effect:.1f} points, {_p_value(baseline)}"
     if baseline.family == COMPARES:
-        return f"{above}; not counted"
-    return f"slight leak, {above}" if baseline.effect < LEAST_EFFECT else above
+        return f"{effect}; not counted"
+    return f"slight leak, {effect}" if baseline.effect < LEAST_EFFECT else effect
 
 
 def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
-    """Return how many rows each reason holds for, and the first of them."""
-    places: dict[str, list[str]] = {}
+    """Tabulate for how many rows each reason holds, with the first rows, most frequent first."""
+    locations_by_reason = defaultdict(list)
     for flag in audit.flags:
-        places.setdefault(flag.reason, []).append(flag.location)
-    most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
-    rows = [
-        (reason, f"{len(rows):,}", shown(len(rows) / audit.rows), ", ".join(rows[:_PLACES]))
-        for reason, rows in most_first
-    ]
+        locations_by_reason[flag.reason].append(flag.location)
+
+    rows = []
+    for reason, locations in locations_by_reason.items():
+        share = format_number(len(locations) / audit.rows)
+        first_locations = ", ".join(locations[:_MOST_LOCATIONS])
+        rows.append((reason, f"{len(locations):,}", share, first_locations))
+    rows.sort(key=lambda row: (-len(locations_by_reason[row[0]]), row[0]))
     columns = ("reason", "#rows", "#share", "first")
-    return ComparisonTable(f"rows to look at: {_flagged(audit)}", columns, rows)
+    return ComparisonTable(f"rows to look at: {_count_flagged(audit)}", columns, rows)
 
 
-def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> ComparisonTable:
-    """Return edit distance and error types beside tables 2 and 3.
+def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) -> ComparisonTable:
+    """Tabulate edit distance and error types next to the paper's figures in tables 2 and 3.
 
     Args:
-        audit: The audit, with the types as the file says.
-        judged: The types as a judge sees them, where one was asked; None where its reply could not
-            be used.
+        audit: The audit, whose error types are those that the file states.
+        judged_types: The error type of each contradiction by a judge; None if its reply cannot be
+            used. Empty if no judge was asked.
     """
-    types_by_judge = Counter(filter(None, judged))
-    measured = (audit.distance.mean, audit.distance.deviation)
-    here, *published = (
-        f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
-        for mean, deviation in (measured, *PAPER["distances"])
-    )
-    rows = [("edit distance (words)", here, "", *published)]
-    published_types = PAPER["types"]
-    for kind in dict.fromkeys((*published_types, *audit.types)):
-        shares = [
-            shown(counts.get(kind, 0) / sum(counts.values())) if counts else ""
-            for counts in (audit.types, types_by_judge)
-        ]
-        rows.append((kind, *shares, *map(shown, published_types.get(kind, [None] * 3))))
-    columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
-    notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
+    distances = [_mean_and_deviation(audit.distance.mean, audit.distance.deviation)]
+    # No judge measures distances.
+    distances.append("")
+    for mean, deviation in PAPER["distances"]:
+        distances.append(_mean_and_deviation(mean, deviation))
+    rows = [("edit distance (words)", *distances)]
+
+    counts_by_judge = Counter(name for name in judged_types if name)
+    # The paper's types come first. A file may have types of its own.
+    for name in dict.fromkeys((*PAPER["types"], *audit.types)):
+        shares = [_share_of(name, audit.types), _share_of(name, counts_by_judge)]
+        for paper_share in PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS)):
+            shares.append(format_number(paper_share))
+        rows.append((name, *shares))
+
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
+    columns = ("", "#here", "#by judge", *_PAPER_COLUMNS)
+    notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []
     return ComparisonTable(title, columns, rows, notes)
 
 
-def property_table(properties: Sequence[Property], judge: str, rows: int) -> ComparisonTable:
-    """Return what a judge says of the contradictions of some rows, beside table 2."""
-    cells = []
+def _mean_and_deviation(mean: float, deviation: float) -> str:
+    """Format a mean and a standard deviation, such as ``2.3 ± 1.4``; ``-`` if there is none."""
+    return f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
+
+
+def _share_of(name: str, counts: Mapping[str, int]) -> str:
+    """Format the share that a name has in all counts, such as ``25.0%``; empty without counts."""
+    return format_number(counts.get(name, 0) / sum(counts.values())) if counts else ""
+
+
+def property_table(
+    properties: Sequence[JudgedProperty], judge: str, num_rows: int
+) -> ComparisonTable:
+    """Tabulate which share of the contradictions has each property, next to the paper's table 2.
+
+    Args:
+        properties: The findings of the judge.
+        judge: The name of the judge, for the title.
+        num_rows: How many rows were judged.
+    """
+    rows = []
     notes = []
-    for finding in properties:
-        cells.append(
+    for judged in properties:
+        paper_shares = [format_number(share) for share in PAPER["properties"][judged.name]]
+        rows.append(
             (
-                finding.name,
-                shown(finding.share.value),
-                finding.share.interval,
-                str(finding.scored),
-                str(sum(finding.unscored.values())),
-                *map(shown, PAPER["properties"][finding.name]),
+                judged.name,
+                format_number(judged.share.value),
+                judged.share.interval,
+                str(judged.scored),
+                str(sum(judged.unscored.values())),
+                *paper_shares,
             )
         )
-        for reason, count in finding.unscored.items():
-            notes.append(f"unscored, {finding.name}: {reason}: {count}")
-    columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
-    title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    return ComparisonTable(
-        title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes
-    )
+        for reason, count in judged.unscored.items():
+            notes.append(f"unscored, {judged.name}: {reason}: {count}")
+
+    title = f"contradictions of {num_rows:,} rows, judged by {judge}, beside table 2 of the paper"
+    columns = ("property", "#share", "#95% interval", "#scored", "#unscored", *_PAPER_COLUMNS)
+    return ComparisonTable(title, columns, rows, notes)

@@ -1,4 +1,7 @@
-"""Compares two completions: their distance in words, and signs that mean the same."""
+"""Compares two completions: their distance in words, and characters that mean the same.
+
+The flags and the baselines of the audit call it.
+"""
 
 import unicodedata
 
@@ -6,19 +9,23 @@ from lm_factuality.ground.packages import need
 from lm_factuality.ground.sentences import spaced
 
 
-def distance(one: str, other: str) -> int:
-    """Return the Levenshtein distance in words, as in table 2.
+def word_edit_distance(text: str, changed_text: str) -> int:
+    """Count how many words must be inserted, deleted or replaced to get from one text to another.
 
-    A word is what stands between white space; in scripts without white space it is a sign.
+    This is the Levenshtein distance of the paper's table 2. In scripts that separate no words, such
+    as Chinese, each character counts as a word.
+
+    Example:
+        The distance between ``He was born here`` and ``She was here`` is 2.
 
     Raises:
         ConfigError: rapidfuzz is not installed.
     """
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
-    return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
+    return int(levenshtein.distance(spaced(text).split(), spaced(changed_text).split()))
 
 
-_SIGNS = str.maketrans(
+_TYPEWRITER_SIGNS = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
@@ -28,49 +35,59 @@ _SIGNS = str.maketrans(
 )
 
 
-def plain_signs(text: str) -> str:
-    """Return ``text`` with typewriter quotes, dashes and dots."""
-    return text.translate(_SIGNS)
+def to_typewriter_signs(text: str) -> str:
+    """Replace typographic quotes, dashes and dots: ``“no…”`` becomes ``"no..."``."""
+    return text.translate(_TYPEWRITER_SIGNS)
 
 
-def plain_letters(text: str) -> str:
-    """Return ``text`` with plain signs and without accents."""
-    parts = unicodedata.normalize("NFKD", plain_signs(text))
-    return "".join(character for character in parts if not unicodedata.combining(character))
+def to_plain_letters(text: str) -> str:
+    """Remove accents and replace typographic signs: ``“Zoë”`` becomes ``"Zoe"``."""
+    # NFKD writes an accented letter as the letter and a combining accent.
+    characters = unicodedata.normalize("NFKD", to_typewriter_signs(text))
+    return "".join(character for character in characters if not unicodedata.combining(character))
 
 
-def final_mark(text: str) -> str:
-    """Return the sign that ends the last sentence, before closing quotes and brackets.
+def final_punctuation(text: str) -> str:
+    """Return the full stop, question mark or the like that ends a text, or an empty text.
+
+    Closing quotes and brackets after it are skipped.
 
     Example:
-        ``final_mark('He said "no."')`` is ``"."``; without a sign it is empty.
+        ``He said "no."`` gives ``.``, and ``He said no`` an empty text.
     """
     stripped = text.rstrip().rstrip("\"'\u2019\u201d\u00bb)]").rstrip()
     return stripped[-1] if stripped.endswith((".", "?", "!", "\u2026")) else ""
 
 
 def first_letter_is_capital(text: str) -> bool | None:
-    """Whether the first letter or digit is a capital; None if it has no two cases."""
+    """Tell whether the first letter or digit of a text is a capital letter.
+
+    Returns:
+        None if the text has no letter or digit, or if the first has no capital form, as digits.
+    """
     first = next((character for character in text if character.isalnum()), "")
     return first.isupper() if first.lower() != first.upper() else None
 
 
-def bare(text: str) -> str:
-    """Return what tells two texts apart when case, space and punctuation do not.
+def remove_case_and_punctuation(text: str) -> str:
+    """Remove case, white space and punctuation, so that texts that differ in no more become equal.
 
-    Signs stay between and before digits, where they make another number.
+    A minus, point, comma, colon or slash in a number stays, as it makes another number.
 
     Example:
-        ``bare("At 1:30, -2 degrees!")`` is ``"at1:30-2degrees"``.
+        ``At 1:30, -2 degrees!`` becomes ``at1:30-2degrees``.
     """
-    folded = " ".join(plain_signs(text).casefold().split())
-    kept = []
-    for place, character in enumerate(folded):
-        before = folded[place - 1 : place] if place else ""
-        after = folded[place + 1 : place + 2]
-        is_sign = character == "-" or (character in ".,:/" and before.isdigit())
-        is_in_number = is_sign and after.isdigit()
-        is_mark = unicodedata.category(character)[0] in "MS"
-        if character.isalnum() or is_in_number or is_mark:
-            kept.append(character)
-    return "".join(kept)
+    folded = " ".join(to_typewriter_signs(text).casefold().split())
+    characters = []
+    for index, character in enumerate(folded):
+        follows_digit = folded[index - 1 : index].isdigit()
+        precedes_digit = folded[index + 1 : index + 2].isdigit()
+        is_minus = character == "-"
+        is_separator = character in ".,:/" and follows_digit
+        is_in_number = precedes_digit and (is_minus or is_separator)
+
+        # Unicode's categories M and S are accents, vowel signs, and symbols such as "$" and "+".
+        is_accent_or_symbol = unicodedata.category(character)[0] in "MS"
+        if character.isalnum() or is_in_number or is_accent_or_symbol:
+            characters.append(character)
+    return "".join(characters)

@@ -16,7 +16,7 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
-    from factor_gen.audit.records import BenchmarkAudit, Property
+    from factor_gen.audit.records import BenchmarkAudit, JudgedProperty
     from judges.judge import Judge
 
 
@@ -79,7 +79,7 @@ def audit(
     from factor_gen.audit.judged import judge_rows as judge_properties
     from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, flag_table, shape_table
+    from factor_gen.audit.tables import baseline_table, flag_table, paper_table
     from lm_factuality.benchmarks.rows import finite_json
 
     # Rules cannot tell error types, only a judge can.
@@ -104,7 +104,7 @@ def audit(
         _print_properties(properties, opened, min(judge_rows, num_usable))
         content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
-        print_table(*shape_table(audited, judged_types))
+        print_table(*paper_table(audited, judged_types))
     if json_file is not None:
         write_json(json_file, content)
 
@@ -133,7 +133,9 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[s
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _print_properties(properties: Sequence["Property"], judge: "Judge", num_rows: int) -> None:
+def _print_properties(
+    properties: Sequence["JudgedProperty"], judge: "Judge", num_rows: int
+) -> None:
     """Print which share of the contradictions is false, fluent and consistent (table 2).
 
     Args:

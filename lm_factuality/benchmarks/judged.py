@@ -34,7 +34,7 @@ from lm_factuality.benchmarks.declaration import (
     confidence_interval,
     find_score,
 )
-from lm_factuality.ground.console import counted
+from lm_factuality.ground.console import format_counts
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import (
     Doc,
@@ -189,7 +189,7 @@ class JudgedMethod(abc.ABC):
                 continue
             text = str(entry)
             if isinstance(entry, Mapping):
-                text = counted(entry)
+                text = format_counts(entry)
             elif isinstance(entry, list):
                 text = "; ".join(map(str, entry))
             notes.append(f"{name.replace('_', ' ').capitalize()}: {text}.")

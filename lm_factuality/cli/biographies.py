@@ -5,23 +5,27 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import interval, print_table, shown
+from lm_factuality.ground.console import format_interval, format_number, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines, write_text
+
+if TYPE_CHECKING:
+    from lm_factuality.retrieval.index import Index
 
 app = App()
 
 
 @app.command()
 def page(
-    verdicts: Annotated[Path, Option(help="verdicts.jsonl of 'judge ambigbio'.")],
+    verdicts: Annotated[Path, Option(help="The verdicts.jsonl that 'judge ambigbio' wrote.")],
     out: Annotated[Path, Option(help="The HTML file to write.")],
 ) -> None:
     """Show judged biographies as one HTML file.
@@ -30,50 +34,75 @@ def page(
     Examples:
       lm-factuality page --verdicts results/verdicts.jsonl --out page.html
 
-    The file needs no network and no other file. Keys: / searches, j and k (or the arrows in the
-    list) go to the next response and to the previous one.
+    The file needs no network and no other file. Keyboard: / searches, and j and k (or the arrow
+    keys in the list) go to the next response and to the previous one.
+    """
+    from lm_factuality.benchmarks.biographies.viewer import build_page
+
+    records = _read_page_records(verdicts)
+    title = f"Biographies: {verdicts.parent.resolve().name}"
+    write_text(out, build_page(records, title))
+    mebibytes = out.stat().st_size / 2**20
+    sys.stdout.write(f"{len(records)} responses in {out} ({mebibytes:.1f} MiB)\n")
+
+
+def _read_page_records(verdicts: Path) -> list[dict[str, Any]]:
+    """Read judged biographies with all the keys that the HTML page shows.
+
+    Args:
+        verdicts: A file ``verdicts.jsonl``, with a biography per line.
+
+    Raises:
+        DataError: The biographies were judged with different settings, so that their scores cannot
+            be compared on one page.
     """
     from lm_factuality.benchmarks.biographies.method import AmbigBio
     from lm_factuality.benchmarks.biographies.types import biography_from_record, read_verdicts
-    from lm_factuality.benchmarks.biographies.viewer import build_page
 
-    # Verdicts on long-form answers have no scores of their own, and nothing was linked.
-    records = [
-        {**AmbigBio().make_record(biography_from_record(record)), "linking": "none", **record}
-        for record in read_verdicts(verdicts)
-    ]
+    records = []
+    for record in read_verdicts(verdicts):
+        # Verdicts on long-form answers have neither scores nor a linking. The line's keys win.
+        scores = AmbigBio().make_record(biography_from_record(record))
+        records.append({**scores, "linking": "none", **record})
+
     settings = {(record["protocol"], record["linking"]) for record in records}
     if len(settings) != 1:
         raise DataError(
             f"{verdicts}: verdicts of {len(settings)} protocols or linkings, expected those of one;"
             " make them with: lm-factuality judge ambigbio ... --out DIR"
         )
-    title = f"Biographies: {verdicts.parent.resolve().name}"
-    write_text(out, build_page(records, title))
-    size = out.stat().st_size / 2**20
-    sys.stdout.write(f"{len(records)} responses in {out} ({size:.1f} MiB)\n")
+    return records
 
 
 @app.command()
 def cite(
-    generations: Annotated[list[Path], Option(metavar="FILE...", help="Responses, as below.")],
+    generations: Annotated[
+        list[Path], Option(metavar="FILE...", help="Files with responses, as described below.")
+    ],
     nli: Annotated[
         str,
-        Option(help="lexical, or an inference model on the Hub or in a folder."),
+        Option(
+            help="The model that decides whether passages support a sentence: its name on the Hub,"
+            " its folder, or 'lexical'."
+        ),
     ],
-    out: Annotated[Path, Option(help="Folder for metrics.json and citations.jsonl.")],
+    out: Annotated[Path, Option(help="Folder to write metrics.json and citations.jsonl to.")],
     protocol: Annotated[
         Literal["fixed", "code"],
         Option(
-            help="fixed: every way of citing is read; code: as the authors did with ALCE's scorer."
+            help="How citations are read. fixed: in every form, such as [1, 2] or [1-3]. code: as"
+            " ALCE's scorer reads them, which the authors used."
         ),
     ] = "fixed",
     sentences: Annotated[
         Literal["rules", "punkt"],
-        Option(help="How sentences are found; punkt is ALCE's and needs NLTK's data."),
+        Option(
+            help="How texts are split into sentences. rules: by the suite's rules. punkt: as ALCE"
+            " does; it needs NLTK's data."
+        ),
     ] = "rules",
 ) -> None:
-    """Measure whether cited passages support a response.
+    """Measure whether the passages that a response cites support it.
 
     \b
     Examples:
@@ -81,8 +110,8 @@ def cite(
       lm-factuality cite --generations alce.json --nli microsoft/deberta-large-mnli --out cited
       lm-factuality cite --generations alce.json --nli lexical --protocol code --out cited
 
-    generations.json is ALCE's: {"data": [{"question", "docs": [{"title", "text"}], "output"}]}.
-    'lexical' needs no model: it goes by words, numbers, dates and names.
+    FILE is in ALCE's format: {"data": [{"question", "docs": [{"title", "text"}], "output"}]}.
+    'lexical' needs no model: it compares words, numbers, dates and names.
     """
     from judges.inference import load_entailment
     from lm_factuality.benchmarks.biographies.citations import (
@@ -97,8 +126,9 @@ def cite(
     responses = read_generations(generations)
     entailment = load_entailment(nli)
     judged = judge_citations(responses, entailment, protocol, split)
+
     summary = summarise_citations(judged)
-    about = {
+    provenance = {
         "nli": entailment.identity,
         "pairs": len(entailment.verdicts),
         "sentences": sentences,
@@ -106,12 +136,12 @@ def cite(
     }
     lines = (json.dumps(citation_record(response), ensure_ascii=False) for response in judged)
     write_lines(out / "citations.jsonl", lines)
-    write_json(out / "metrics.json", {**summary, "about": about})
-    _print_citations(summary, about)
+    write_json(out / "metrics.json", {**summary, "about": provenance})
+    _print_citation_scores(summary, provenance)
     sys.stdout.write(f"Written to {out / 'metrics.json'} and citations.jsonl beside it\n")
 
 
-def _print_citations(summary: dict[str, Any], provenance: dict[str, Any]) -> None:
+def _print_citation_scores(summary: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
     """Print a table with the citation recall and precision of all responses.
 
     Args:
@@ -122,13 +152,15 @@ def _print_citations(summary: dict[str, Any], provenance: dict[str, Any]) -> Non
     unscored = summary["unscored"]
     for name in ("recall", "precision"):
         key = f"citation_{name}"
-        confidence_interval = interval(summary["intervals"][key])
+        value = format_number(summary[key])
+        confidence_interval = format_interval(summary["intervals"][key])
         # The score if all unscored items failed, and if all passed.
-        bounds = interval((unscored["worst"][key], unscored["best"][key]))
-        rows.append((f"citation {name}", shown(summary[key]), confidence_interval, bounds))
-    notes = [
-        f"protocol {summary['protocol']}:",
-        *(f"  {choice}" for choice in summary["choices"]),
+        bounds = format_interval((unscored["worst"][key], unscored["best"][key]))
+        rows.append((f"citation {name}", value, confidence_interval, bounds))
+
+    notes = [f"protocol {summary['protocol']}:"]
+    notes += [f"  {choice}" for choice in summary["choices"]]
+    notes += [
         f"{summary['num_responses']} responses ({summary['responses_without_citation']} without a"
         f" citation, {summary['responses_without_sentence']} without a sentence),"
         f" {summary['num_sentences']} sentences ({summary['sentences_without_citation']} without a"
@@ -143,53 +175,71 @@ def _print_citations(summary: dict[str, Any], provenance: dict[str, Any]) -> Non
 
 @app.command()
 def retrieve(
-    names: Annotated[Path, Option(help="AmbigBio.csv, or one name per line.")],
-    index: Annotated[Path, Option(help="An index, BM25 or dense.")],
+    names: Annotated[Path, Option(help="AmbigBio.csv, or a file with one name per line.")],
+    index: Annotated[Path, Option(help="Folder of an index that 'index build' made.")],
     out: Annotated[Path, Option(help="JSON file to write, in ALCE's format.")],
     k: Annotated[int, Option("--k", help="Number of passages per name.")] = 5,
 ) -> None:
-    """Find passages for ambiguous names.
+    """Find passages about people with ambiguous names.
 
     \b
     Examples:
       lm-factuality retrieve --names AmbigBio.csv --index my_dense_index --k 5 --out retrieved.json
       lm-factuality retrieve --names names.txt --index my_index --out retrieved.json
 
-    AmbigBio.csv is D-FActScore's: a question, a tab, the name in brackets; any other file has one
-    name per line. The query is "Tell me a bio of NAME", without "(disambiguation)". 'lm-factuality
-    index build' makes indexes: the paper's is --kind dense with GTR, over Wikipedia in passages of
-    100 words. A name without any passage is left out, and named in the file under "about".
+    AmbigBio.csv is D-FActScore's file of names. The query is "Tell me a bio of NAME", where NAME
+    has no "(disambiguation)". The D-FActScore paper retrieves with GTR from passages of 100 words
+    of Wikipedia: 'lm-factuality index build --kind dense --words 100' makes such an index. A name
+    without any passage is left out. The output lists these names in "about".
     """
-    from lm_factuality.benchmarks.biographies.generations import question_about, read_names
+    from lm_factuality.benchmarks.biographies.generations import read_names
     from lm_factuality.retrieval.build import open_index
 
     if k < 1:
         raise ConfigError(f"--k {k}: expected at least 1 passage per name")
-    asked = read_names(names)
-    passages = open_index(index)
-    rows = []
-    without = []
-    hits_by_name = passages.retrieve([question_about(name) for name in asked], k)
-    for name, hits in zip(asked, hits_by_name, strict=True):
-        docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
-        if docs:
-            rows.append({"question": question_about(name), "name": name, "docs": docs})
-        else:
-            without.append(name)
+    requested_names = read_names(names)
+    opened_index = open_index(index)
+    all_rows = _retrieve_rows(requested_names, opened_index, k)
+    rows = [row for row in all_rows if row["docs"]]
     if not rows:
         raise DataError(
-            f"{index}: no passage for any of {len(asked)} names; is this the index that was meant?"
+            f"{index}: no passage for any of {len(requested_names)} names; is this the index that"
+            " was meant?"
         )
-    about = {
-        "index": passages.identity,
-        "kind": passages.manifest.kind,
-        "parameters": dict(passages.manifest.parameters),
+
+    manifest = opened_index.manifest
+    provenance = {
+        "index": opened_index.identity,
+        "kind": manifest.kind,
+        "parameters": dict(manifest.parameters),
         "k": k,
-        "names": len(asked),
-        "without_passages": without,
+        "names": len(requested_names),
+        "without_passages": [row["name"] for row in all_rows if not row["docs"]],
     }
-    write_json(out, {"data": rows, "about": about})
+    write_json(out, {"data": rows, "about": provenance})
     sys.stdout.write(
-        f"Passages for {len(rows)} of {len(asked)} names from {index} ({passages.manifest.kind})\n"
+        f"Passages for {len(rows)} of {len(requested_names)} names from {index} ({manifest.kind})\n"
         f"Written to {out}\n"
     )
+
+
+def _retrieve_rows(names: Sequence[str], index: "Index", k: int) -> list[dict[str, Any]]:
+    """Find the best passages for each name, as rows of ALCE's JSON format.
+
+    Args:
+        names: The names of people, such as "Ada Lind".
+        index: The passages to search.
+        k: How many passages to return per name.
+
+    Returns:
+        A row per name, in the order of ``names``. ``docs`` is empty if no passage fits.
+    """
+    from lm_factuality.benchmarks.biographies.generations import question_about
+
+    questions = [question_about(name) for name in names]
+    hits_by_name = index.retrieve(questions, k)
+    rows = []
+    for name, question, hits in zip(names, questions, hits_by_name, strict=True):
+        docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
+        rows.append({"question": question, "name": name, "docs": docs})
+    return rows

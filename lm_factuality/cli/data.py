@@ -19,8 +19,10 @@ from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
     from lm_factuality.ground.published import Source
+    from lm_factuality.retrieval.references.cache import FetchReport
+    from lm_factuality.retrieval.references.links import Links
 
-_AGENT = (
+_USER_AGENT = (
     f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set"
     " cites)"
 )
@@ -28,7 +30,9 @@ _AGENT = (
 app = App()
 Names = Annotated[
     list[str] | None,
-    Argument(metavar="NAME", help="A name from 'data ls', or a pattern (default: all)."),
+    Argument(
+        metavar="NAME", help="Names from 'data ls', or patterns such as '*_factor' (default: all)."
+    ),
 ]
 
 
@@ -44,7 +48,7 @@ def data() -> None:
       lm-factuality data fetch-references --data-dir felm
 
     \b
-    Environment:
+    Environment variables:
       LM_FACTUALITY_HOME     folder for downloads (default: lm-factuality in your cache folder)
       LM_FACTUALITY_DATA     folder whose files are used instead of downloads
       LM_FACTUALITY_MIRROR   host to download from (default: GitHub)
@@ -53,23 +57,39 @@ def data() -> None:
 
 @app.command()
 def ls(names: Names = None) -> None:
-    """List the published benchmarks."""
+    """List the files of the published benchmarks, with their rows and licences.
+
+    \b
+    Examples:
+      lm-factuality data ls
+      lm-factuality data ls "*_factor"
+    """
     from lm_factuality.ground.published import cached_path
 
     rows = []
-    for source in _sources(names):
-        upstream = f"{source.repository}@{source.commit[:7]}"
-        download = "here" if cached_path(source).is_file() else "not fetched"
-        rows.append(
-            (source.name, str(source.rows), source.license, upstream, source.filename, download)
+    for source in _find_sources(names):
+        row = (
+            source.name,
+            str(source.rows),
+            source.license,
+            f"{source.repository}@{source.commit[:7]}",
+            source.filename,
+            "here" if cached_path(source).is_file() else "not fetched",
         )
+        rows.append(row)
     columns = ("name", "#rows", "licence", "upstream", "file", "download")
     print_table("Published data", columns, rows)
 
 
 @app.command()
 def fetch(names: Names = None) -> None:
-    """Download and check the published benchmarks."""
+    """Download the published benchmarks, and check that they are as published.
+
+    \b
+    Examples:
+      lm-factuality data fetch
+      lm-factuality data fetch news_factor "longfact_*"
+    """
     from lm_factuality.ground import published
 
     _check_files(names, published.fetch)
@@ -83,20 +103,36 @@ def verify(
         Option(help="Verify the files of this folder instead of the downloads."),
     ] = None,
 ) -> None:
-    """Check that the files of published benchmarks are unchanged. Nothing is downloaded."""
+    """Check that the files of published benchmarks are unchanged. Nothing is downloaded.
+
+    \b
+    Examples:
+      lm-factuality data verify
+      lm-factuality data verify "*_factor" --data-dir my_folder
+    """
+    _check_files(names, lambda source: _find_local_file(source, data_dir))
+
+
+def _find_local_file(source: "Source", data_dir: str | None) -> Path:
+    """Find a published file on this machine, and never download it.
+
+    Args:
+        source: The published file.
+        data_dir: The user's folder of files. None means the downloads.
+
+    Raises:
+        DataError: The file is not there.
+    """
     from lm_factuality.ground.published import cached_path, locate
 
-    def find_local(source: "Source") -> Path:
-        """Find a published file on this machine, and never download it."""
-        if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
-            return locate(source, data_dir).path
-        path = cached_path(source)
-        if not path.is_file():
-            advice = f"run: lm-factuality data fetch {source.name}"
-            raise DataError(f"{source.name}: not fetched ({path}); {advice}")
-        return path
-
-    _check_files(names, find_local)
+    if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
+        return locate(source, data_dir).path
+    path = cached_path(source)
+    if not path.is_file():
+        raise DataError(
+            f"{source.name}: not fetched ({path}); run: lm-factuality data fetch {source.name}"
+        )
+    return path
 
 
 def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> None:
@@ -112,7 +148,7 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
     from lm_factuality.ground.published import blob_id
 
     problems = []
-    for source in _sources(names):
+    for source in _find_sources(names):
         try:
             path = find(source)
             blob = blob_id(path)
@@ -127,7 +163,7 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
         raise DataError("\n".join(problems))
 
 
-def _sources(patterns: list[str] | None) -> list["Source"]:
+def _find_sources(patterns: list[str] | None) -> list["Source"]:
     """Find the published files with these names, each once.
 
     Args:
@@ -151,15 +187,15 @@ def _sources(patterns: list[str] | None) -> list["Source"]:
 def fetch_references(
     data_dir: Annotated[
         Path | None,
-        Option(help="Folder with FELM's all.jsonl, instead of the download."),
+        Option(help="Folder with FELM's all.jsonl (default: it is downloaded)."),
     ] = None,
     cache: Annotated[
         Path | None,
-        Option("--cache", "--out", help="Folder for the texts (default: the cache)."),
+        Option("--cache", "--out", help="Folder for the texts (default: the suite's cache)."),
     ] = None,
     report: Annotated[
         Path | None,
-        Option(help="JSON to write: every link and what became of it."),
+        Option(help="JSON file to write, with every link and what became of it."),
     ] = None,
     retry_dead: Annotated[
         bool, Option("--retry-dead", help="Ask again for links that were dead before.")
@@ -168,19 +204,20 @@ def fetch_references(
         list[str] | None,
         Option(
             metavar="IP:PORT",
-            help="Connect to this private address too, such as 127.0.0.1:8123; can be repeated.",
+            help="Also connect to this private address, such as 127.0.0.1:8123. Can be repeated.",
         ),
     ] = None,
-    delay: Annotated[float, Option(help="Seconds between requests to a host.")] = 1.0,
+    delay: Annotated[float, Option(help="Seconds between two requests to the same host.")] = 1.0,
     user_agent: Annotated[
         str,
         Option(
             show_default=False,
-            help="Who asks; some sites want a way to reach you in it.",
+            help="The name by which servers know you, such as 'my-lab/1.0 (me@example.org)'"
+            " (default: the suite's name and version). Some sites require a way to reach you.",
         ),
-    ] = _AGENT,
+    ] = _USER_AGENT,
 ) -> None:
-    """Fetch the pages that FELM's rows cite and keep their text.
+    """Fetch the pages that FELM's rows cite, and keep their texts.
 
     \b
     Examples:
@@ -188,56 +225,88 @@ def fetch_references(
       lm-factuality data fetch-references --report links.json --user-agent "me@example.org"
       lm-factuality data fetch-references --cache pages --retry-dead
 
-    What was fetched is kept, and an interrupted run resumes where it ended. Dead links are kept as
-    well and not asked for again without --retry-dead. Only public addresses are connected to, at
-    every redirect; pages that robots.txt excludes are left out. The exit code is 1 only if no
-    server was reached at all.
+    Fetched texts stay on disk: if the command is interrupted, run it again and it resumes. Dead
+    links are remembered too, and --retry-dead asks for them again. The command connects to public
+    addresses only, also when a page redirects it, and leaves out pages that robots.txt excludes.
+    The exit code is 1 only if no server was reached at all.
     """
     from tqdm import tqdm
 
-    from lm_factuality.benchmarks.felm.rows import FELM, read_felm_rows
+    from lm_factuality.benchmarks.felm.rows import FELM
     from lm_factuality.ground.files import check_writable
     from lm_factuality.ground.published import locate
     from lm_factuality.ground.settings import read_settings
     from lm_factuality.retrieval.references.cache import FetchReport, ReferenceCache
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
-    from lm_factuality.retrieval.references.links import (
-        UNREACHED,
-        collect_links,
-        parse_endpoint,
-    )
+    from lm_factuality.retrieval.references.links import UNREACHED, parse_endpoint
 
+    # A folder that cannot be written should be reported before hours of fetching.
     if report:
-        check_writable(report.parent, "the report")  # before hours of fetching
+        check_writable(report.parent, "the report")
     settings = {"user_agent": user_agent, "delay": delay}
     manners = read_settings(Manners, settings, "fetch-references")
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
     network = Network(user_agent=user_agent, allowed=private_addresses)
+
     source = locate(FELM, data_dir).path
+    links = _read_links(source)
+    texts = ReferenceCache(cache)
+    fetched = fetch_references(links.urls, texts, network, manners, retry_dead=retry_dead)
+    outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
+
+    summary = FetchReport(outcomes, links.not_links)
+    if report:
+        summary.write(report)
+    _print_fetch_report(summary, source, texts.folder, report)
+    if all(reference.kind in UNREACHED for reference, _ in outcomes):
+        raise DataError(
+            "no server was reached: check the links and the network, then run the same command with"
+            " --retry-dead"
+        )
+
+
+def _read_links(source: Path) -> "Links":
+    """Read the links that FELM's rows cite as references.
+
+    Args:
+        source: FELM's file ``all.jsonl``.
+
+    Raises:
+        DataError: The file has no links.
+    """
+    from lm_factuality.benchmarks.felm.rows import read_felm_rows
+    from lm_factuality.retrieval.references.links import collect_links
+
     entries = [entry for row in read_felm_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(
             f"{source}: no links among {len(entries)} entries; expected http(s) addresses"
         )
-    texts = ReferenceCache(cache)
-    fetched = fetch_references(links.urls, texts, network, manners, retry_dead=retry_dead)
-    outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
-    summary = FetchReport(outcomes, links.not_links)
-    if report:
-        summary.write(report)
-    notes = [f"texts: {texts.folder}"]
-    if links.not_links:
-        notes.append(f"{len(links.not_links)} entries of {source} are not links")
-    dead = sum(reference.is_dead for reference, _ in outcomes)
-    if dead:
-        notes.append(f"{dead} links are dead; {report or '--report FILE'} lists them")
-    rows = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in summary.counts()]
+    return links
+
+
+def _print_fetch_report(
+    summary: "FetchReport", source: Path, folder: Path, report: Path | None
+) -> None:
+    """Print how many links gave a text, and why other links gave none.
+
+    Args:
+        summary: The outcome of each link.
+        source: The file with the links.
+        folder: The folder that holds the texts.
+        report: The JSON file that lists all links. None if the user asked for none.
+    """
+    notes = [f"texts: {folder}"]
+    if summary.not_links:
+        notes.append(f"{len(summary.not_links)} entries of {source} are not links")
+    dead_links = sum(reference.is_dead for reference, _ in summary.found)
+    if dead_links:
+        notes.append(f"{dead_links} links are dead; {report or '--report FILE'} lists them")
+
+    rows = []
+    for name, this_run, from_cache, meaning in summary.counts():
+        rows.append((name, f"{this_run:,}", f"{from_cache:,}", meaning))
     columns = ("outcome", "#this run", "#from cache", "meaning")
-    print_table(f"{source}: {len(links.urls):,} links", columns, rows, notes)
-    if all(reference.kind in UNREACHED for reference, _ in outcomes):
-        raise DataError(
-            "no server was reached: check the links and the network, then run the same command with"
-            " --retry-dead"
-        )
+    print_table(f"{source}: {len(summary.found):,} links", columns, rows, notes)

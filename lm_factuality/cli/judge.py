@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App, one_of
-from lm_factuality.ground.console import print_table, shown
+from lm_factuality.ground.console import format_number, print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 if TYPE_CHECKING:
@@ -450,7 +450,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         highest_cost = plan.estimate_with_retries.max_cost
         estimated_costs.append(estimated_cost)
         highest_costs.append(highest_cost)
-        costs = (shown(estimated_cost, ".4f"), shown(highest_cost, ".4f"))
+        costs = (format_number(estimated_cost, ".4f"), format_number(highest_cost, ".4f"))
         rows.append((step, *(f"{count:,}" for count in counts), *costs))
 
     # A judge whose configuration names no prices has None as each cost.

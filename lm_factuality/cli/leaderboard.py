@@ -242,7 +242,7 @@ def rerun(
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
-    sys.stdout.write(f"Written to {submission}{rerun.BESIDE}\n")
+    sys.stdout.write(f"Written to {submission}{rerun.RERUN_SUFFIX}\n")
     return int(any(outcome == "differs" for *_, outcome, _ in tasks))
 
 
@@ -284,7 +284,6 @@ def changed(
 
     change = changed_submissions(submissions, base)
     checked = _check_all(change.submissions, rules)
-    problems = [f"{code} {sentence}" for code, sentence in change.problems]
-    lines = [*_lines_of(checked, rules), *(f"{printable(problem)}\n" for problem in problems)]
+    lines = [*_lines_of(checked, rules), *(f"{problem}\n" for problem in change.problems)]
     sys.stdout.writelines(lines or ["no submission is changed\n"])
-    return int(bool(problems) or any(submission.refusals for submission in checked))
+    return int(bool(change.problems) or any(submission.refusals for submission in checked))

@@ -5,6 +5,7 @@ These modules import what takes time when a command runs, so that ``--help`` is 
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 from typer.core import TyperCommand
@@ -23,14 +24,28 @@ from lm_factuality.cli import (
 )
 from lm_factuality.ground.command_line import App, Version, run_program
 
+if TYPE_CHECKING:
+    from lm_factuality.harness.run import Finished
+
 PROGRAM = "lm-factuality"
 
 app = App()
+# lm_eval parses the words that follow `run`, even --help.
 _ANY_ARGUMENTS = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
     "help_option_names": [],
 }
+_RUN_HELP = """\
+lm-factuality run takes the options of lm-eval's own run, which are described below. It knows the
+suite's tasks and models.
+
+Examples:
+  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results \
+--log_samples
+  lm-factuality run --model surface-baseline --model_args rule=spacing --tasks expert_factor
+
+"""
 
 
 @app.callback()
@@ -45,11 +60,12 @@ def root(version: Version = False) -> None:
       lm-factuality data fetch
       lm-factuality compare results --with configs/reproduce/factor_figures.yaml
 
-    Every command has its own --help. --install-completion makes the shell complete commands.
+    Every command has its own --help. To complete commands in your shell with the Tab key, run
+    lm-factuality --install-completion once.
     """
 
 
-# A plain command: lm_eval sets up logging by itself.
+# A plain command, since lm_eval sets up logging by itself.
 @app.command(cls=TyperCommand, context_settings=_ANY_ARGUMENTS)
 def run(context: typer.Context) -> None:
     """Run lm_eval with the suite's tasks and models.
@@ -59,23 +75,20 @@ def run(context: typer.Context) -> None:
       lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor
       lm-factuality run --config configs/reproduce/factor.yaml
     """
-    from lm_factuality.harness.run import Finished, run
+    from lm_factuality.harness.run import run
 
-    def show(finished: Finished) -> None:
-        from lm_factuality.cli.outcome import print_outcome  # This import takes long.
+    arguments = context.args or ["--help"]
+    if "-h" in arguments or "--help" in arguments:
+        sys.stdout.write(_RUN_HELP)
+    run(arguments, _show_outcome)
 
-        print_outcome(finished)
 
-    if not context.args or {"-h", "--help"} & set(context.args):
-        sys.stdout.write(
-            "lm-factuality run is lm-eval's own run, as described below, with the suite's tasks and"
-            " models registered:\n"
-            "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor"
-            " --output_path results --log_samples\n"
-            "  lm-factuality run --model surface-baseline --model_args rule=spacing"
-            " --tasks expert_factor\n\n"
-        )
-    run(context.args or ["--help"], show)
+def _show_outcome(finished: "Finished") -> None:
+    """Print the scores of a run that has finished, and the commands to type next."""
+    # The module takes long to import, and `run --help` does not need it.
+    from lm_factuality.cli.outcome import print_outcome
+
+    print_outcome(finished)
 
 
 for module in (tasks, results, judge, biographies):
@@ -94,5 +107,12 @@ for name, group in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line ``arguments``, by default the words typed, and return the exit code."""
+    """Run an ``lm-factuality`` command line.
+
+    Args:
+        arguments: The words after ``lm-factuality``. By default, those that the user typed.
+
+    Returns:
+        The exit code: 0 for success.
+    """
     return run_program(app, PROGRAM, arguments)

@@ -29,7 +29,28 @@ def print_outcome(finished: Finished) -> None:
     Args:
         finished: The results of the run, where they were saved, and why items are unscored.
     """
-    runs, _ = suite_runs([to_results_file(finished.path or Path(), finished.content)])
+    results_file = to_results_file(finished.path or Path(), finished.content)
+    runs, _ = suite_runs([results_file])
+    if not runs:
+        # lm_eval has printed the scores of tasks that are not the suite's.
+        return
+
+    _print_scores(runs)
+    for run in runs:
+        task_name = run.task.task
+        reasons = finished.unscored.get(task_name, ())
+        for line in _describe_reasons(reasons):
+            sys.stdout.write(f"{task_name}: {line}\n")
+    for command in _next_commands(finished.path, [run.task for run in runs]):
+        sys.stdout.write(f"{command}\n")
+
+
+def _print_scores(runs: Iterable[Run]) -> None:
+    """Print a table for all tasks that have the same benchmark and the same main score.
+
+    Args:
+        runs: The results of each task.
+    """
     runs_by_table: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
         # A run that only generated answers has no scores yet.
@@ -38,23 +59,21 @@ def print_outcome(finished: Finished) -> None:
         notes = notes_of(benchmark_of(run.task), run.file, run.task)
         run_with_notes = replace(run, notes=tuple(notes))
         runs_by_table[run.task.kind, headline_name(run.task)].append(run_with_notes)
+
     for (_, score_name), table_runs in runs_by_table.items():
+        benchmark = benchmark_of(table_runs[0].task)
         sys.stdout.write("\n")
-        print_table(*headline_table(benchmark_of(table_runs[0].task), table_runs, score_name))
-
-    for run in runs:
-        for line in _unscored_lines(finished.unscored.get(run.task.task, ())):
-            sys.stdout.write(f"{run.task.task}: {line}\n")
-    if runs:
-        commands = _next_commands(finished, [run.task for run in runs])
-        sys.stdout.writelines(f"{line}\n" for line in commands)
+        print_table(*headline_table(benchmark, table_runs, score_name))
 
 
-def _unscored_lines(item_reasons: Iterable[str | None]) -> list[str]:
-    """List the most frequent reasons why items are unscored, and count the rest in a last line.
+def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:
+    """List the most frequent reasons why items have no score, and count the rest in a last line.
+
+    Example:
+        The last line of five different reasons is "2 × other reasons, named in the samples".
 
     Args:
-        item_reasons: The reason of each unscored item.
+        item_reasons: The reason of each item without a score.
     """
     reasons = reasons_of(item_reasons)
     lines = [str(reason) for reason in reasons[:_MOST_REASONS]]
@@ -64,29 +83,30 @@ def _unscored_lines(item_reasons: Iterable[str | None]) -> list[str]:
     return lines
 
 
-def _next_commands(finished: Finished, tasks: Sequence[TaskResult]) -> Iterator[str]:
+def _next_commands(results_path: Path | None, tasks: Sequence[TaskResult]) -> Iterator[str]:
     """Yield the commands that judge generated answers and that show the samples.
 
     Args:
-        finished: The run. Its path is None if the user did not ask to save results.
+        results_path: The results file. None if the user did not ask to save results.
         tasks: The tasks of the run that the suite knows.
 
     Yields:
         Lines such as "To look at the results: lm-factuality report results --out report".
     """
-    if finished.path is None:
+    if results_path is None:
         yield (
             "Nothing was saved. To see each sample, add --output_path DIR --log_samples to the same"
             " command."
         )
         return
+
     for task in tasks:
         # Answers without scores still have to be judged.
         if not task.metrics and task.samples and benchmark_of(task).judging:
             out = str(task.samples.with_suffix(""))
-            files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
-            command = shlex.join(["lm-factuality", "judge", task.kind, *files])
+            options = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
+            command = shlex.join(["lm-factuality", "judge", task.kind, *options])
             yield f"To judge the answers: {command}"
     if any(task.metrics for task in tasks):
-        command = shlex.join(["lm-factuality", "report", str(finished.path), "--out", "report"])
+        command = shlex.join(["lm-factuality", "report", str(results_path), "--out", "report"])
         yield f"To look at the results: {command}"

@@ -5,6 +5,7 @@
 
 import sys
 import webbrowser
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ app = App()
 def compare(
     results: Annotated[
         list[Path] | None,
-        Argument(metavar="RESULTS", help="Results files or folders of lm_eval."),
+        Argument(metavar="RESULTS", help="Results files of lm_eval, or folders that hold them."),
     ] = None,
     figures: Annotated[
         Path | None,
@@ -31,8 +32,8 @@ def compare(
         list[str] | None,
         Option(
             metavar="NAME...",
-            help="Compare pairs of models by these scores (default: all that tables show; of more"
-            " than three models the headline).",
+            help="Compare each pair of models by these scores (default: all scores of the tables,"
+            " or only the main score if there are more than three models).",
         ),
     ] = None,
 ) -> None:
@@ -44,7 +45,7 @@ def compare(
       lm-factuality compare results --scores factor_acc brier_score
       lm-factuality compare --with configs/reproduce/factor_figures.yaml
     """
-    from lm_factuality.results.compare import read_published, read_runs, tables
+    from lm_factuality.results.compare import compare_runs, read_published, read_runs
 
     published = read_published(figures) if figures else []
     if not (results or published):
@@ -54,19 +55,26 @@ def compare(
     runs, left_out = read_runs(results) if results else ([], [])
     if results and not runs:
         raise DataError(f"{', '.join(map(str, results))}: no results of a task of the suite")
-    for table in tables(runs, published, scores):
+
+    for table in compare_runs(runs, published, scores):
         if table.columns:
             print_table(*table)
         else:
-            sys.stdout.writelines(f"{note}\n" for note in table.notes)
-    sys.stdout.writelines(f"{printable(note)}\n" for note in left_out)
+            # A comparison that is not possible has only notes, which say why.
+            _print_lines(table.notes)
+    _print_lines([printable(note) for note in left_out])
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print each line, and nothing if there are none."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 @app.command()
 def report(
     results: Annotated[
         list[Path],
-        Argument(metavar="RESULTS", help="lm_eval's results_*.json, or folders that hold them."),
+        Argument(metavar="RESULTS", help="Results files of lm_eval, or folders that hold them."),
     ],
     out: Annotated[
         Path,
@@ -81,14 +89,14 @@ def report(
       lm-factuality report results --out my-report
       lm-factuality report results/opt-1.3b results/opt-2.7b --out my-report
 
-    The folder needs no network: open index.html. Run lm_eval with --log_samples, otherwise there is
-    nothing to browse or to compare row by row. Keys: / searches, the arrows (or j and k) go from
-    row to row, Enter and Space sort a column.
+    The site works offline: open index.html. Only runs with --log_samples have rows to browse and to
+    compare. Keyboard: / searches, the arrow keys (or j and k) go from row to row, and Enter and
+    Space sort a column.
     """
     from lm_factuality.report.build import build_report
 
     chosen = build_report(results, out)
-    sys.stdout.writelines(f"{note}\n" for note in chosen.notes)
+    _print_lines(chosen.notes)
     without_samples = sum(entry.result.samples is None for entry in chosen.entries)
     if without_samples:
         sys.stdout.write(

@@ -11,7 +11,7 @@ from typer import Option
 
 from lm_factuality.cli.judge import DryRun, Store, print_plans
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import interval, percent, print_table, shown
+from lm_factuality.ground.console import format_interval, format_number, format_percent, print_table
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.packages import load_yaml
@@ -76,13 +76,13 @@ def felm(
         for level, scores in levels.items():
             shares = [scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy")]
             counts = [str(scores[key]) for key in ("tp", "fp", "fn", "tn")]
-            table_rows.append((f"{name}, {level}", *map(percent, shares), *counts))
+            table_rows.append((f"{name}, {level}", *map(format_percent, shares), *counts))
 
     unscored = report["unscored"]
     notes = [f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"]
     if unscored["responses"]:
-        worst = percent(unscored["worst"]["segment"]["f1"])
-        best = percent(unscored["best"]["segment"]["f1"])
+        worst = format_percent(unscored["worst"]["segment"]["f1"])
+        best = format_percent(unscored["best"]["segment"]["f1"])
         notes[0] += (
             f"; segment F1 would be {worst} if all of them were judged wrongly, {best} if rightly"
         )
@@ -121,13 +121,13 @@ def ambigbio(
     table_rows = []
     # The YAML names each figure of the table and its number format.
     for key, figure in load_yaml(__package__, "ambigbio.yaml").items():
-        value = shown(report[key], figure["form"])
-        confidence_interval = interval(report["intervals"].get(key), figure["form"])
+        value = format_number(report[key], figure["form"])
+        confidence_interval = format_interval(report["intervals"].get(key), figure["form"])
         table_rows.append((figure["name"], value, confidence_interval))
 
     unscored = report["unscored"]
-    worst = percent(unscored["d_factscore"]["worst"])
-    best = percent(unscored["d_factscore"]["best"])
+    worst = format_percent(unscored["d_factscore"]["worst"])
+    best = format_percent(unscored["d_factscore"]["best"])
     notes = [
         f"protocol {protocol}:",
         *(f"  {choice}" for choice in report["choices"]),

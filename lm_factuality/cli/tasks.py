@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import interval, plural, print_table, shown
+from lm_factuality.ground.console import format_interval, format_number, plural, print_table
 from lm_factuality.ground.suite import tasks_folder
 
 if TYPE_CHECKING:
+    from lm_factuality.harness.suite_task import TaskReport
     from lm_factuality.sample.quickstart import CheckpointScore, JudgeComparison
 
 app = App()
@@ -53,19 +54,6 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         task: The name of the sample task.
         output: The folder that holds lm_eval's results, which a note names.
     """
-    rows = []
-    for score in scores:
-        accuracy = score.accuracy
-        row = (
-            score.checkpoint,
-            f"{score.parameters:,}",
-            shown(accuracy.value),
-            interval((accuracy.low, accuracy.high)),
-            shown(accuracy.floor),
-            str(accuracy.n),
-            str(accuracy.unscored),
-        )
-        rows.append(row)
     columns = (
         "checkpoint",
         "#parameters",
@@ -75,6 +63,19 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         "#rows",
         "#unscored",
     )
+    rows = []
+    for score in scores:
+        accuracy = score.accuracy
+        row = (
+            score.checkpoint,
+            f"{score.parameters:,}",
+            format_number(accuracy.value),
+            format_interval((accuracy.low, accuracy.high)),
+            format_number(accuracy.floor),
+            str(accuracy.n),
+            str(accuracy.unscored),
+        )
+        rows.append(row)
     notes = [
         "Intervals: clustered by document. Floor: the guess baseline.",
         f"lm_eval's results and samples: {output}",
@@ -105,19 +106,19 @@ def _print_biography_measures(
             str(measure.responses),
         )
         rows.append(row)
-    print_table(
+    title = (
         f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
-        " offline judge beside the truth",
-        ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
-        rows,
-        [
-            f"Each response, its facts and their evidence: {page}",
-            "Next, run a real model on the published benchmarks (this needs a network or a local"
-            " copy of the data):",
-            "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor"
-            " --output_path results",
-        ],
+        " offline judge beside the truth"
     )
+    columns = ("mean of", "#judge", "#truth", "#Pearson's r", "#responses")
+    notes = [
+        f"Each response, its facts and their evidence: {page}",
+        "Next, run a real model on the published benchmarks (this needs a network or a local copy"
+        " of the data):",
+        "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path"
+        " results",
+    ]
+    print_table(title, columns, rows, notes)
 
 
 @app.command()
@@ -133,10 +134,11 @@ def ls() -> None:
     from lm_factuality.cli.validation import describe_task
     from lm_factuality.harness.tasks import find_configs, suite_tasks
 
-    manager = suite_tasks()
     lines_by_question: dict[str, list[str]] = defaultdict(list)
     groups = []
+    manager = suite_tasks()
     for name in manager.all_tasks:
+        # A task has one configuration, and a group has one for each of its tasks.
         configs = [config for _, config in find_configs(name) if isinstance(config, dict)]
         if name in manager.all_groups:
             groups.append(f"{name}: {', '.join(str(config['task']) for config in configs)}")
@@ -189,19 +191,33 @@ def validate(
 
     reports = check_targets(targets, data_dir, run_code)
     for report in reports:
-        # The problems come first, since they are the reason to run the command.
-        verdict = plural(len(report.problems), "problem") if report.problems else "sound"
-        lines = [
-            *report.problems,
-            f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests",
-        ]
-        if report.seam:
-            lines.append(f"  prefix and completion of the first row: {report.seam}")
-        if report.example:
-            lines.append(f"  context of the first row: {report.example[0][0]!r}")
-        for number, (_, continuation) in enumerate(report.example or ()):
-            # A generation task has a context and nothing to continue it with.
-            if continuation:
-                lines.append(f"  continuation {number}: {continuation!r}")
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.writelines(f"{line}\n" for line in _describe_report(report))
     return int(any(report.problems for report in reports))
+
+
+def _describe_report(report: "TaskReport") -> list[str]:
+    """Describe the problems of a task or data file, and the requests of its first row.
+
+    Args:
+        report: The findings on the task.
+
+    Returns:
+        Lines such as "my_corpus.yaml: sound; 20 rows, 80 requests", after one line per problem.
+    """
+    verdict = plural(len(report.problems), "problem") if report.problems else "sound"
+    # The problems come first, since they are the reason to run the command.
+    lines = [
+        *report.problems,
+        f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests",
+    ]
+    if report.seam:
+        lines.append(f"  prefix and completion of the first row: {report.seam}")
+    if report.example:
+        # The requests of a row share their context and differ in the continuation.
+        context, _ = report.example[0]
+        lines.append(f"  context of the first row: {context!r}")
+    for number, (_, continuation) in enumerate(report.example):
+        # A generation task has a context and nothing to continue it with.
+        if continuation:
+            lines.append(f"  continuation {number}: {continuation!r}")
+    return lines

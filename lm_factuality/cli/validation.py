@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lm_eval.api.task import ConfigurableTask
+
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.declaration import Benchmark
@@ -36,47 +38,75 @@ def check_targets(
     """
     reports = []
     for target in targets:
-        path = Path(target)
-        # A data file is checked as if a task YAML named it.
-        if path.suffix.lower() in FORMATS:
-            metadata = {"config_source": target}
-            data_path = str(path.absolute())
-            config = {"task": path.stem, "dataset_path": data_path, "metadata": metadata}
-            reports.append(_check_config(target, config, data_dir))
+        if Path(target).suffix.lower() in FORMATS:
+            reports.append(_check_data_file(target, data_dir))
             continue
-
-        for name, task_config in find_configs(target, (), run_code):
-            if isinstance(task_config, FactualityError):
-                reports.append(_report_error(name, task_config))
-                continue
-            problems = list(unknown_keys(name, task_config))
-            if not isinstance(task_config.get("class"), type):
-                problems.insert(
-                    0,
-                    f"{name}: not a FACTOR task: it does not include tasks/factor/_factor.yaml,"
-                    " which names the class",
-                )
-            report = _check_config(name, task_config, data_dir)
-            reports.append(replace(report, problems=(*problems, *report.problems)))
+        for name, config in find_configs(target, (), run_code):
+            if isinstance(config, FactualityError):
+                reports.append(_report_error(name, config))
+            else:
+                reports.append(_check_task(name, config, data_dir))
     return reports
 
 
-def _check_config(target: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
-    """Build a task from its configuration and report its problems.
+def _check_data_file(target: str, data_dir: str | None) -> TaskReport:
+    """Check a data file as if a task YAML named it.
 
     Args:
-        target: What the report calls the task.
-        config: The task's YAML. One without a class is read as a corpus of FACTOR rows.
+        target: The path of the file, such as ``my_rows.csv``.
+        data_dir: A folder with the published files, instead of downloads.
+    """
+    path = Path(target)
+    config = {
+        "task": path.stem,
+        "dataset_path": str(path.absolute()),
+        "metadata": {"config_source": target},
+    }
+    return _build_task(FactorTask, target, config, data_dir)
+
+
+def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
+    """Check a task's YAML for misspelt keys and a missing class, and then build the task.
+
+    Args:
+        name: What the report calls the task.
+        config: The task's YAML.
+        data_dir: A folder with the published files, instead of downloads.
+    """
+    problems = list(unknown_keys(name, config))
+    task_class = config.get("class")
+    if not isinstance(task_class, type):
+        problem = (
+            f"{name}: not a FACTOR task: it does not include tasks/factor/_factor.yaml, which names"
+            " the class"
+        )
+        problems.insert(0, problem)
+        # Its data is still worth checking.
+        task_class = FactorTask
+    report = _build_task(task_class, name, config, data_dir)
+    return replace(report, problems=(*problems, *report.problems))
+
+
+def _build_task(
+    task_class: type[ConfigurableTask], name: str, config: dict[str, Any], data_dir: str | None
+) -> TaskReport:
+    """Build a task and report the problems of its rows and requests.
+
+    Args:
+        task_class: The class of the task.
+        name: What the report calls the task.
+        config: The task's YAML.
         data_dir: A folder with the published files. None means the task's own, or downloads.
     """
-    task = config["class"] if isinstance(config.get("class"), type) else FactorTask
     # Users name a judge only when they run a task, but the task cannot be built without one.
     metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
-    config = {**config, "metadata": metadata}
+    config_with_judge = {**config, "metadata": metadata}
     try:
-        return check_built(task, target, config, data_dir or metadata.get("data_dir"))
+        return check_built(
+            task_class, name, config_with_judge, data_dir or metadata.get("data_dir")
+        )
     except FactualityError as error:
-        return _report_error(target, error)
+        return _report_error(name, error)
 
 
 def _report_error(target: str, error: FactualityError) -> TaskReport:
@@ -106,30 +136,43 @@ def describe_task(config: Mapping[str, Any]) -> ListedTask:
     Args:
         config: The task's YAML, with its class and metadata.
     """
-    task_class = config["class"]
-    metadata = config["metadata"]
-    benchmark: Benchmark = task_class.declared
+    benchmark: Benchmark = config["class"].declared
     # The page begins with the question: "Is the true sentence more likely? For each row ...".
     question, question_mark, _ = benchmark.page.lead.partition("?")
-    question += question_mark
 
+    metadata = config["metadata"]
     licence = ""
-    is_local_file = config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(
-        ".csv"
-    )
     if "rows" in metadata:
         # The YAML of a dataset on the Hub states its rows, so that it need not be loaded.
         rows = int(metadata["rows"])
-    elif is_local_file:
-        with quietly():
-            task = task_class(config={**config, "metadata": {"judge": LEXICAL, **metadata}})
-            rows = len(task.eval_docs)
+    elif _has_local_data(config):
+        rows = _count_local_rows(config)
     else:
         sources = _published_sources(str(config["task"]))
         rows = sum(source.rows for source in sources)
         licence = ", ".join(sorted({source.license for source in sources}))
-    licence = str(metadata.get("license") or licence)
-    return ListedTask(question, rows, licence, benchmark.judging is not None)
+    return ListedTask(
+        question=question + question_mark,
+        rows=rows,
+        licence=str(metadata.get("license") or licence),
+        needs_judge=benchmark.judging is not None,
+    )
+
+
+def _has_local_data(config: Mapping[str, Any]) -> bool:
+    """Return whether a task's YAML names a data file on this machine, not a published file."""
+    # A perplexity task may read the documents of a local table of FACTOR.
+    documents = str(config["metadata"].get("documents_of", ""))
+    return bool(config.get("dataset_path")) or documents.endswith(".csv")
+
+
+def _count_local_rows(config: Mapping[str, Any]) -> int:
+    """Build a task from its local data file, and count its rows."""
+    # The task cannot be built without a judge, but it asks none.
+    metadata = {"judge": LEXICAL, **config["metadata"]}
+    with quietly():
+        task = config["class"](config={**config, "metadata": metadata})
+        return len(task.eval_docs)
 
 
 def _published_sources(task: str) -> list[Source]:

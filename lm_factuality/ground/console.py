@@ -68,7 +68,7 @@ def _printable_lines(cell: str) -> str:
     return "\n".join(printable(line) for line in cell.split("\n"))
 
 
-def shown(value: float | None, form: str = ".1%") -> str:
+def format_number(value: float | None, form: str = ".1%") -> str:
     """Format a number for a table.
 
     Args:
@@ -81,12 +81,12 @@ def shown(value: float | None, form: str = ".1%") -> str:
     return "-" if value is None or math.isnan(value) else format(value, form)
 
 
-def percent(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Format a share in percent without the sign: 0.25 becomes ``25.0``, and None ``-``."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
+def format_interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
     """Format an interval for a table, such as ``20.1% - 29.9%``.
 
     Args:
@@ -96,11 +96,11 @@ def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
     Returns:
         The text, or ``-`` if there is no interval or an end is None or NaN.
     """
-    texts = [shown(end, form) for end in ends or ()]
+    texts = [format_number(end, form) for end in ends or ()]
     return "-" if not texts or "-" in texts else " - ".join(texts)
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """Format counts by name for a table, such as ``true 3, false 1``."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 

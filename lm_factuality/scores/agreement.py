@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.stats import t
+from scipy import stats
 from tqdm import tqdm
 
 from lm_factuality.scores.statistics import ScoreOfSums, none_if_nan, pooled_interval, ratio
@@ -61,7 +61,7 @@ def cohen_kappa(pairs: Sequence[Answers]) -> float:
     # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
-    # Chance then explains all agreement: p_e is 1, and kappa 0 / 0.
+    # If all answers are the same, p_e is 1, and kappa is 0 / 0.
     if not _has_different_answers(pairs):
         return math.nan
     first_answers, second_answers = zip(*pairs, strict=True)
@@ -174,7 +174,7 @@ def measure_coefficient(
     jackknife = jackknife[~np.isnan(jackknife)]
     if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
         return Measure(measured, None, None, len(items))
-    quantile = t.ppf(0.975, len(jackknife) - 1)
+    quantile = stats.t.ppf(0.975, len(jackknife) - 1)
     half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
     # No coefficient of agreement lies outside of [-1, 1].
     low = max(-1.0, measured - half_width)
@@ -187,8 +187,8 @@ def measure_share(
 ) -> Measure:
     """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
 
-    If all clusters have the same share of 0 or 1, where a bootstrap shows no spread, the interval
-    is Clopper and Pearson's (1934): from 0.025**(1/n) to 1 for a share of 1 in n clusters.
+    If all clusters have the same share, a bootstrap shows no spread. The interval is then the exact
+    one of Clopper and Pearson (1934).
 
     Args:
         rows: The counts of each item, such as (agreements, pairs).
@@ -209,9 +209,28 @@ def measure_share(
     interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
     low = none_if_nan(interval[0])
     high = none_if_nan(interval[1])
-    # All draws gave the same share, which a sample of a few clusters cannot prove.
     if low == high:
-        bound = 0.025 ** (1 / len(cluster_sums))
-        exact_intervals = {0.0: (0.0, 1 - bound), 1.0: (bound, 1.0)}
-        low, high = exact_intervals.get(measured, (None, None))
+        # All draws gave the same share, which a sample of a few clusters cannot prove.
+        low, high = _interval_of_equal_clusters(measured, len(cluster_sums))
     return Measure(measured, low, high, len(rows))
+
+
+def _interval_of_equal_clusters(
+    share: float, num_clusters: int
+) -> tuple[float | None, float | None]:
+    """Compute Clopper and Pearson's 95% interval if every cluster has the same share.
+
+    Args:
+        share: The share that all clusters have.
+        num_clusters: The number n of clusters.
+
+    Returns:
+        ``(0.025**(1/n), 1)`` for a share of 1, and ``(0, 1 - 0.025**(1/n))`` for a share of 0. Two
+        times None for any other share, which has no exact interval.
+    """
+    bound = 0.025 ** (1 / num_clusters)
+    if share == 1:
+        return bound, 1.0
+    if share == 0:
+        return 0.0, 1 - bound
+    return None, None

@@ -122,7 +122,7 @@ def correct_by_labels(
         The corrected score, which is people's own score if every unit is labelled. None if it is
         not defined, or if fewer than two clusters are labelled.
     """
-    sample = _LabelledSample(replace(units, strata=_strata_with_labels(units)))
+    sample = _LabelledSample(replace(units, strata=_merge_small_strata(units)))
     # The variance between clusters needs at least two of them.
     if len(np.unique(sample.clusters)) < 2:
         return None
@@ -132,31 +132,31 @@ def correct_by_labels(
         # The gradient depends on lambda, so lambda is tuned again with the gradient it leads to.
         judge_weight = 1.0
         for _ in range(2):
-            judge_weight = sample.tuned_judge_weight(
-                score_gradient(score_of_sums, sample.sums(judge_weight))
-            )
+            gradient = score_gradient(score_of_sums, sample.sums(judge_weight))
+            judge_weight = sample.tuned_judge_weight(gradient)
     judge_weight = judge_weight or 0.0
 
     sums = sample.sums(judge_weight)
     score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
-    error = sample.standard_error(score_gradient(score_of_sums, sums), judge_weight, is_tuned)
-    lower, upper = interval_within(score, error.quantile * error.stderr, low, high)
+    gradient = score_gradient(score_of_sums, sums)
+    error = sample.standard_error(gradient, judge_weight, is_tuned)
+    half_width = error.quantile * error.stderr
+    lower, upper = interval_within(score, half_width, low, high)
 
+    # The correction may carry a score beyond its bounds.
+    score_in_range = min(max(score, low), high)
     if math.isfinite(high - low):
         # Labels that are all alike have no variance, but other units may still be different.
         common = sample.common_label(score_of_sums)
         reach = common.max_share * (high - low)
         if common.score > low:
-            lower = min(lower, max(low, min(score, high) - reach))
+            lower = min(lower, max(low, score_in_range - reach))
         if common.score < high:
-            upper = max(upper, min(high, max(score, low) + reach))
-    # The correction may carry a score beyond its bounds.
-    score_in_range = min(max(score, low), high)
-    return Estimate(
-        score_in_range, lower, upper, error.stderr, judge_weight, len(sample.people_counts)
-    )
+            upper = max(upper, min(high, score_in_range + reach))
+    num_labelled = len(sample.people_counts)
+    return Estimate(score_in_range, lower, upper, error.stderr, judge_weight, num_labelled)
 
 
 def interval_within(
@@ -164,9 +164,9 @@ def interval_within(
 ) -> tuple[float, float]:
     """Compute an interval around a score that stays between its bounds.
 
-    It is a normal interval on the scale of log-odds (delta method): with the share
-    p = (value - low) / (high - low), it reaches half_width / ((high - low) * p * (1 - p)) to each
-    side of log(p / (1 - p)).
+    It is a normal interval on the scale of log-odds, log(p / (1 - p)) with the share
+    p = (value - low) / (high - low). If a bound is infinite, or if the plain interval
+    value ± half_width crosses a bound, it is the plain interval cut off at the bounds.
 
     Args:
         value: The score.
@@ -175,22 +175,23 @@ def interval_within(
         high: The highest value that the score can have.
 
     Returns:
-        The lower and the upper end. If the plain interval crosses a bound, or if a bound is
-        infinite, they are those of the plain interval, cut off at the bounds.
+        The lower and the upper end.
     """
+    lower = value - half_width
+    upper = value + half_width
     is_bounded = math.isfinite(low) and math.isfinite(high)
-    if not is_bounded or value - half_width <= low or value + half_width >= high:
-        return min(high, max(low, value - half_width)), max(low, min(high, value + half_width))
+    if not is_bounded or lower <= low or upper >= high:
+        return min(high, max(low, lower)), max(low, min(high, upper))
 
-    # p / (1 - p), where high - low cancels out.
-    odds = (value - low) / (high - value)
+    # The delta method: d log(p / (1 - p)) / d value = (high - low) / (distances to both bounds).
     half_log_odds = half_width * (high - low) / ((value - low) * (high - value))
+    odds = (value - low) / (high - value)
     lower = low + (high - low) / (1 + math.exp(half_log_odds) / odds)
     upper = low + (high - low) / (1 + math.exp(-half_log_odds) / odds)
     return lower, upper
 
 
-def _strata_with_labels(units: Units) -> Numbers:
+def _merge_small_strata(units: Units) -> Numbers:
     """Merge strata until each has at least two labels, or is labelled completely.
 
     A stratum with fewer labels has no variance. It joins the largest of the other strata.
@@ -203,11 +204,8 @@ def _strata_with_labels(units: Units) -> Numbers:
     has_too_few = (num_labels < 2) & (num_labels < sizes)
     largest = np.argmax(np.where(has_too_few, 0, sizes))
     merged_into = np.where(has_too_few, largest, np.arange(len(sizes)))
-
-    # Numbers of strata that are left empty are skipped.
-    is_used = np.bincount(merged_into, sizes, len(sizes)) > 0
-    new_numbers = np.cumsum(is_used) - 1
-    return np.asarray(new_numbers[merged_into][units.strata])
+    # np.unique numbers the remaining strata from 0.
+    return np.unique(merged_into[units.strata], return_inverse=True)[1]
 
 
 class _LabelledSample:
@@ -229,16 +227,16 @@ class _LabelledSample:
         self.clusters = units.clusters[labelled]
         self.strata = units.strata[labelled]
         self.stratum_sizes = np.bincount(units.strata)
-        self.stratum_labels = np.bincount(self.strata)
+        self.labels_per_stratum = np.bincount(self.strata)
 
         # The labels of a stratum together stand for all its units, even if some of the units that
-        # were drawn have no answer. (Hájek's estimator)
+        # were drawn have no answer (Hájek's estimator).
         drawn_weights = units.weights[labelled]
+        total_weights = np.bincount(self.strata, drawn_weights, len(self.stratum_sizes))
+        # A stratum whose labels all have a weight of 0 gets an infinite factor.
         with np.errstate(divide="ignore"):
-            scale = self.stratum_sizes / np.bincount(
-                self.strata, drawn_weights, len(self.stratum_sizes)
-            )
-        self.weights = drawn_weights * scale[self.strata]
+            factors = self.stratum_sizes / total_weights
+        self.weights = drawn_weights * factors[self.strata]
         # How many unlabelled units a label stands for.
         self.extra_weights = self.weights - 1
 
@@ -260,9 +258,10 @@ class _LabelledSample:
     def tuned_judge_weight(self, gradient: Floats) -> float:
         """Compute the lambda of the smallest variance (power tuning of PPI++).
 
-        It is sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over strata s of N_s units and n_s
-        labels, with c_s = N_s * (N_s - n_s) / n_s. y and f are people's and the judge's counts,
-        projected on the gradient of the score.
+        Lambda is the slope of people's counts y on the judge's counts f, both projected on the
+        gradient of the score: sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over the strata s. A
+        stratum of N units and n labels has the factor c_s = N * (N - n) / n, since the judge helps
+        only with unlabelled units.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
@@ -270,20 +269,21 @@ class _LabelledSample:
         Returns:
             Lambda, kept between 0 and 1.
         """
-        people = self._stratum_deviations(self.people_counts @ gradient)
-        judged = self._stratum_deviations(self.judge_counts @ gradient)
+        people_deviations = self._stratum_deviations(self.people_counts @ gradient)
+        judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
+        products = np.bincount(self.strata, people_deviations * judge_deviations)
         # A stratum labelled completely may have one label; its factor below is 0.
-        degrees = np.maximum(1, self.stratum_labels - 1)
-        covariances = np.bincount(self.strata, people * judged) / degrees
+        covariances = products / np.maximum(1, self.labels_per_stratum - 1)
 
-        all_judged = self.units.judge_counts @ gradient
-        variances = []
+        # The judge's variance is known from all units, not from the labelled ones alone.
+        judge_scores = self.units.judge_counts @ gradient
+        judge_variances = []
         for stratum in range(len(self.stratum_sizes)):
-            variances.append(np.var(all_judged[self.units.strata == stratum]))
+            judge_variances.append(np.var(judge_scores[self.units.strata == stratum]))
 
-        factors = self.stratum_sizes * (self.stratum_sizes - self.stratum_labels)
-        factors = factors / self.stratum_labels
-        weighted_variance = float(factors @ np.array(variances))
+        factors = self.stratum_sizes * (self.stratum_sizes - self.labels_per_stratum)
+        factors = factors / self.labels_per_stratum
+        weighted_variance = float(factors @ np.array(judge_variances))
         # A judge that counts the same for every unit says nothing about any.
         if weighted_variance <= 0:
             return 0.0
@@ -295,38 +295,52 @@ class _LabelledSample:
         """Compute the standard error of the corrected score to the first order (delta method).
 
         It is cluster-robust: G / (G - 1) times the sum of the squared deviations of the G
-        clusters' contributions from their mean. Each label contributes its deviation from the mean
-        of its stratum, widened by sqrt(n / (n - 1)) for n labels in the stratum, and by
-        1 / (1 - leverage) for its leverage on lambda, as in the HC3 estimator of regressions.
+        clusters' contributions from their mean.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
             judge_weight: Lambda, from 0 to 1.
             is_tuned: Whether lambda was tuned on the labels, which therefore have leverage on it.
+
+        Returns:
+            The standard error, and how many of them the 95% interval reaches to each side.
         """
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
-        means = self._stratum_means(corrections)
-        deviations = self._stratum_deviations(corrections)
+        leverage = self._leverage(gradient) if is_tuned else np.zeros(len(corrections))
+        errors_of_others = self._errors_of_unlabelled_units(corrections, leverage)
 
-        leverage = np.zeros(len(deviations))
-        if is_tuned:
-            leverage = self._leverage(gradient)
-        # At least 1, for strata that are labelled completely by one label.
-        degrees = np.maximum(1, self.stratum_labels - 1)
-        small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
-        widened = self.extra_weights * deviations * small_sample
-        widened = widened / (1 - np.minimum(leverage, _MAX_LEVERAGE))
-
-        # Labels of one cluster may err together, so they are added up by cluster.
+        # Labels of one cluster may err together, so their deviations are added up by cluster.
         contributions = self._cluster_contributions(
-            gradient, means, deviations + widened, judge_weight
+            judge_weight * (self.units.judge_counts @ gradient),
+            self._stratum_means(corrections),
+            self._stratum_deviations(corrections) + errors_of_others,
         )
         num_clusters = len(contributions)
         squares = float(((contributions - contributions.mean()) ** 2).sum())
         variance = num_clusters / (num_clusters - 1) * squares
-        variance += self._missing_variance(gradient, deviations)
-        quantile = self._quantile(widened, variance, bool(leverage.any()))
-        return _StandardError(math.sqrt(variance), quantile)
+        variance += self._missing_variance(gradient, corrections)
+        degrees = self._degrees_of_freedom(errors_of_others, variance, bool(leverage.any()))
+        return _StandardError(math.sqrt(variance), float(stdtrit(degrees, 1 - _TAIL)))
+
+    def _errors_of_unlabelled_units(self, corrections: Floats, leverage: Floats) -> Floats:
+        """Estimate how far each label may lead the correction of unlabelled units astray.
+
+        A label's correction is applied to the unlabelled units that it stands for. Its error is
+        estimated by its deviation from the mean of its stratum, times sqrt(n / (n - 1)) for n
+        labels in the stratum, and divided by 1 - leverage, as in the HC3 estimator of regressions.
+
+        Args:
+            corrections: The correction that each label makes.
+            leverage: The leverage of each label on lambda, from 0 to 1.
+
+        Returns:
+            The error of each label, times the number of unlabelled units that it stands for.
+        """
+        # At least 1, for strata that are labelled completely by one label.
+        degrees = np.maximum(1, self.labels_per_stratum - 1)
+        small_sample = np.sqrt(np.maximum(1, self.labels_per_stratum) / degrees)[self.strata]
+        errors = self.extra_weights * self._stratum_deviations(corrections) * small_sample
+        return np.asarray(errors / (1 - np.minimum(leverage, _MAX_LEVERAGE)))
 
     def _leverage(self, gradient: Floats) -> Floats:
         """Compute the leverage of each label on the tuned lambda, as in a regression through 0.
@@ -345,41 +359,25 @@ class _LabelledSample:
         return np.asarray(influence / (float(influence.sum()) or 1.0))
 
     def _cluster_contributions(
-        self, gradient: Floats, means: Floats, deviations: Floats, judge_weight: float
+        self, unit_scores: Floats, stratum_corrections: Floats, label_deviations: Floats
     ) -> Floats:
-        """Compute how much each cluster contributes to the corrected score, to the first order.
+        """Add up by cluster what contributes to the corrected score.
 
         Args:
-            gradient: The gradient of the score with respect to its sums.
-            means: The mean correction of each stratum.
-            deviations: How far the correction of each label lies from that mean, times the number
-                of units that the label stands for.
-            judge_weight: Lambda, from 0 to 1.
+            unit_scores: What the judge's counts contribute, one number for each of all units.
+            stratum_corrections: The mean correction of each stratum, which all its units get.
+            label_deviations: How far each label deviates from this mean, one number for each
+                labelled unit.
 
         Returns:
-            For each cluster: its units' mean corrections, its labels' deviations, and lambda times
-            the judge's counts of its units.
+            One number for each cluster.
         """
-        clusters = self.units.clusters
-        num_clusters = int(clusters.max()) + 1
-        num_strata = len(self.stratum_sizes)
+        corrected_scores = unit_scores + stratum_corrections[self.units.strata]
+        of_units = np.bincount(self.units.clusters, corrected_scores)
+        of_labels = np.bincount(self.clusters, label_deviations, len(of_units))
+        return np.asarray(of_units + of_labels)
 
-        # The number of units in each cluster and stratum, of shape (clusters, strata).
-        cells = clusters * num_strata + self.units.strata
-        cell_sizes = np.bincount(cells, minlength=num_clusters * num_strata)
-        cell_sizes = cell_sizes.reshape(num_clusters, -1).astype(float)
-
-        columns = self.units.judge_counts.T
-        judged = [np.bincount(clusters, column, num_clusters) for column in columns]
-        judged_of_cluster = np.array(judged, dtype=float).T
-        deviations_of_cluster = np.bincount(self.clusters, deviations, num_clusters)
-        return np.asarray(
-            cell_sizes @ means
-            + deviations_of_cluster
-            + judge_weight * (judged_of_cluster @ gradient)
-        )
-
-    def _missing_variance(self, gradient: Floats, deviations: Floats) -> float:
+    def _missing_variance(self, gradient: Floats, corrections: Floats) -> float:
         """Compute the variance that strata lack in which labels hardly differ from the judge.
 
         A stratum whose n labels all agree with the judge shows no variance, but other units may
@@ -388,80 +386,84 @@ class _LabelledSample:
 
         Args:
             gradient: The gradient of the score with respect to its sums.
-            deviations: How far the correction of each label lies from the mean of its stratum.
+            corrections: The correction that each label makes.
 
         Returns:
             The variance to add to that of the score; 0 if no stratum lacks any.
         """
-        # First-order contributions of the labels to the score.
-        people = self.people_counts @ gradient
-        mean = np.average(people, weights=self.weights)
-        overall_variance = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
-        variances = np.bincount(self.strata, deviations**2) / self.stratum_labels
-        missing = np.maximum(0.0, overall_variance / (self.stratum_labels + 1) - variances)
-        return float(np.bincount(self.strata, self.extra_weights**2) @ missing)
+        # What each label contributes to the score, to the first order.
+        label_scores = self.people_counts @ gradient
+        mean = np.average(label_scores, weights=self.weights)
+        total_weight = float(self.weights.sum())
+        variance_of_labels = float(self.weights @ (label_scores - mean) ** 2) / total_weight
+        smallest_variances = variance_of_labels / (self.labels_per_stratum + 1)
 
-    def _quantile(self, widened: Floats, variance: float, has_leverage: bool) -> float:
-        """Compute the 97.5% quantile of Student's t for the interval of the corrected score.
+        squares = np.bincount(self.strata, self._stratum_deviations(corrections) ** 2)
+        missing_variances = np.maximum(0.0, smallest_variances - squares / self.labels_per_stratum)
+        # A label's error counts once for each unlabelled unit that it stands for.
+        squared_weights = np.bincount(self.strata, self.extra_weights**2)
+        return float(squared_weights @ missing_variances)
 
-        The degrees of freedom are the labelled clusters less the strata (and less one for a tuned
-        lambda). They are fewer if the clusters' sums have long tails: at most 2G / (kurtosis - 1)
-        for G clusters. Following Satterthwaite, they are divided by the square of the share of the
-        variance that comes from labels.
+    def _degrees_of_freedom(
+        self, label_errors: Floats, variance: float, has_leverage: bool
+    ) -> float:
+        """Compute the degrees of freedom of Student's t for the interval of the corrected score.
+
+        They are the labelled clusters less the strata (and less one for a tuned lambda), or fewer
+        if the errors have long tails. Following Satterthwaite, they are divided by the square of
+        the share of the variance that comes from labels.
 
         Args:
-            widened: The widened deviation of each label.
+            label_errors: The error of each label, as `_errors_of_unlabelled_units` estimates it.
             variance: The variance of the corrected score.
             has_leverage: Whether lambda was tuned on the labels.
+
+        Returns:
+            The degrees of freedom, at least 1.
         """
         # Labels that stand for their own unit alone estimate nothing, unless all of them do.
         is_counted = self.extra_weights > _ROUNDING
         if not is_counted.any():
-            is_counted = ~is_counted
+            is_counted[:] = True
         num_clusters = len(np.unique(self.clusters[is_counted]))
         num_strata = len(np.unique(self.strata[is_counted]))
-        degrees = float(max(1, num_clusters - num_strata - has_leverage))
+        num_tuned = 1 if has_leverage else 0
+        degrees = float(max(1, num_clusters - num_strata - num_tuned))
 
-        sums = np.bincount(self.clusters, widened)
-        # Clusters without labels contribute nothing to the tails.
-        sums = sums[sums != 0]
-        squares = float((sums**2).sum())
-        fourth_powers = float((sums**4).sum())
-        if fourth_powers:
-            kurtosis = len(sums) * fourth_powers / squares**2
-            degrees_of_tails = 2 * len(sums) / max(kurtosis - 1, 1e-9)
+        cluster_errors = np.bincount(self.clusters, label_errors)
+        # Clusters without labels contribute nothing.
+        cluster_errors = cluster_errors[cluster_errors != 0]
+        squares = float((cluster_errors**2).sum())
+        if (cluster_errors**4).any():
             label_variance = min(squares, variance)
-            degrees = min(degrees, degrees_of_tails) * (variance / label_variance) ** 2
-        return float(stdtrit(max(1.0, degrees), 1 - _TAIL))
+            degrees = min(degrees, _degrees_for_tails(cluster_errors))
+            degrees = degrees * (variance / label_variance) ** 2
+        return max(1.0, degrees)
 
     def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel:
         """Find out whether all labels have the same score, and how many units may differ.
 
-        Labels that are all alike have no variance, but are not certain. The share of units that
-        may differ is the upper end 1 - 0.025**(1/n) of Clopper and Pearson's interval, where n is
-        Kish's effective number of clusters, (sum of weights)² / sum of weights².
-
         Args:
             score_of_sums: The score as a function of counts.
+
+        Returns:
+            The common score with the largest share of units that may have another one. The score
+            is NaN if labels differ, or if every unit is labelled.
         """
-        # A unit without counts has no part in the score.
-        scores = np.array(
-            [
-                score_of_sums(counts) if any(counts) else math.nan
-                for counts in self.people_counts.tolist()
-            ]
-        )
+        scores = np.full(len(self.people_counts), math.nan)
+        for row, counts in enumerate(self.people_counts.tolist()):
+            # A unit without counts has no part in the score.
+            if any(counts):
+                scores[row] = score_of_sums(counts)
         is_scored = ~np.isnan(scores)
         stands_for_others = is_scored & (self.extra_weights > _ROUNDING)
         if not stands_for_others.any() or np.ptp(scores[stands_for_others]) > 0:
             return _CommonLabel(math.nan, 0.0)
 
         cluster_weights = np.bincount(self.clusters, self.extra_weights * stands_for_others)
-        total = float(cluster_weights.sum())
-        # The exponent is 1 / n for the effective number of clusters n.
-        bound = 1 - _TAIL ** (float((cluster_weights**2).sum()) / total**2)
-        # The share is of the unlabelled units, and these are not all units.
-        max_share = bound * total / float(self.weights[is_scored].sum())
+        num_unlabelled = float(cluster_weights.sum())
+        num_units = float(self.weights[is_scored].sum())
+        max_share = _max_share_unlike_labels(cluster_weights) * num_unlabelled / num_units
         return _CommonLabel(float(scores[stands_for_others][0]), max_share)
 
     def _stratum_means(self, values: Floats) -> Floats:
@@ -472,3 +474,30 @@ class _LabelledSample:
     def _stratum_deviations(self, values: Floats) -> Floats:
         """Compute how far each label's value lies from the mean of its stratum."""
         return np.asarray(values - self._stratum_means(values)[self.strata])
+
+
+def _degrees_for_tails(errors: Floats) -> float:
+    """Compute the degrees of freedom of a variance of errors with long tails.
+
+    They are 2 * G / (kurtosis - 1) for G errors e, with the kurtosis G * sum(e**4) / sum(e**2)**2.
+
+    Args:
+        errors: The error of each cluster. Not all are 0.
+    """
+    squares = float((errors**2).sum())
+    fourth_powers = float((errors**4).sum())
+    kurtosis = len(errors) * fourth_powers / squares**2
+    return 2 * len(errors) / max(kurtosis - 1, 1e-9)
+
+
+def _max_share_unlike_labels(cluster_weights: Floats) -> float:
+    """Compute the largest share of unlabelled units that may differ from labels that are all alike.
+
+    It is the upper end 1 - 0.025**(1 / n) of Clopper and Pearson's 95% interval for none of n
+    trials, where n is Kish's effective number of clusters, sum(w)**2 / sum(w**2).
+
+    Args:
+        cluster_weights: How many unlabelled units the labels of each cluster stand for.
+    """
+    inverse_num_trials = float((cluster_weights**2).sum()) / float(cluster_weights.sum()) ** 2
+    return 1 - _TAIL**inverse_num_trials

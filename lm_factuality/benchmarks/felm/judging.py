@@ -44,7 +44,7 @@ from lm_factuality.benchmarks.felm.rows import (
     read_felm_rows,
 )
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
-from lm_factuality.ground.console import interval, shown
+from lm_factuality.ground.console import format_interval, format_number
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
@@ -226,9 +226,9 @@ class FelmTrial:
 
         rows = []
         for level in LEVELS:
-            f1_interval = interval(certificate["intervals"][level]["f1"])
+            f1_interval = format_interval(certificate["intervals"][level]["f1"])
             for label, scores_by_level in scores_by_label.items():
-                cells = [shown(scores_by_level[level][measure]) for measure in MEASURES]
+                cells = [format_number(scores_by_level[level][measure]) for measure in MEASURES]
                 # Only the judge has an interval.
                 rows.append((f"{label}, {level}", *cells, f1_interval if label == judge else ""))
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface
+from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface_scores
 from factor_gen.audit.evaluate import evaluate_baselines
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.records import BenchmarkAudit
-from factor_gen.audit.tables import baseline_table, conclusion, shape_table
+from factor_gen.audit.tables import baseline_table, conclusion, paper_table
 from factor_gen.surface import STATISTICS, BalanceLedger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.conftest import TASKS
@@ -67,7 +67,9 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -
 def test_what_can_be_seen_is_found(change: Change, found: set[str]) -> None:
     rows = synthetic(80, change)
     assert found <= {
-        each.name for each in evaluate_baselines(list(surface(rows)), rows) if each.is_above_chance
+        each.name
+        for each in evaluate_baselines(list(surface_scores(rows)), rows)
+        if each.is_above_chance
     }
 
 
@@ -112,7 +114,9 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
         .rank_changes(texts[0], texts[1:], np.array([[0, 1, 2]]))
         .reshape(len(STATISTICS) + 1, 4)
     )
-    found = {each.name: each.picks.value for each in evaluate_baselines([*surface(rows)], rows)}
+    found = {
+        each.name: each.picks.value for each in evaluate_baselines([*surface_scores(rows)], rows)
+    }
     orders = [
         *((f"least {name}", f"most {name}") for name in STATISTICS),
         ("first in sorted order", "last in sorted order"),
@@ -160,7 +164,7 @@ def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothin
 
 
 def test_baselines_see_a_sample_and_say_so(clean: BenchmarkAudit) -> None:
-    found = audit_rows(synthetic(), sample=40)
+    found = audit_rows(synthetic(), sample_size=40)
     assert found.rows == 150
     assert found.sampled == 40
     assert all(each.rows == 40 for each in found.baselines)
@@ -199,7 +203,7 @@ def test_no_rows_at_all() -> None:
     found = audit_rows([])
     assert found.baselines == ()
     assert json.dumps(found.to_json(), allow_nan=False)
-    assert shape_table(found).rows[0][1] == "-"
+    assert paper_table(found).rows[0][1] == "-"
 
 
 @pytest.fixture(scope="module")

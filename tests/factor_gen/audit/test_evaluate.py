@@ -16,7 +16,7 @@ from factor_gen.audit.records import (
     ChoiceScores,
     EstimatedShare,
 )
-from factor_gen.audit.tables import verdict
+from factor_gen.audit.tables import describe_significance
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.statistics import Outcome, bootstrap_interval
 from tests.factor_gen.audit.rows import row
@@ -90,7 +90,7 @@ def test_few_documents_do_not_tell_however_much_their_rows_give_away(
         return
     assert math.isnan(found.p)
     assert not found.is_above_chance
-    assert verdict(found) == "too few documents to tell"
+    assert describe_significance(found) == "too few documents to tell"
     assert math.isnan(found.picks.low) == (documents == 1)
 
 
@@ -119,8 +119,10 @@ def test_little_is_a_slight_leak() -> None:
         pairs = EstimatedShare(share, 0.503, 0.571)
         return BlindBaseline("test", SURFACE, 736, pairs, pairs, p=0.0001, corrected=0.002)
 
-    assert verdict(leak(0.507)) == "slight leak, above chance by 0.7 points, p = 0.002"
-    assert verdict(leak(0.56)) == "above chance by 6.0 points, p = 0.002"
+    assert (
+        describe_significance(leak(0.507)) == "slight leak, above chance by 0.7 points, p = 0.002"
+    )
+    assert describe_significance(leak(0.56)) == "above chance by 6.0 points, p = 0.002"
 
 
 def test_ties_are_broken_by_lot() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from factor_gen.audit.flags import flag_rows
-from factor_gen.audit.words import bare, distance, final_mark
+from factor_gen.audit.words import (
+    final_punctuation,
+    remove_case_and_punctuation,
+    word_edit_distance,
+)
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.factor_gen.audit.rows import row
 
@@ -92,7 +96,14 @@ def test_repeated_rows_name_the_first_whatever_the_order_of_choices() -> None:
 
 
 def test_words_and_marks() -> None:
-    assert distance("a b c d", "a x c") == 2
-    assert [final_mark(text) for text in ('He said "no."', "no", "no?)", "")] == [".", "", "?", ""]
-    assert bare("The U.S.-led, \u201cplan\u201d") == bare("the US led plan")
-    assert bare("at 1:30") != bare("at 130")
+    assert word_edit_distance("a b c d", "a x c") == 2
+    assert [final_punctuation(text) for text in ('He said "no."', "no", "no?)", "")] == [
+        ".",
+        "",
+        "?",
+        "",
+    ]
+    assert remove_case_and_punctuation(
+        "The U.S.-led, \u201cplan\u201d"
+    ) == remove_case_and_punctuation("the US led plan")
+    assert remove_case_and_punctuation("at 1:30") != remove_case_and_punctuation("at 130")
