@@ -125,7 +125,7 @@ class Results:
             for name in names:
                 score = benchmark_of(task).find_score(name)
                 figure = score_figure(task, name)
-                # Metrics without a range are counts and settings, not scores.
+                # Metrics without a range are counts, and scores at worst or at best.
                 if score is None or score.value_range is None or figure is None:
                     continue
                 row = {
@@ -346,7 +346,7 @@ def _to_plain_content(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: Any) -> Results:
-    """Compute FACTOR's scores of rows that are in memory: is the true completion the likeliest?
+    """Compute FACTOR's scores of rows in memory: does the model prefer the true completion?
 
     Example:
         ``score_rows("gpt2", [{"prefix": "Ice is", "completion": " cold.",
