@@ -29,7 +29,7 @@ from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.ground.files import write_json, write_lines, write_text
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.leaderboard.check import check_submission, find_submissions
-from lm_factuality.leaderboard.documents import Digest
+from lm_factuality.leaderboard.documents import DocumentDigest
 from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.site.build import build_site
 
@@ -151,7 +151,7 @@ def _documents(count: int) -> list[Document]:
 
 
 def _digest(documents: Sequence[Document]) -> str:
-    digest = Digest()
+    digest = DocumentDigest()
     for number, document in enumerate(documents):
         digest.add(number, document)
     return digest.hexdigest()

@@ -22,6 +22,7 @@ from lm_factuality.benchmarks.certified import (
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.harness.outputs import TaskResult, number_of
+from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     SampleEvidence,
@@ -29,14 +30,13 @@ from lm_factuality.leaderboard.evidence import (
     count_scorable_items,
     format_doc_id,
     has_template,
-    hash_text,
     message_without_folder,
     read_evidence,
     thinking_tokens_of,
 )
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.submission import (
-    FILE,
+    SUBMISSION_FILE,
     Refusal,
     Submission,
     SubmissionRefusedError,
@@ -96,7 +96,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
     except SubmissionRefusedError as error:
         refusals += error.refusals
     except ConfigError as error:
-        refusals.append(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error)))
+        refusals.append(Refusal("LEADERBOARD_UNKNOWN", SUBMISSION_FILE, str(error)))
     except Exception as error:
         # Strangers write these files, so anything can be wrong with them. A failure in one
         # submission must not stop the check of the others.
@@ -127,7 +127,7 @@ def find_submissions(folder: Path) -> list[Path]:
     """
     submissions: list[Path] = []
     for parent, subfolders, files in os.walk(folder):
-        if FILE in files:
+        if SUBMISSION_FILE in files:
             submissions.append(Path(parent))
 
         # The assignment changes the list that `os.walk` goes through. `pack` writes an
@@ -140,8 +140,8 @@ def find_submissions(folder: Path) -> list[Path]:
 
     if not submissions:
         raise DataError(
-            f"{folder}: no {FILE} here or below; make a submission with: lm-factuality leaderboard"
-            " pack"
+            f"{folder}: no {SUBMISSION_FILE} here or below; make a submission with: lm-factuality"
+            " leaderboard pack"
         )
     return sorted(submissions)
 
@@ -242,7 +242,7 @@ def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal
             "CONFIG_DIFFERS", file_name, "what is added to the model", adapters, [[]]
         )
         version = str(file.versions.get("lm_eval"))
-        if not rules.takes_lm_eval(version):
+        if not rules.allows_lm_eval(version):
             versions = str(rules.lm_eval_versions)
             yield from _refuse_unexpected(
                 "LM_EVAL_UNKNOWN", file_name, "lm_eval", version, [versions]

@@ -16,7 +16,12 @@ from lm_factuality.ground.secrets import (
     secrets_in_text,
     secrets_within,
 )
-from lm_factuality.leaderboard.submission import FILE, Refusal, Submission, SubmissionRefusedError
+from lm_factuality.leaderboard.submission import (
+    SUBMISSION_FILE,
+    Refusal,
+    Submission,
+    SubmissionRefusedError,
+)
 
 MAX_FILE = 512 * 2**20
 """The largest size of one file of a submission, in bytes."""
@@ -50,7 +55,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         raise SubmissionRefusedError(*problems)
 
     packed_names = [packed.path for packed in submission.files]
-    for name in (FILE, *packed_names):
+    for name in (SUBMISSION_FILE, *packed_names):
         for secret in secrets_in_file(folder / name):
             sentence = f"{secret}; withdraw it, and run and pack again without it"
             yield Refusal("SECRET", name, sentence)
@@ -80,7 +85,7 @@ def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]
         One refusal for each such file, sorted by name.
     """
     listed_names = _listed_names(submission)
-    special_names = {FILE, *_referenced_names(submission)}
+    special_names = {SUBMISSION_FILE, *_referenced_names(submission)}
     for path in sorted(folder.iterdir()):
         is_known_kind = path.name in special_names or _RUN_FILE.fullmatch(path.name)
         if path.is_symlink():
@@ -126,7 +131,7 @@ def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
 
 def _listed_names(submission: Submission) -> set[str]:
     """Return the names of all files that a submission may hold, with ``submission.json``."""
-    return {FILE, *(packed.path for packed in submission.files)}
+    return {SUBMISSION_FILE, *(packed.path for packed in submission.files)}
 
 
 def _referenced_names(submission: Submission) -> list[str]:

@@ -1,7 +1,7 @@
-"""The documents of a task as one hash, by which a submission's are known to be the published ones.
+"""Hashes of a task's documents, which show whether a submission was run on the published data.
 
-``python -m lm_factuality.leaderboard.documents TASK...`` prints what a rules file says of tasks. It
-needs their data.
+The checks of submissions call it. ``python -m lm_factuality.leaderboard.documents TASK...`` prints
+the number and the hash of a task's documents for a rules file; it needs the data of the task.
 """
 
 import hashlib
@@ -20,50 +20,79 @@ from lm_factuality.harness.tasks import find_configs
 from lm_factuality.leaderboard.rules import TaskRules
 
 
-class Digest:
-    """Documents, added in any order, as one hash.
-
-    Args:
-        model_outputs: The keys of a document that hold outputs of the evaluated model. They are
-            left out.
-    """
+class DocumentDigest:
+    """One hash of a set of documents, whatever the order in which they are added."""
 
     def __init__(self, model_outputs: Sequence[str] = ()) -> None:
-        """Begin without documents."""
+        """Create the digest of no documents.
+
+        Args:
+            model_outputs: The keys of a document that hold outputs of the evaluated model. These
+                differ from run to run, so they are left out.
+        """
         self._model_outputs = model_outputs
         self._hashes: dict[int, str] = {}
 
-    def add(self, doc_id: int, doc: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a document, and return it without outputs of the evaluated model."""
-        kept = {key: value for key, value in doc.items() if key not in self._model_outputs}
-        text = json.dumps(kept, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        self._hashes[doc_id] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return kept
+    def add(self, doc_id: int, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Add a document to the digest.
+
+        Args:
+            doc_id: The number of the document in its task.
+            document: The document, as a sample or a data file has it.
+
+        Returns:
+            The document without outputs of the evaluated model.
+        """
+        published = {
+            key: value for key, value in document.items() if key not in self._model_outputs
+        }
+        # Sorted keys give equal documents the same text.
+        text = json.dumps(published, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        self._hashes[doc_id] = hash_text(text)
+        return published
 
     @property
     def count(self) -> int:
-        """The number of documents that were added."""
+        """Return the number of documents that were added."""
         return len(self._hashes)
 
     def hexdigest(self) -> str:
-        """The hash of all documents that were added, in the order of their numbers."""
-        lines = "".join(f"{number} {self._hashes[number]}\n" for number in sorted(self._hashes))
-        return hashlib.sha256(lines.encode()).hexdigest()
+        """Return the SHA-256 of all added documents, sorted by number, in hexadecimal."""
+        lines = [f"{doc_id} {self._hashes[doc_id]}\n" for doc_id in sorted(self._hashes)]
+        return hash_text("".join(lines))
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal, as lm_eval writes it into samples."""
+    # Answers of models can contain halves of surrogate pairs.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def published_digest(rules: TaskRules) -> str:
-    """Return the hash of the published documents of a task.
+    """Return the hash of a task's published documents.
+
+    Args:
+        rules: The rules of the task. If they do not state the hash, it is computed from the
+            published data file.
+
+    Returns:
+        A SHA-256 in hexadecimal, as `DocumentDigest.hexdigest` returns it.
 
     Raises:
-        DataError: The rules do not say it, and the published file is not on this machine.
+        DataError: The rules do not state the hash, and the published file is not on this machine.
     """
     if rules.digest is not None:
         return rules.digest
+
+    data_dir = os.environ.get("LM_FACTUALITY_DATA")
     for source in all_sources().values():
-        folder = Path(os.environ.get("LM_FACTUALITY_DATA") or cached_path(source).parent)
+        if source.blob != rules.git_blob:
+            continue
+        folder = Path(data_dir) if data_dir else cached_path(source).parent
         path = folder / source.filename
-        if source.blob == rules.git_blob and path.is_file() and blob_id(path) == source.blob:
-            return documents_of([rules.task], folder)[rules.task].hexdigest()
+        # The user's folder may hold an edited file of the same name.
+        if path.is_file() and blob_id(path) == source.blob:
+            return digest_tasks([rules.task], folder)[rules.task].hexdigest()
     raise DataError(
         f"the rules have no digest of its documents, and the file with git blob"
         f" {rules.git_blob[:12]} is not on this machine; check where it is: lm-factuality data"
@@ -71,36 +100,47 @@ def published_digest(rules: TaskRules) -> str:
     )
 
 
-def documents_of(tasks: Sequence[str], data_dir: Path | None = None) -> dict[str, Digest]:
-    """Return the documents of each task, as lm_eval would load them.
+def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[str, DocumentDigest]:
+    """Hash the documents of tasks, as lm_eval would load them.
 
     Args:
-        tasks: Names of the suite's tasks, or paths of YAMLs.
-        data_dir: A folder with the published files. Defaults to the downloads.
+        targets: Names of the suite's tasks, or paths of YAML files.
+        data_dir: A folder with the published files. Defaults to the downloaded files.
+
+    Returns:
+        The digest of each task's documents, by the name of the task.
 
     Raises:
-        ConfigError: There is no such task.
-        DataError: Its data cannot be used.
+        ConfigError: A task does not exist.
+        DataError: The data of a task cannot be used.
     """
-    settings = {"judge": LEXICAL}  # Documents are the same whoever judges.
+    # Judged tasks cannot be loaded without a judge, which does not change their documents.
+    settings = {"judge": LEXICAL}
     if data_dir is not None:
         settings["data_dir"] = str(data_dir)
+
     digests = {}
-    for target in tasks:
+    for target in targets:
         for name, config in find_configs(target):
             if isinstance(config, FactualityError):
                 raise config
             metadata = {**config["metadata"], **settings}
             task = config["class"](config={**config, "metadata": metadata})
-            digests[name] = Digest(task.declared.data.model_outputs)
-            for number, doc in enumerate(task.eval_docs):
-                digests[name].add(number, doc)
+            digest = DocumentDigest(task.declared.data.model_outputs)
+            for doc_id, document in enumerate(task.eval_docs):
+                digest.add(doc_id, document)
+            digests[name] = digest
     return digests
 
 
 def main() -> int:
-    """Print ``documents`` and ``digest`` of each task, as a rules file has them."""
-    for name, digest in documents_of(sys.argv[1:]).items():
+    """Print the lines of a rules file that state the documents of the tasks in ``sys.argv``.
+
+    Example:
+        For ``felm_gen`` it prints the name of the task, and below it the keys ``documents`` (the
+        number) and ``digest`` (the hash).
+    """
+    for name, digest in digest_tasks(sys.argv[1:]).items():
         lines = f"    documents: {digest.count}\n    digest: {digest.hexdigest()}\n"
         sys.stdout.write(f"  {name}:\n{lines}")
     return 0

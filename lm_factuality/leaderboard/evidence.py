@@ -1,10 +1,9 @@
-"""Everything that the checks need to know of a submission, read once.
+"""Read all files of a submission once, and keep what the checks need to know.
 
-`read_evidence` opens the files of a submission. The checks in `lm_factuality.leaderboard.check`
-are functions of the `Evidence` that it returns, and open nothing.
+The checks in `lm_factuality.leaderboard.check` are functions of the `Evidence` that
+`read_evidence` returns, and open no files themselves.
 """
 
-import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -20,129 +19,176 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, sibling_of_results
 from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.contents import check_files
-from lm_factuality.leaderboard.documents import Digest, published_digest
+from lm_factuality.leaderboard.documents import DocumentDigest, hash_text, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
-from lm_factuality.people.correct import correct
-from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import asked_units, draw, units_of_run
+from lm_factuality.people.correct import correct_scores
+from lm_factuality.people.labels import Key, read_key
+from lm_factuality.people.sheet import asked_units, draw_units, units_of_run
 from lm_factuality.results.read import date_of, read_correction, read_results_file
-from lm_factuality.results.recompute import UNREADABLE, differences, recompute, same
+from lm_factuality.results.recompute import UNREADABLE, differences, is_same_value, recompute
 
-_LONGEST_NUMBER = 10**15
+_MAX_WRITTEN_DOC_ID = 10**15
+"""The number from which on a refusal does not write out the number of a document."""
 
 
 @dataclass
 class SampleEvidence:
-    """What the samples of a task hold. It grows while they are read."""
+    """The facts about a task's samples that the checks need. They grow as samples are read."""
 
     audit: RequestAudit
-    documents: Digest
-    """The documents, without outputs of the evaluated model."""
+    """The benchmark's check that the model was asked what the documents say."""
+
+    documents: DocumentDigest
+    """The hash of the documents, without outputs of the evaluated model."""
 
     problem: str = ""
-    """Why the samples cannot be read, or an empty text."""
+    """Why the samples cannot be read; empty if they can."""
 
     doc_ids: list[int] = field(default_factory=list)
     """The numbers of the documents, in the order of the file."""
 
     hash_problems: list[str] = field(default_factory=list)
-    """The samples that are not what their own hashes say."""
+    """A sentence for each sample that differs from a hash in the sample itself."""
 
     hashes: str = ""
-    """The hashes of all samples, of which lm_eval writes a hash into the results too."""
+    """The hashes in all samples, joined. The results contain a hash of this text."""
 
     request_problem: str = ""
-    """In what the model was asked something else than a document says, or an empty text."""
+    """The first request that differs from its document; empty if there is none."""
 
     score_problems: list[str] = field(default_factory=list)
-    """What the results say otherwise than the samples."""
+    """A sentence for each score in the results that the samples do not give."""
 
-    answers: list[tuple[str, str]] = field(default_factory=list)
-    """What the model answered to each document."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """The model's answers to each document as JSON, by the number of the document."""
 
-    def read(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """Pass the samples of a file on, and keep what the checks need of each.
+    def record_samples(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """Record the samples of a file one by one, and pass each of them on.
+
+        Args:
+            path: The samples file of the task.
+
+        Yields:
+            The samples, in the order of the file.
 
         Raises:
-            DataError: There are rows of a second filter, which no score would be computed from.
+            DataError: There are samples of several filters. Scores are computed from one, so that
+                the others would be unchecked.
         """
         filters = set()
         for sample in read_every_sample(path):
             filters.add(str(sample.get("filter"))[:40])
             if len(filters) > 1:
-                found = f"rows of 2 filters, {listed(sorted(filters))}"
-                raise DataError(f"{path}: {found}, expected those of one; pack the run again")
-            self._keep(sample)
+                names = listed(sorted(filters))
+                raise DataError(
+                    f"{path}: rows of 2 filters, {names}, expected those of one; pack the run again"
+                )
+            self._record(sample)
             yield sample
 
-    def _keep(self, sample: Mapping[str, Any]) -> None:
+    def _record(self, sample: Mapping[str, Any]) -> None:
+        """Record the document, the answers, the hashes and the requests of one sample."""
         doc_id = sample["doc_id"]
+        # In Python, True and False are integers.
         if not isinstance(doc_id, int) or isinstance(doc_id, bool):
             self.hash_problems.append(f"doc_id {str(doc_id)[:20]!r} is not a whole number")
             return
+
         self.doc_ids.append(doc_id)
-        self.answers.append((str(doc_id), json.dumps(sample.get("resps"), sort_keys=True)))
+        self.answers[str(doc_id)] = json.dumps(sample.get("resps"), sort_keys=True)
         document = self.documents.add(doc_id, sample["doc"])
-        # The texts of which lm_eval writes hashes, in its order.
-        texts = {
+        position = f"doc_id {format_doc_id(doc_id)}"
+        self._record_hashes(sample, document, position)
+        if not self.request_problem:
+            problem = self.audit.request_problem(sample)
+            self.request_problem = f"{position}: {problem}" if problem else ""
+
+    def _record_hashes(
+        self, sample: Mapping[str, Any], document: Mapping[str, Any], position: str
+    ) -> None:
+        """Record the hashes in a sample, and those that its texts do not have.
+
+        Args:
+            sample: The sample, with a hash of its document, its prompt and its target.
+            document: Its document, without outputs of the evaluated model.
+            position: How a problem names the sample, such as ``doc_id 7``.
+        """
+        # lm_eval hashes these texts, and later joins the hashes in this order.
+        hashed_texts = {
             "doc": json.dumps(document, indent=2, ensure_ascii=False),
             "prompt": _prompt_of(sample),
             "target": str(sample.get("target")),
         }
-        place = f"doc_id {format_doc_id(doc_id)}"
-        for name, text in texts.items():
-            written = str(sample.get(f"{name}_hash"))
-            self.hashes += written
-            if hash_text(text) != written:
-                self.hash_problems.append(f"{place}: its {name}_hash is not that of its {name}")
-        if not self.request_problem:
-            problem = self.audit.request_problem(sample)
-            self.request_problem = f"{place}: {problem}" if problem else ""
+        for name, text in hashed_texts.items():
+            stated_hash = str(sample.get(f"{name}_hash"))
+            self.hashes += stated_hash
+            if hash_text(text) != stated_hash:
+                self.hash_problems.append(f"{position}: its {name}_hash is not that of its {name}")
 
 
 @dataclass(frozen=True)
 class TaskEvidence:
-    """A task of the leaderboard, with the results file that it is in."""
+    """The results and samples of one task of a submission."""
 
     file: ResultsFile
+    """The results file that contains the task."""
+
     task: TaskResult
+    """The scores and settings of the task."""
+
     rules: TaskRules
+    """What the leaderboard requires of the task."""
+
     samples: SampleEvidence | None
-    """None if there is no samples file."""
+    """The samples of the task, or None if there is no samples file."""
 
     published_digest: str = ""
-    """A hash of the published documents."""
+    """The hash of the published documents; empty if it is unknown."""
 
     data_problem: str = ""
-    """Why that hash is not known, or an empty text."""
+    """Why that hash is unknown; empty if it is known."""
 
     correction_problem: str = ""
-    """What of the scores corrected by labels does not follow from the labels."""
+    """Why scores corrected by people's labels do not follow from the labels; empty if they do."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A submission, read once."""
+    """A submission whose files have been read."""
 
     submission: Submission
+    """The content of its ``submission.json``."""
+
     files: tuple[ResultsFile, ...]
+    """Its results files."""
+
     tasks: Mapping[str, TaskEvidence]
-    """By name, the tasks of the leaderboard that are in the results."""
+    """The tasks of the leaderboard that are in the results, by name."""
 
     file_refusals: tuple[Refusal, ...]
-    """What is wrong with the files themselves, such as credentials in them."""
+    """The problems of the files themselves, such as credentials in them."""
 
     certificate: Mapping[str, Any]
-    """What was packed as the judge's certificate; empty if nothing was, or no JSON object."""
+    """The packed certificate of the judge; empty if there is none or it is no JSON object."""
 
 
 def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidence:
-    """Read a submission once.
+    """Read all files of a submission, and compute its scores again.
+
+    Only files in the folder are opened.
+
+    Args:
+        folder: The folder of the submission.
+        submission: The content of its ``submission.json``.
+        rules: The rules of its leaderboard, which name the tasks.
+
+    Returns:
+        What the checks need to know of the submission.
 
     Raises:
         SubmissionRefusedError: The files are not those that were packed, or a results file is not
-            as lm_eval writes it. Nothing outside the folder is opened.
+            as lm_eval writes it.
     """
     file_refusals = tuple(check_files(folder, submission))
     files = _read_results(folder, submission)
@@ -152,22 +198,24 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             task_rules = rules.by_task.get(task.task)
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
-    certificate: Any = None
-    if submission.certificate is not None:
-        try:
-            text = (folder / submission.certificate).read_text(encoding="utf-8")
-            certificate = parse_json(text)
-        except (OSError, ValueError, RecursionError):
-            pass  # A check says that it is no certificate.
-    return Evidence(submission, files, tasks, file_refusals, as_mapping(certificate))
+    certificate = _read_certificate(folder, submission)
+    return Evidence(submission, files, tasks, file_refusals, certificate)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
-    paths = [folder / packed.path for packed in submission.files]
+    """Read the results files of a submission, i.e. its files named ``results_*``.
+
+    Raises:
+        SubmissionRefusedError: There is none, or one is not as lm_eval writes it.
+    """
+    files = []
     try:
-        files = [read_results_file(path) for path in paths if path.name.startswith("results_")]
-        for file in files:
-            date_of(file)  # refuses a number that is no date
+        for packed in submission.files:
+            if packed.path.startswith("results_"):
+                file = read_results_file(folder / packed.path)
+                # The call raises an error if the date of the run is no date.
+                date_of(file)
+                files.append(file)
     except DataError as error:
         problem = message_without_folder(error, folder)
         raise SubmissionRefusedError(Refusal("RESULTS_INVALID", "results", problem)) from error
@@ -177,21 +225,50 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
     return tuple(files)
 
 
+def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
+    """Read the judge's certificate in a submission.
+
+    Returns:
+        The certificate, or an empty mapping if there is none or it is no JSON object. A later
+        check then refuses it.
+    """
+    if submission.certificate is None:
+        return {}
+    try:
+        text = (folder / submission.certificate).read_text(encoding="utf-8")
+        return as_mapping(parse_json(text))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
 def _read_task(
     folder: Path, submission: Submission, file: ResultsFile, task: TaskResult, rules: TaskRules
 ) -> TaskEvidence:
-    digest = problem = ""
+    """Read the samples of a task, its published documents and its corrected scores.
+
+    Args:
+        folder: The folder of the submission.
+        submission: The content of its ``submission.json``.
+        file: The results file that contains the task.
+        task: The scores and settings of the task.
+        rules: What the leaderboard requires of the task.
+
+    Returns:
+        The evidence of the task. Whatever is wrong with it is recorded, not raised.
+    """
+    digest = ""
+    data_problem = ""
     try:
         digest = published_digest(rules)
     except DataError as error:
-        problem = str(error)
+        data_problem = str(error)
     return TaskEvidence(
         file=file,
         task=task,
         rules=rules,
         samples=read_task_samples(folder, file, task, rules),
         published_digest=digest,
-        data_problem=problem,
+        data_problem=data_problem,
         correction_problem=_correction_problem(folder, submission, file, task),
     )
 
@@ -199,30 +276,41 @@ def _read_task(
 def read_task_samples(
     folder: Path, file: ResultsFile, task: TaskResult, rules: TaskRules
 ) -> SampleEvidence | None:
-    """Read the samples of a task in one pass, in which its scores are computed again.
+    """Read the samples of a task in one pass, and compute its scores from them.
+
+    Args:
+        folder: The folder of the submission, which problems do not mention.
+        file: The results file that contains the task.
+        task: The scores and settings of the task, with the path of the samples.
+        rules: What the leaderboard requires of the task.
 
     Returns:
-        What they hold, or None if the run kept none.
+        The evidence in the samples, or None if the run kept no samples.
+
+    Raises:
+        SubmissionRefusedError: The task is of a benchmark that is not installed.
     """
-    benchmark = find_benchmark(task.kind)
     if task.samples is None:
         return None
+    benchmark = find_benchmark(task.kind)
     if benchmark is None:
         problem = f"is of the benchmark {task.kind[:40]!r}, which is not installed here"
-        raise SubmissionRefusedError(
-            Refusal("SAMPLES_INVALID", task.task, f"{problem}; install its package")
-        )
-    expected = ExpectedRun(
+        sentence = f"{problem}; install its package"
+        raise SubmissionRefusedError(Refusal("SAMPLES_INVALID", task.task, sentence))
+
+    expected_run = ExpectedRun(
         metadata=rules.metadata,
         generation_kwargs=rules.generation_kwargs,
         repeats=rules.repeats,
         has_template=has_template(file),
         thinking_tokens=thinking_tokens_of(task),
     )
-    documents = Digest(benchmark.data.model_outputs)
-    evidence = SampleEvidence(benchmark.checks.audit(expected), documents)
+    documents = DocumentDigest(benchmark.data.model_outputs)
+    evidence = SampleEvidence(benchmark.checks.audit(expected_run), documents)
     try:
-        evidence.score_problems += differences(task, recompute(task, evidence.read(task.samples)))
+        # The recomputation consumes the samples, which are recorded on the way.
+        recomputed = recompute(task, evidence.record_samples(task.samples))
+        evidence.score_problems += differences(task, recomputed)
     except UNREADABLE as error:
         evidence.problem = message_without_folder(error, folder)
     return evidence
@@ -231,83 +319,124 @@ def read_task_samples(
 def _correction_problem(
     folder: Path, submission: Submission, file: ResultsFile, task: TaskResult
 ) -> str:
-    """What of the corrected scores does not follow from the key, the labels and the sheet's seed.
+    """Say why the corrected scores of a task do not follow from the packed labels.
 
-    Whether people gave these labels, nobody can see from files.
+    People label a random sheet of samples, and their labels correct the judge's errors. Files
+    cannot show whether people really gave these labels.
+
+    Args:
+        folder: The folder of the submission.
+        submission: The content of its ``submission.json``, which names the sheet's key and labels.
+        file: The results file that contains the task.
+        task: The scores and settings of the task.
+
+    Returns:
+        A phrase that follows the name of the task. Empty if the corrected scores are right, or if
+        there are none.
     """
     path = sibling_of_results(file.path, f"corrected_{task.task}", ".json")
     if path is None:
         return ""
     if submission.key is None:
         return "its key and labels are not in the submission; pack again with --key and --labels"
+
     key_path = folder / submission.key
+    label_paths = [folder / name for name in submission.labels]
     try:
-        problem = _draw_problem(key_path, task)
-        labels = [folder / name for name in submission.labels]
-        corrected = correct(task, key_path, labels)
-        if not problem and not same(corrected.model_dump(), read_correction(path).model_dump()):
-            problem = "its labels give other corrected scores; pack again"
+        draw_problem = _draw_problem(read_key(key_path), task)
+        if draw_problem:
+            return draw_problem
+        corrected = correct_scores(task, key_path, label_paths)
+        stored = read_correction(path)
+        if not is_same_value(corrected.model_dump(), stored.model_dump()):
+            return "its labels give other corrected scores; pack again"
     except FactualityError as error:
-        problem = f"cannot be recomputed: {message_without_folder(error, folder)}"
-    return problem
+        return f"cannot be recomputed: {message_without_folder(error, folder)}"
+    return ""
 
 
-def _draw_problem(key_path: Path, task: TaskResult) -> str:
-    """Why the samples on a sheet are not those that its seed draws from the run."""
-    key = read_key(key_path)
+def _draw_problem(key: Key, task: TaskResult) -> str:
+    """Say why the samples on a sheet are not those that its seed draws from the run.
+
+    Whoever could choose the samples that people label could also choose the corrected score.
+
+    Args:
+        key: The key of the sheet, with its samples, its seed and its strata, i.e. the groups from
+            which the same number of samples is drawn.
+        task: The task of the run.
+
+    Returns:
+        A phrase that follows the name of the task, or an empty text if the draw can be repeated.
+    """
     if len(key.sources) != 1 or task.samples is None:
         return (
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
             " run alone"
         )
-    on_sheet = {item.unit for item in key.items}
+    sheet_keys = {item.unit for item in key.items}
     units = asked_units(units_of_run(task, key.sources[0].model), key.questions)
-    drawn, strata = draw(units, len(on_sheet), key.stratify, random.Random(key.seed))
-    if on_sheet == {unit.key for unit in drawn} and list(strata) == list(key.strata):
-        return ""
-    return (
-        "the samples on its sheet are not those that its seed draws; correct by a sheet as it was"
-        " drawn"
-    )
+    drawn_units, strata = draw_units(units, len(sheet_keys), key.stratify, random.Random(key.seed))
+    drawn_keys = {unit.key for unit in drawn_units}
+    if sheet_keys != drawn_keys or list(strata) != list(key.strata):
+        return (
+            "the samples on its sheet are not those that its seed draws; correct by a sheet as it"
+            " was drawn"
+        )
+    return ""
 
 
 def _prompt_of(sample: Mapping[str, Any]) -> str:
-    """The first prompt of a sample. That of a chat server is in a list of one."""
-    first = as_mapping(next(iter(as_mapping(sample.get("arguments")).values()), None))
-    prompt = first.get("arg_0", "")
-    return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
+    """Return the prompt of the first request in a sample, as lm_eval hashes it.
 
-
-def hash_text(text: str) -> str:
-    """A hash of a text, as lm_eval makes it."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    Example:
+        The arguments ``{"gen_args_0": {"arg_0": "Who?"}}`` have the prompt ``Who?``.
+    """
+    requests = as_mapping(sample.get("arguments"))
+    first_request = as_mapping(next(iter(requests.values()), None))
+    prompt = first_request.get("arg_0", "")
+    # The messages to a chat server are one JSON text, in a list of one.
+    if isinstance(prompt, list) and prompt:
+        prompt = prompt[0]
+    return str(prompt)
 
 
 def has_template(file: ResultsFile) -> bool:
-    """Whether prompts were put into a chat template. A server's template is an empty text."""
+    """Return whether a run put its prompts into a chat template."""
+    # A server applies a template of its own, which lm_eval records as an empty text.
     return file.content.get("chat_template") is not None
 
 
 def thinking_tokens_of(task: TaskResult) -> int:
-    """The number of tokens that a run gave the model to think, or -1 if it is no number."""
+    """Return the number of tokens that a run gave the model to think, or -1 if it is invalid."""
     tokens = task.metadata.get("thinking_tokens") or 0
-    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else -1
+    # In Python, True and False are integers.
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        return -1
+    return tokens
 
 
 def count_scorable_items(task: TaskResult) -> int:
-    """How many items may be unscored: documents, or samples of documents."""
+    """Count the items of a task that can be unscored.
+
+    Returns:
+        The number of documents. For a benchmark that scores each generation by itself, it is
+        multiplied by the number of generations per document.
+    """
     benchmark = find_benchmark(task.kind)
-    repeats = task.config.get("repeats")
     if benchmark is None or benchmark.scoring.unscored_unit == "rows":
         return task.effective
-    return task.effective * (repeats or 1) if isinstance(repeats, int) else task.effective
+    repeats = task.config.get("repeats")
+    if not isinstance(repeats, int):
+        return task.effective
+    return task.effective * (repeats or 1)
 
 
-def format_doc_id(number: int) -> str:
-    """A number as a refusal shows it. Writing a very long one out takes its time."""
-    return str(number) if abs(number) < _LONGEST_NUMBER else "of more than 15 digits"
+def format_doc_id(doc_id: int) -> str:
+    """Return the number of a document as a refusal shows it."""
+    # A stranger's file can hold a number of so many digits that writing it out takes long.
+    return str(doc_id) if abs(doc_id) < _MAX_WRITTEN_DOC_ID else "of more than 15 digits"
 
 
 def message_without_folder(error: Exception, folder: Path) -> str:
-    """The text of an error, with paths relative to the submission."""
+    """Return the text of an error, with paths relative to the folder of the submission."""
     return str(error).replace(f"{folder}/", "")[:500]

@@ -1,4 +1,7 @@
-"""From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
+"""Make a submission of lm_eval's results: copies of its files, and ``submission.json``.
+
+The command ``lm-factuality leaderboard pack`` calls `pack`.
+"""
 
 import hashlib
 import re
@@ -15,146 +18,161 @@ from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.contents import secrets_in_file
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
 from lm_factuality.leaderboard.submission import (
-    CERTIFICATE,
-    FILE,
+    CERTIFICATE_FILE,
     MODEL_NAME,
     REVISION,
-    REVISIONS,
+    REVISION_FORMS,
+    SUBMISSION_FILE,
     PackedFile,
     Submission,
     SubmittedModel,
 )
-from lm_factuality.people.correct import correct
+from lm_factuality.people.correct import correct_scores
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import read_results_files, write_correction
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+_WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What the results do not say. Empty texts are not given."""
+    """The properties of a submission that the results do not state."""
 
     model: str
+    """The name of the model, ORG/NAME as on the Hub."""
+
     revision: str = ""
+    """The revision of the model. Empty if the results or the local weights state it."""
+
     dtype: str = ""
+    """The number format of the weights. Empty if the results state it."""
+
     certificate: Path | None = None
+    """The judge's certificate, or None if nobody judges."""
+
     rules: Path | None = None
-    """A folder of rules instead of the suite's."""
+    """A folder with the rules of leaderboards. Defaults to the suite's rules."""
 
     key: Path | None = None
-    """The key of the sheet whose labels correct the scores."""
+    """The key of the sheet whose labels correct the scores, or None without a correction."""
 
     labels: tuple[Path, ...] = ()
+    """The labels that people gave to this sheet."""
 
 
 def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
-    """Write a submission into ``ORG__NAME/LEADERBOARD/DATE`` below a folder.
+    """Write a submission into the folder ``ORG__NAME/LEADERBOARD/DATE``.
 
-    Nothing is written unless all of it would be accepted.
+    The submission is checked first. If it would be refused, nothing is written.
+
+    Args:
+        results: Results files of lm_eval, or folders that contain them.
+        options: The model and other properties that the results do not state.
+        out: The folder of all submissions.
 
     Returns:
         The folder of the submission.
 
     Raises:
-        ConfigError: The options are not in order, or lack something.
+        ConfigError: The options are invalid or incomplete.
         DataError: Files are missing, hold credentials, or are refused by the check.
     """
-    if (options.key is None) != (not options.labels):
+    correction_options = (options.key, options.labels)
+    if any(correction_options) and not all(correction_options):
         raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
+
     files = read_results_files(results, with_corrected=False)
     rules = _find_rules(options, files)
-    chosen = _choose_files(rules, files)
-    newest = max(chosen.values(), key=lambda file: file.date)
+    files_by_task = _choose_files(rules, files)
+    newest = max(files_by_task.values(), key=lambda file: file.date)
     model = _describe_model(options, newest)
+    # The date goes down to the second, such as ``2026-01-31T10-00-00``.
     target = out / options.model.replace("/", "__") / rules.name / newest.date_text[:19]
     if target.exists():
         problem = "is there already; delete it, or give another folder by --out"
         raise DataError(f"{target}: {problem}")
-    with whole_folder(target, FILE) as folder:
-        _correct_scores(folder, chosen, options)
-        _copy_files(folder, chosen, options)
-        # What is not in order here, the check refuses when it reads the file.
-        submission = Submission.model_construct(
-            leaderboard=rules.name,
-            model=model,
-            certificate=CERTIFICATE if options.certificate else None,
-            key=options.key.name if options.key else None,
-            labels=tuple(path.name for path in options.labels),
-            files=tuple(
-                PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size)
-                for path in sorted(folder.iterdir())
-            ),
-        )
-        write_json(folder / FILE, submission.model_dump())
+
+    with whole_folder(target, SUBMISSION_FILE) as folder:
+        _correct_scores(folder, files_by_task, options)
+        _copy_files(folder, files_by_task, options)
+        _write_submission(folder, rules.name, model, options)
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(refusal) for refusal in refusals], "refusals", "Nothing is packed.")
     return target
 
 
-def weights_hash(folder: Path) -> str:
-    """``sha256:`` and a hash of the names and contents of a local checkpoint's weights.
-
-    Raises:
-        ConfigError: The folder holds no weights.
-    """
-    weights = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
-    if not weights:
-        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHTS)})")
-    lines = "".join(f"{sha256_of(path)}  {path.name}\n" for path in weights)
-    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
-
-
 def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
-    """The rules of the only leaderboard of which the results have all tasks.
+    """Find the only leaderboard all of whose tasks are in the results.
+
+    Args:
+        options: The options, with the folder of rules.
+        files: The results files.
+
+    Returns:
+        The rules of the leaderboard.
 
     Raises:
-        ConfigError: The tasks are those of no leaderboard, or of several.
+        ConfigError: There is no such leaderboard, or there are several.
     """
     tasks = {task.task for file in files for task in file.tasks}
     names = leaderboard_names(options.rules)
-    candidates = [read_rules(name, options.rules) for name in names]
-    complete = [rules for rules in candidates if tasks.issuperset(rules.by_task)]
+    leaderboards = [read_rules(name, options.rules) for name in names]
+    complete = [rules for rules in leaderboards if tasks.issuperset(rules.by_task)]
     if len(complete) == 1:
         return complete[0]
     if complete:
-        names = [rules.name for rules in complete]
-        raise ConfigError(f"the results are whole for {listed(names)}; give those of one")
-    closest = max(candidates, key=lambda rules: len(tasks.intersection(rules.by_task)))
-    missing = ", ".join(sorted(set(closest.by_task) - tasks))
-    # All tasks of a results file are packed.
-    run = f"lm-factuality run --config configs/leaderboard/{closest.name}.yaml --log_samples"
+        complete_names = [rules.name for rules in complete]
+        raise ConfigError(f"the results are whole for {listed(complete_names)}; give those of one")
+
+    closest = max(leaderboards, key=lambda rules: len(tasks.intersection(rules.by_task)))
+    missing_tasks = ", ".join(sorted(set(closest.by_task) - tasks))
+    command = f"lm-factuality run --config configs/leaderboard/{closest.name}.yaml --log_samples"
+    # Files are packed unchanged, so that one with other tasks would be refused.
     raise ConfigError(
         f"the results are whole for none of {listed(names)}; closest is {closest.name}, for which"
-        f" there is no {missing}. Run its tasks and no other: {run}"
+        f" there is no {missing_tasks}. Run its tasks and no other: {command}"
     )
 
 
 def _choose_files(rules: Rules, files: Sequence[ResultsFile]) -> dict[str, ResultsFile]:
-    """By task, the results file to submit.
+    """Choose the results file to submit for each task of a leaderboard.
 
-    A file counts before others if it has the samples of more tasks of the leaderboard, then if it
-    is newer.
+    Files with the samples of more tasks of the leaderboard are preferred, then newer files.
+
+    Args:
+        rules: The rules of the leaderboard.
+        files: The results files, which may contain a task several times.
+
+    Returns:
+        The chosen file of each task, by the name of the task.
     """
 
     def preference(file: ResultsFile) -> tuple[int, float]:
         sampled = [task for task in file.tasks if task.task in rules.by_task and task.samples]
         return len(sampled), file.date
 
-    chosen = {}
+    files_by_task = {}
+    # Later files, which are preferred, replace earlier ones.
     for file in sorted(files, key=preference):
         for task in file.tasks:
             if task.task in rules.by_task:
-                chosen[task.task] = file
-    return chosen
+                files_by_task[task.task] = file
+    return files_by_task
 
 
 def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
-    """The model of a run.
+    """Collect the name, revision and number format of the submitted model.
+
+    Args:
+        options: The options, which complete the results.
+        file: The newest results file.
+
+    Returns:
+        The model.
 
     Raises:
-        ConfigError: Options are missing or not in order. All of them are named.
+        ConfigError: Options are missing or invalid. The error lists all of them.
     """
     problems = []
     if not MODEL_NAME.fullmatch(options.model):
@@ -167,6 +185,7 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"
         )
+
     measured = _measured_revision(file)
     revision = options.revision or measured
     if measured and revision != measured:
@@ -174,14 +193,20 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
     elif not REVISION.fullmatch(revision):
         problem = f"is {revision!r}" if revision else "is missing, and the results do not say it"
         advice = "or pack where the run was started, if its weights are in a folder"
-        problems.append(f"--revision {problem}; give {REVISIONS}, {advice}")
+        problems.append(f"--revision {problem}; give {REVISION_FORMS}, {advice}")
+
     if problems:
         raise ConfigError("\n".join(problems))
     return SubmittedModel(name=options.model, revision=revision, dtype=dtype)
 
 
 def _measured_revision(file: ResultsFile) -> str:
-    """The commit that lm_eval knows, the hash of a local checkpoint, or an empty text."""
+    """Return the revision that was run, as far as the results and this machine show it.
+
+    Returns:
+        The commit that lm_eval records for a model of the Hub, the hash of a local checkpoint,
+        such as ``sha256:0a1b...``, or an empty text if both are unknown.
+    """
     commit = str(as_mapping(file.content.get("config")).get("model_sha"))
     if _COMMIT.fullmatch(commit):
         return commit
@@ -189,46 +214,119 @@ def _measured_revision(file: ResultsFile) -> str:
     try:
         return weights_hash(folder) if folder.is_dir() else ""
     except ConfigError:
-        return ""  # A folder that only has the name of the model.
+        # A folder without weights only happens to have the name of the model.
+        return ""
 
 
-def _correct_scores(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> None:
-    """Write the scores that the labels correct into the folder of the submission."""
-    if options.key is None:
-        return
-    for name in sorted({source.task for source in read_key(options.key).sources}):
-        task = chosen[name].task(name) if name in chosen else None
-        if task is None:
-            raise ConfigError(f"--key {options.key}: its sheet is of {name}, which is not packed")
-        correction = correct(task, options.key, options.labels)
-        write_correction(correction, folder / chosen[name].path.name)
+def weights_hash(folder: Path) -> str:
+    """Hash the names and contents of a local checkpoint's weights.
 
+    Args:
+        folder: The folder of the checkpoint. Its tokenizer and configuration are not hashed.
 
-def _copy_files(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> None:
-    """Copy all files of the submission as they are.
+    Returns:
+        The revision of the model: ``sha256:`` and 64 hexadecimal digits.
 
     Raises:
-        DataError: A file holds a credential, cannot be copied, or has the name of another one.
+        ConfigError: The folder holds no weights.
     """
-    packed = [(path.name, path) for path in (options.key, *options.labels) if path is not None]
-    if options.certificate is not None:
-        packed.append((CERTIFICATE, options.certificate))
-    for name, file in chosen.items():
-        packed.append((file.path.name, file.path))
+    paths = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHT_SUFFIXES)
+    if not paths:
+        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHT_SUFFIXES)})")
+    lines = [f"{sha256_of(path)}  {path.name}\n" for path in paths]
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def _correct_scores(
+    folder: Path, files_by_task: Mapping[str, ResultsFile], options: PackOptions
+) -> None:
+    """Correct scores by people's labels, and write them into the folder of the submission.
+
+    Args:
+        folder: The folder of the submission, which gets a file ``corrected_TASK_DATE.json`` for
+            each corrected task.
+        files_by_task: The results file of each task.
+        options: The options, with the key and the labels of the sheet. Without them nothing is
+            written.
+
+    Raises:
+        ConfigError: The sheet is of a task that is not packed.
+    """
+    if options.key is None:
+        return
+    task_names = {source.task for source in read_key(options.key).sources}
+    for name in sorted(task_names):
+        task = files_by_task[name].task(name) if name in files_by_task else None
+        if task is None:
+            raise ConfigError(f"--key {options.key}: its sheet is of {name}, which is not packed")
+        correction = correct_scores(task, options.key, options.labels)
+        write_correction(correction, folder / files_by_task[name].path.name)
+
+
+def _copy_files(
+    folder: Path, files_by_task: Mapping[str, ResultsFile], options: PackOptions
+) -> None:
+    """Copy results, samples, certificate, key and labels unchanged into the submission.
+
+    Args:
+        folder: The folder of the submission.
+        files_by_task: The results file of each task.
+        options: The options, with the paths of the certificate, the key and the labels.
+
+    Raises:
+        DataError: A file holds a credential or cannot be copied, or two files have the same name.
+    """
+    paths = [path for path in (options.key, *options.labels) if path is not None]
+    for name, file in files_by_task.items():
+        paths.append(file.path)
         task = file.task(name)
         if task and task.samples:
-            packed.append((task.samples.name, task.samples))
+            paths.append(task.samples)
+
     sources: dict[str, Path] = {}
-    problems = []
-    for name, path in packed:
-        if sources.setdefault(name, path).resolve() != path.resolve():
+    if options.certificate is not None:
+        sources[CERTIFICATE_FILE] = options.certificate
+    for path in paths:
+        # Tasks that were run together share one results file.
+        earlier = sources.setdefault(path.name, path)
+        if earlier.resolve() != path.resolve():
             raise DataError(f"{path}: another file of this name is packed already; rename it")
+
+    secrets = []
     for path in sources.values():
-        problems += [f"SECRET {path}: {place}" for place in secrets_in_file(path)]
+        secrets += [f"SECRET {path}: {secret}" for secret in secrets_in_file(path)]
     advice = "Withdraw the credential if the file was ever public, and run again without it."
-    refuse(problems, "places", f"Nothing is packed. {advice}")
+    refuse(secrets, "places", f"Nothing is packed. {advice}")
+
     for name, path in sources.items():
         try:
             shutil.copyfile(path, folder / name)
         except OSError as error:
             raise DataError(f"{path}: cannot be copied: {error}") from error
+
+
+def _write_submission(
+    folder: Path, leaderboard: str, model: SubmittedModel, options: PackOptions
+) -> None:
+    """Write ``submission.json``, which lists all files of a submission with size and hash.
+
+    Args:
+        folder: The folder of the submission, to which all other files have been copied.
+        leaderboard: The name of the leaderboard.
+        model: The submitted model.
+        options: The options, with the names of the certificate, the key and the labels.
+    """
+    files = []
+    for path in sorted(folder.iterdir()):
+        size = path.stat().st_size
+        files.append(PackedFile(path=path.name, sha256=sha256_of(path), bytes=size))
+    # The values are not validated: the check refuses invalid ones when it reads the file.
+    submission = Submission.model_construct(
+        leaderboard=leaderboard,
+        model=model,
+        certificate=CERTIFICATE_FILE if options.certificate else None,
+        key=options.key.name if options.key else None,
+        labels=tuple(path.name for path in options.labels),
+        files=tuple(files),
+    )
+    write_json(folder / SUBMISSION_FILE, submission.model_dump())

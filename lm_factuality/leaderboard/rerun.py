@@ -1,6 +1,7 @@
-"""A random part of a submission, run again.
+"""Run random rows of a submission again, to see whether the model gives the submitted outputs.
 
-The files of a submission cannot show whether the model really said what they hold.
+Files alone cannot show whether a model really wrote the outputs that they hold. The command
+``lm-factuality leaderboard rerun`` calls `rerun`, and the site calls `describe_rerun`.
 """
 
 import datetime
@@ -26,207 +27,321 @@ from lm_factuality.leaderboard.site.entries import digest_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.settings import changing_arguments, model_arguments
 
-BESIDE = ".rerun.json"
-"""What the name of the file adds to that of the submission's folder, whose files stay as they
-are."""
+RERUN_SUFFIX = ".rerun.json"
+"""The end of the name of a rerun's file, after the name of the submission's folder.
+
+The file lies beside the folder, whose files must not change.
+"""
 
 _TOLERANCES = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}
-"""By number format, the share by which a log-probability may differ."""
+"""The share by which a log-probability may differ, by number format."""
 
-_TOLERANCE_ELSEWHERE = 5e-2
+_TOLERANCE_OF_OTHER_FORMATS = 5e-2
 
 
 class RerunTask(NamedTuple):
-    """What came of running a part of a task again."""
+    """The outcome of running rows of one task again."""
 
     task: str
+    """The name of the task."""
+
     rows: int
-    same: int
-    """How many rows are as submitted."""
+    """The number of rows that were run again."""
+
+    same_rows: int
+    """The number of rows with the submitted outputs."""
 
     outcome: str
-    """``same``, ``differs``, or ``sampled``, which nobody can repeat."""
+    """``same``, ``differs``, or ``sampled`` if texts differ because they were sampled at random."""
 
     note: str
+    """How the outputs were compared, such as ``log-probabilities, within 0.1%``."""
 
 
 class Rerun(Strict):
-    """What came of running a part of a submission again."""
+    """The outcome of running rows of a submission again, as its file holds it."""
 
     submission: str
-    """The hash of its folder."""
+    """The hash of the submission's folder."""
 
     date: str
+    """When the rows were run again (ISO 8601, UTC)."""
+
     seed: int
+    """The seed with which the rows were drawn."""
+
     model_args: str
+    """The ``--model_args`` of the run."""
+
     tasks: tuple[RerunTask, ...]
+    """The outcome of each task."""
 
 
 def rerun(
     folder: Path, rows: int, model_args: str = "", seed: int = 0, rules: Path | None = None
 ) -> Rerun:
-    """Run a random part of a submission again by lm_eval, and write beside it what came of it.
+    """Run random rows of a submission again, and write the outcome to a file beside it.
 
     Args:
-        rows: How many rows of each task to run.
-        model_args: Replaces arguments of the submission's model, such as ``pretrained`` by a local
-            folder. Code of a model's own is run only if they say so.
-        seed: Of the draw of the rows.
-        rules: A folder of rules instead of the suite's. The run config lies beside it.
+        folder: The folder of the submission. ``FOLDER.rerun.json`` is written beside it.
+        rows: The number of rows of each task.
+        model_args: Arguments that replace those of the submission, such as ``pretrained=FOLDER``.
+            The model's own code runs only if they contain ``trust_remote_code=True``.
+        seed: The seed of the random draw.
+        rules: A folder with the rules of leaderboards. Defaults to the suite's rules.
+
+    Returns:
+        The outcome.
 
     Raises:
         ConfigError: The submission is refused, or cannot be run.
         DataError: Results cannot be read.
     """
+    if rows < 1:
+        raise ConfigError(f"{folder}: --rows is {rows}, expected 1 or more")
     checked = check_submission(folder, rules)
     evidence = checked.evidence
-    if evidence is None or checked.refusals or rows < 1:
-        reason = next(map(str, checked.refusals), f"--rows is {rows}, expected 1 or more")
-        raise ConfigError(f"{folder}: {reason}")
-    configs = rules.parent if rules else Path("configs/leaderboard")
-    config = find_config(configs / f"{evidence.submission.leaderboard}.yaml")
-    if not config.is_file():
-        raise ConfigError(
-            f"{config}: no such file; expected the leaderboard's run config there, beside the"
-            " folder of its rules"
-        )
+    if evidence is None or checked.refusals:
+        raise ConfigError(f"{folder}: {checked.refusals[0]}")
+    config = _find_run_config(evidence.submission.leaderboard, rules)
     arguments = _model_arguments(folder, evidence, model_args)
-    generator = random.Random(seed)
-    drawn = {}
-    for file in evidence.files:
-        for task in file.tasks:
-            count = min(rows, task.effective)
-            drawn[task.task] = sorted(generator.sample(range(task.effective), count))
+    row_ids = _draw_rows(evidence, rows, seed)
+
     with tempfile.TemporaryDirectory() as out:
-        _run_again(config, Path(out), evidence, arguments, drawn)
-        compared = []
+        _run_rows(config, Path(out), evidence, arguments, row_ids)
+        outcomes = []
         for file in read_results_files([Path(out)]):
             for task in file.tasks:
                 submitted = evidence.tasks[task.task].task
                 dtype = evidence.submission.model.dtype
-                compared.append(_compare(submitted, task, drawn[task.task], dtype))
+                outcomes.append(_compare_task(submitted, task, row_ids[task.task], dtype))
+
     outcome = Rerun(
         submission=digest_of(folder),
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         seed=seed,
         model_args=arguments,
-        tasks=tuple(compared),
+        tasks=tuple(outcomes),
     )
-    write_json(folder.with_name(folder.name + BESIDE), outcome.model_dump())
+    write_json(folder.with_name(folder.name + RERUN_SUFFIX), outcome.model_dump())
     return outcome
 
 
-def describe_rerun(folder: Path, digest: str) -> str:
-    """Say what came of running a submission again; empty if nobody did.
+def _find_run_config(leaderboard: str, rules: Path | None) -> Path:
+    """Find the configuration with which models are run for a leaderboard.
 
     Args:
-        digest: The hash of the folder. A rerun of other files does not count.
-    """
-    try:
-        outcome = Rerun.model_validate_json(folder.with_name(folder.name + BESIDE).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    if outcome.submission != digest:
-        return ""
-    sentences = [
-        f"{task.task} {task.outcome} ({task.same} of {task.rows})" for task in outcome.tasks
-    ]
-    return f"{outcome.date[:10]}: {'; '.join(sentences)}"
-
-
-def _model_arguments(folder: Path, evidence: Evidence, replaced: str) -> str:
-    """The ``--model_args`` with which the model of a submission is run again.
+        leaderboard: The name of the leaderboard, such as ``factor``.
+        rules: A folder of rules, beside which the configuration lies. Defaults to the suite's.
 
     Raises:
-        ConfigError: A value would begin another argument. A stranger wrote the values.
+        ConfigError: There is no such file.
     """
-    model, first = evidence.submission.model, evidence.files[0]
-    arguments = changing_arguments(first)
-    arguments.pop("trust_remote_code", None)  # Code of a model's own is never run unasked.
+    folder = rules.parent if rules else Path("configs/leaderboard")
+    config = find_config(folder / f"{leaderboard}.yaml")
+    if not config.is_file():
+        raise ConfigError(
+            f"{config}: no such file; expected the leaderboard's run config there, beside the"
+            " folder of its rules"
+        )
+    return config
+
+
+def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str:
+    """Return the ``--model_args`` that run the model of a submission again.
+
+    Example:
+        ``pretrained=facebook/opt-125m,revision=main,dtype=float16``
+
+    Args:
+        folder: The folder of the submission, which errors name.
+        evidence: The parsed submission.
+        replacements: The user's arguments, which replace those of the submission.
+
+    Raises:
+        ConfigError: A value of the submission holds a comma or an equals sign.
+    """
+    model = evidence.submission.model
+    first_file = evidence.files[0]
+    arguments = changing_arguments(first_file)
+    # A stranger must not decide that code runs on this machine.
+    arguments.pop("trust_remote_code", None)
     arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
+    # The revision of local weights is a hash, which lm_eval cannot load by.
     if model.revision.startswith("sha256:"):
-        arguments["pretrained"] = first.model
+        arguments["pretrained"] = first_file.model
         del arguments["revision"]
+
     for name, value in arguments.items():
+        # A stranger wrote the value, which could add an argument such as trust_remote_code.
         if "," in str(value) or "=" in str(value):
             raise ConfigError(
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
-    arguments |= model_arguments({"model_args": replaced})
+    arguments |= model_arguments({"model_args": replacements})
     return ",".join(f"{name}={value}" for name, value in arguments.items())
 
 
-def _run_again(
+def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]:
+    """Draw random rows of each task.
+
+    Args:
+        evidence: The parsed submission.
+        rows: The number of rows of each task. A task with fewer rows is drawn whole.
+        seed: The seed of the draw.
+
+    Returns:
+        The sorted numbers of the rows, by the name of the task.
+    """
+    generator = random.Random(seed)
+    row_ids = {}
+    for file in evidence.files:
+        for task in file.tasks:
+            count = min(rows, task.effective)
+            row_ids[task.task] = sorted(generator.sample(range(task.effective), count))
+    return row_ids
+
+
+def _run_rows(
     config: Path,
     out: Path,
     evidence: Evidence,
     model_args: str,
-    drawn: Mapping[str, Sequence[int]],
+    row_ids: Mapping[str, Sequence[int]],
 ) -> None:
-    """Run the drawn rows by lm_eval, without judging what the model says."""
-    first = evidence.files[0]
-    tokens = max(thinking_tokens_of(of_task.task) for of_task in evidence.tasks.values())
-    # Nobody judges what is only predicted, but judged tasks need the name of a judge.
-    metadata = {"judge": LEXICAL, "thinking_tokens": tokens}
+    """Run rows of a submission with lm_eval, without judging or scoring the outputs.
+
+    Args:
+        config: The run configuration of the leaderboard.
+        out: The folder to which lm_eval writes results and samples.
+        evidence: The parsed submission, whose backend and chat template are used again.
+        model_args: The arguments of the model.
+        row_ids: The numbers of the rows to run, by the name of the task.
+    """
+    first_file = evidence.files[0]
+    thinking_tokens = max(thinking_tokens_of(task.task) for task in evidence.tasks.values())
+    # Judged tasks need the name of a judge, which gets no requests here.
+    metadata = {"judge": LEXICAL, "thinking_tokens": thinking_tokens}
     options: dict[str, Any] = {
         "--config": config,
         "--output_path": out,
-        "--model": first.backend,
+        "--model": first_file.backend,
         "--model_args": model_args,
         "--metadata": json.dumps(metadata),
-        "--samples": json.dumps(drawn),
+        "--samples": json.dumps(row_ids),
     }
-    words = [str(word) for option in options.items() for word in option]
-    template = ["--apply_chat_template"] if has_template(first) else []
-    run([*words, "--predict_only", *template])
+    arguments = ["--predict_only"]
+    for name, value in options.items():
+        arguments += [name, str(value)]
+    if has_template(first_file):
+        arguments.append("--apply_chat_template")
+    run(arguments)
 
 
-def _compare(
-    submitted: TaskResult, again: TaskResult, row_ids: Sequence[int], dtype: str
+def _compare_task(
+    submitted: TaskResult, repeated: TaskResult, row_ids: Sequence[int], dtype: str
 ) -> RerunTask:
-    """Compare what the model said of the drawn rows."""
+    """Compare the model's outputs of two runs of a task.
+
+    Args:
+        submitted: The task in the submission.
+        repeated: The same task in the second run, which has only some of the rows.
+        row_ids: The numbers of these rows.
+        dtype: The number format of the model, which decides how much rounding can change.
+
+    Returns:
+        The outcome, with the number of rows whose outputs are the same.
+    """
     decoding = submitted.config.get("generation_kwargs")
-    tolerance = None if decoding else _TOLERANCES.get(dtype, _TOLERANCE_ELSEWHERE)
-    before = _answers_of(submitted)
-    after = _answers_of(again)
-    same = 0
+    # Texts are compared letter by letter. Tasks without decoding compare log-probabilities.
+    tolerance = None if decoding else _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
+    submitted_outputs = _outputs_by_row(submitted)
+    repeated_outputs = _outputs_by_row(repeated)
+    same_rows = 0
     for row_id in row_ids:
-        is_complete = len(before[row_id]) == len(after[row_id])
-        pairs = zip(before[row_id], after[row_id], strict=False)
-        same += is_complete and all(_is_same(*pair, tolerance) for pair in pairs)
-    note = f"log-probabilities, within {tolerance or 0:.1%}"
-    if tolerance is None:
-        lengths = []
-        for answers in (before, after):
-            texts_of_rows = ["".join(answers[row_id]) for row_id in row_ids]
-            lengths.append(len("".join(texts_of_rows)) // len(row_ids))
-        note = f"texts, of {lengths[0]} characters per row then, {lengths[1]} now"
+        same_rows += _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
+
     outcome = "same"
-    if same < len(row_ids):
+    if same_rows < len(row_ids):
         outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
-    return RerunTask(submitted.task, len(row_ids), same, outcome, note)
+    if tolerance is None:
+        length_before = _mean_length(submitted_outputs, row_ids)
+        length_now = _mean_length(repeated_outputs, row_ids)
+        note = f"texts, of {length_before} characters per row then, {length_now} now"
+    else:
+        note = f"log-probabilities, within {tolerance:.1%}"
+    return RerunTask(submitted.task, len(row_ids), same_rows, outcome, note)
 
 
-def _answers_of(task: TaskResult) -> dict[int, list[str]]:
-    """By the number of the document, what the model said."""
+def _outputs_by_row(task: TaskResult) -> dict[int, list[str]]:
+    """Read the outputs of a model, i.e. its texts or log-probabilities, by row number."""
     samples = read_samples(task.samples) if task.samples else ()
     return {sample["doc_id"]: texts(sample["resps"]) for sample in samples}
 
 
-def _is_same(before: str, after: str, tolerance: float | None) -> bool:
-    """Whether it is the same text, or the same log-probability but for rounding.
+def _mean_length(outputs: Mapping[int, Sequence[str]], row_ids: Sequence[int]) -> int:
+    """Return the mean number of characters in the outputs of some rows, rounded down."""
+    return sum(len("".join(outputs[row_id])) for row_id in row_ids) // len(row_ids)
 
-    Rounding may also decide which token is greedy.
+
+def _are_same(submitted: Sequence[str], repeated: Sequence[str], tolerance: float | None) -> bool:
+    """Return whether two runs gave the same number of outputs for a row, and the same outputs."""
+    if len(submitted) != len(repeated):
+        return False
+    pairs = zip(submitted, repeated, strict=True)
+    return all(_is_same_output(before, now, tolerance) for before, now in pairs)
+
+
+def _is_same_output(submitted: str, repeated: str, tolerance: float | None) -> bool:
+    """Return whether two outputs are the same text, or differ only by rounding.
+
+    Example:
+        With a tolerance of 0.001, ``-30.01`` and ``-30.02`` are the same, but ``12`` and ``13``
+        are not: numbers without a point count tokens, which are not rounded.
+
+    Args:
+        submitted: The output in the submission.
+        repeated: The output of the second run.
+        tolerance: The share by which a log-probability may differ, or None for texts.
     """
-    if before == after:
+    if submitted == repeated:
         return True
     if tolerance is None:
         return False
-    if {before, after} <= {"True", "False"}:
+    # Rounding can also change whether a token is the likeliest, which lm_eval writes as a boolean.
+    if {submitted, repeated} <= {"True", "False"}:
         return True
     try:
-        is_close = math.isclose(float(before), float(after), rel_tol=tolerance, abs_tol=tolerance)
+        before = float(submitted)
+        now = float(repeated)
     except ValueError:
         return False
-    return "." in before and is_close
+    return "." in submitted and math.isclose(before, now, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def describe_rerun(folder: Path, digest: str) -> str:
+    """Describe the outcome of running a submission again, for the site.
+
+    Example:
+        ``2026-01-31: wiki_factor same (50 of 50); news_factor differs (3 of 50)``
+
+    Args:
+        folder: The folder of the submission, beside which the outcome lies.
+        digest: The hash of the folder.
+
+    Returns:
+        The date and the outcome of each task. Empty if nobody ran the submission again, or if its
+        files have changed since.
+    """
+    path = folder.with_name(folder.name + RERUN_SUFFIX)
+    try:
+        outcome = Rerun.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return ""
+    if outcome.submission != digest:
+        return ""
+    descriptions = [
+        f"{task.task} {task.outcome} ({task.same_rows} of {task.rows})" for task in outcome.tasks
+    ]
+    return f"{outcome.date[:10]}: {'; '.join(descriptions)}"

@@ -1,6 +1,7 @@
-"""What a leaderboard takes: ``configs/leaderboard/rules/NAME.yaml``.
+"""Read the rules of a leaderboard from ``configs/leaderboard/rules/NAME.yaml``.
 
-The config of its runs is ``configs/leaderboard/NAME.yaml``.
+The checks, the site and the command line call `read_rules`. The configuration with which models
+are run for the leaderboard is ``configs/leaderboard/NAME.yaml``.
 """
 
 from collections.abc import Mapping
@@ -16,55 +17,71 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
 
-Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 Settings = Mapping[str, Any]
+"""The values of settings, by the name of the setting."""
 
 
 class TaskRules(Strict):
-    """What a leaderboard expects of one task."""
+    """What a leaderboard requires of one task."""
 
     task: Text
+    """The name of the task."""
+
     version: Annotated[str, BeforeValidator(str)]
+    """The version of the task, which a YAML file may give as a number."""
+
     headline: Text | None = None
-    """The score that it is ranked by, or None if it is not ranked."""
+    """The score that ranks the models, or None if the task ranks none."""
 
     git_blob: Text
-    """The blob id of its data file."""
+    """The git blob id of the data file."""
 
     documents: Annotated[int, Field(ge=0)]
-    """How many documents it has."""
+    """The number of documents."""
 
     digest: Text | None = None
-    """The hash of its documents (see `lm_factuality.leaderboard.documents`), if it is known."""
+    """The hash of the documents (see `lm_factuality.leaderboard.documents`), or None if unknown."""
 
     metadata: Settings = Field(default_factory=dict)
-    """What the results must say. A null stands for nothing said."""
+    """The required metadata of the task. None stands for metadata that must be absent."""
 
     generation_kwargs: Settings | None = None
+    """The required decoding options, or None if the task generates no text."""
+
     repeats: Annotated[int, Field(ge=1)] = 1
+    """The required number of responses to each prompt."""
+
     judge_prompts: Mapping[str, Text] = Field(default_factory=dict)
-    """The hashes of the prompts that a judge is asked with; empty where nobody judges."""
+    """The hashes of the judge's prompts, by prompt name. Empty for a task without a judge."""
 
 
 class Rules(Strict):
-    """What a leaderboard takes."""
+    """What a leaderboard requires of a submission."""
 
     name: Text
+    """The name of the leaderboard, such as ``factor``."""
+
     title: Text
+    """The heading of the leaderboard on the site."""
+
     by_task: Annotated[Mapping[str, TaskRules], Field(alias="tasks", min_length=1)]
-    suite_versions: Names
+    """The rules of each task, by the name of the task."""
+
+    suite_versions: Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
+    """The allowed versions of lm-factuality."""
+
     lm_eval_versions: Annotated[
         Text,
         AfterValidator(lambda versions: str(SpecifierSet(versions))),
         Field(description="versions such as '>=0.4.13,<0.5'"),
     ]
-    """The versions of lm_eval that are taken, such as ``>=0.4.13,<0.5``."""
+    """The allowed versions of lm_eval, such as ``>=0.4.13,<0.5``."""
 
     max_unscored: Annotated[float, Field(ge=0, le=1)]
-    """The share of a task's responses that may be unscored."""
+    """The share of a task's responses that may be unscored, from 0 to 1."""
 
     thinking_tokens: Annotated[int, Field(ge=0)] = 32768
-    """The most tokens that a model may have to think, beside those of an answer."""
+    """The most tokens that a model may have to think, in addition to those of its answer."""
 
     certificate: Literal["none", "any", "published"] = "none"
     """Whether a judge needs a certificate, and one that was measured on published data."""
@@ -74,11 +91,16 @@ class Rules(Strict):
 
     @property
     def headlines(self) -> dict[str, str]:
-        """The scores that are ranked, by task."""
+        """Return the score that ranks the models on each task, by the name of the task."""
         return {rules.task: rules.headline for rules in self.by_task.values() if rules.headline}
 
-    def takes_lm_eval(self, version: str) -> bool:
-        """Whether runs of this version of lm_eval are taken."""
+    def allows_lm_eval(self, version: str) -> bool:
+        """Return whether runs of a version of lm_eval are allowed.
+
+        Args:
+            version: The version, such as ``0.4.13``. Pre-releases count like releases, and a text
+                that is no version is not allowed.
+        """
         try:
             return SpecifierSet(self.lm_eval_versions).contains(version, prereleases=True)
         except InvalidVersion:
@@ -86,15 +108,20 @@ class Rules(Strict):
 
 
 def rules_folder(chosen: Path | None = None) -> Path:
-    """The chosen folder, or the suite's own.
+    """Return the folder with the rules of leaderboards.
 
-    A folder that only happens to be called so where the command is run is never taken.
+    Args:
+        chosen: The folder that the user names. Defaults to the suite's folder, never to one of the
+            same name where the command is run.
     """
     return chosen or configs_folder() / "leaderboard" / "rules"
 
 
 def leaderboard_names(folder: Path | None = None) -> list[str]:
-    """The leaderboards that there are rules for, in a folder or in the suite.
+    """Return the sorted names of all leaderboards that have rules.
+
+    Args:
+        folder: A folder of rules. Defaults to the suite's rules.
 
     Raises:
         ConfigError: The folder has no rules.
@@ -108,10 +135,17 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """Read the rules of a leaderboard from a folder or from the suite.
+    """Read and validate the rules of a leaderboard.
+
+    Args:
+        name: The name of the leaderboard, such as ``factor``.
+        folder: A folder of rules. Defaults to the suite's rules.
+
+    Returns:
+        The rules, with at least one task that ranks models.
 
     Raises:
-        ConfigError: There is no such leaderboard, or its rules are not in order.
+        ConfigError: There is no such leaderboard, or its rules are invalid.
     """
     names = leaderboard_names(folder)
     if name not in names:
@@ -121,9 +155,12 @@ def read_rules(name: str, folder: Path | None = None) -> Rules:
         )
     path = rules_folder(folder) / f"{name}.yaml"
     content = as_mapping(read_config(path))
-    tasks = as_mapping(content.get("tasks"))
-    named = {task: {**as_mapping(settings), "task": task} for task, settings in tasks.items()}
-    rules = read_settings(Rules, {**content, "name": name, "tasks": named}, str(path))
+
+    # In the file, the names of tasks and of the leaderboard are keys and the file's own name.
+    tasks = {}
+    for task, settings in as_mapping(content.get("tasks")).items():
+        tasks[task] = {**as_mapping(settings), "task": task}
+    rules = read_settings(Rules, {**content, "name": name, "tasks": tasks}, str(path))
     if not rules.headlines:
-        raise ConfigError(f"{path}: ranks nothing: no task has a headline")
+        raise ConfigError(f"{path}: ranks nothing: no task has a headline; give one task a score")
     return rules

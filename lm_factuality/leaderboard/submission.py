@@ -1,7 +1,7 @@
-"""``submission.json``: what results do not say of a submission, and why a submission is refused.
+"""Read ``submission.json``, the list of a submission's files, and refuse what is wrong with it.
 
-`lm_factuality.leaderboard.pack` writes the file, and the checks and the site read it. Scores,
-dates, versions and settings are not in it: they are read from the results, which lie beside it.
+`lm_factuality.leaderboard.pack` writes the file; the checks and the site read it. It holds no
+scores, dates, versions or settings, which are read from the results files beside it.
 """
 
 import re
@@ -15,32 +15,37 @@ from lm_factuality.ground.errors import DataError, printable
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.settings import Strict
 
-FILE = "submission.json"
-CERTIFICATE = "certificate.json"
+SUBMISSION_FILE = "submission.json"
+CERTIFICATE_FILE = "certificate.json"
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 REVISION = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}|api:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
-REVISIONS = (
+REVISION_FORMS = (
     "a commit (40 hexadecimal digits), sha256: and the hash of local weights, or api: and the dated"
     " name by which the service knows the model"
 )
 
-_LARGEST = 4 * 2**20
-"""The bytes that ``submission.json`` itself may have."""
+_MAX_BYTES = 4 * 2**20
+"""The largest size of ``submission.json`` in bytes."""
 
-# Control characters and what turns the direction of writing cannot be shown.
-_UNSHOWN = r"\p{Cc}\u202a-\u202e\u2066-\u2069"
-_Line = Annotated[str, Field(pattern=f"^[^{_UNSHOWN}]+$", max_length=100)]
-_FileName = Annotated[str, Field(pattern=rf"^[^/\\:{_UNSHOWN}]+$", max_length=255)]
+# Control characters, and characters that turn the direction of writing, can hide text.
+_HIDING_CHARACTERS = r"\p{Cc}\u202a-\u202e\u2066-\u2069"
+_Line = Annotated[str, Field(pattern=f"^[^{_HIDING_CHARACTERS}]+$", max_length=100)]
+_FileName = Annotated[str, Field(pattern=rf"^[^/\\:{_HIDING_CHARACTERS}]+$", max_length=255)]
 """A file in the folder of the submission. A name with a slash could lead out of it."""
 
 
 class PackedFile(Strict):
-    """A file of a submission."""
+    """A file of a submission, as it was packed."""
 
     path: _FileName
+    """The name of the file."""
+
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """The SHA-256 of its bytes in hexadecimal."""
+
     bytes: Annotated[int, Field(ge=0)]
+    """Its size in bytes."""
 
 
 class SubmittedModel(Strict):
@@ -50,15 +55,24 @@ class SubmittedModel(Strict):
     """ORG/NAME, as on the Hub."""
 
     revision: Annotated[str, Field(pattern=f"^(?:{REVISION.pattern})$")]
+    """A commit, ``sha256:`` and the hash of local weights, or ``api:`` and a dated name."""
+
     dtype: _Line
+    """The number format of the weights, such as ``bfloat16``."""
 
 
 class Submission(Strict):
-    """A submission to one leaderboard."""
+    """A submission of one model to one leaderboard."""
 
     format: Literal[2] = 2
+    """The version of this file format."""
+
     leaderboard: _Line
+    """The name of the leaderboard, such as ``factor``."""
+
     model: SubmittedModel
+    """The submitted model."""
+
     certificate: _FileName | None = None
     """The file with what ``lm-factuality certify`` measured of the judge."""
 
@@ -66,64 +80,79 @@ class Submission(Strict):
     """The key of the sheet whose labels correct the scores."""
 
     labels: Annotated[tuple[_FileName, ...], Field(strict=False)] = ()
+    """The files with the labels that people gave to this sheet."""
+
     files: Annotated[tuple[PackedFile, ...], Field(strict=False, max_length=1000)]
+    """All files of the submission except ``submission.json``."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a submission is refused.
-
-    As text it is one line, in which nothing of a submission can move a cursor or pass for another
-    line.
-    """
+    """One reason to refuse a submission."""
 
     code: str
-    """What is wrong, in capital letters, such as ``SCORE_CHANGED``."""
+    """The kind of the problem in capital letters, such as ``SCORE_CHANGED``."""
 
     where: str
-    """The file, the task or the key."""
+    """The file, the task or the key that has the problem."""
 
     sentence: str
     """What was found, what was expected and what to do."""
 
     def __str__(self) -> str:
-        """Return the refusal as one line: its code, its place and its sentence."""
+        """Return the refusal as one line, in which characters that act on a terminal are escaped.
+
+        Example:
+            ``TASKS_EXTRA hellaswag: is in two results files; submit one``
+        """
         return printable(f"{self.code} {self.where}: {self.sentence}")
 
 
 class SubmissionRefusedError(DataError):
-    """A submission that cannot be checked any further."""
+    """A submission cannot be checked any further."""
 
     def __init__(self, *refusals: Refusal) -> None:
-        """Refuse the submission for these reasons, one line each."""
-        super().__init__("\n".join(f"{each.where}: {each.sentence}" for each in refusals))
+        """Create the error.
+
+        Args:
+            *refusals: The reasons, each of which becomes a line of the error's text.
+        """
+        super().__init__("\n".join(f"{refusal.where}: {refusal.sentence}" for refusal in refusals))
         self.refusals = refusals
 
 
 def read_submission(folder: Path) -> Submission:
-    """Read what a submission says of itself. Nothing of it is believed yet.
+    """Read the ``submission.json`` of a submission, without checking what it claims.
+
+    Args:
+        folder: The folder of the submission.
+
+    Returns:
+        The content of the file.
 
     Raises:
-        SubmissionRefusedError: The file is missing or not in order.
+        SubmissionRefusedError: The file is missing, too large or invalid, or the folder is a link.
     """
     if folder.is_symlink():
         sentence = "is a link; a submission is a folder of its own"
         raise SubmissionRefusedError(Refusal("PATH_ESCAPES", folder.name, sentence))
-    path = folder / FILE
+    path = folder / SUBMISSION_FILE
     if path.is_symlink() or not path.is_file():
-        raise _invalid("no such file; make it with: lm-factuality leaderboard pack")
-    if path.stat().st_size > _LARGEST:
-        raise _invalid(f"larger than {_LARGEST} bytes")
+        raise _invalid_file("no such file; make it with: lm-factuality leaderboard pack")
+    if path.stat().st_size > _MAX_BYTES:
+        raise _invalid_file(f"larger than {_MAX_BYTES} bytes; pack the results again")
+
     try:
         return Submission.model_validate(parse_json(path.read_text(encoding="utf-8")))
     except ValidationError as error:
-        # Values are not shown: nobody has looked for credentials in the file yet.
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))[:80] or "the file"
-        raise _invalid(f"{place}: {problem['msg']}; pack the results again") from error
+        # The message leaves out the invalid value, which could be a credential.
+        first_error = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first_error["loc"]))[:80] or "the file"
+        raise _invalid_file(f"{key}: {first_error['msg']}; pack the results again") from error
     except (OSError, ValueError) as error:
-        raise _invalid(f"cannot be read as JSON: {error}") from error
+        raise _invalid_file(f"cannot be read as JSON: {error}") from error
 
 
-def _invalid(sentence: str) -> SubmissionRefusedError:
-    return SubmissionRefusedError(Refusal("SUBMISSION_INVALID", FILE, sentence))
+def _invalid_file(sentence: str) -> SubmissionRefusedError:
+    """Return the error that refuses ``submission.json`` for the reason in a sentence."""
+    return SubmissionRefusedError(Refusal("SUBMISSION_INVALID", SUBMISSION_FILE, sentence))

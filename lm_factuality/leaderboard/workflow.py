@@ -1,4 +1,7 @@
-"""A repository of submissions: its skeleton, and the check of what a pull request changes."""
+"""Create a git repository of submissions, and find what a pull request changes in one.
+
+The commands ``lm-factuality leaderboard init`` and ``changed`` call it.
+"""
 
 import subprocess
 from dataclasses import dataclass
@@ -8,105 +11,158 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import read_file
-from lm_factuality.leaderboard.submission import FILE
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE, Refusal
 
-_FILES = {
+_TEMPLATES = {
     ".github/workflows/leaderboard.yml": "workflow.yml",
     "README.md": "README.md",
     ".gitattributes": "gitattributes",
     ".gitignore": "gitignore",
     "submissions/README.md": "submissions.md",
 }
+"""The files of a new repository, each with its template in the folder ``template``."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a pull request does to a repository of submissions."""
+    """The effect of a pull request on a repository of submissions."""
 
     submissions: tuple[Path, ...]
-    """The folders of new submissions, which are to be checked."""
+    """The folders of new submissions, which still have to be checked."""
 
-    problems: tuple[tuple[str, str], ...]
-    """What no pull request with a submission may do: a code and a sentence each."""
+    problems: tuple[Refusal, ...]
+    """The changes that are not allowed."""
 
 
 def changed_submissions(folder: Path, base: str) -> Change:
-    """Find what the commits since ``base`` do to the submissions in a folder.
+    """Find the submissions that a pull request adds, and its changes that are not allowed.
 
-    A pull request may add submissions, and nothing else beside them. One that touches no
-    submission may change everything: people review it.
+    A pull request that adds a submission may change nothing else. One that touches no submission
+    may change everything, since people review it.
+
+    Args:
+        folder: The folder of all submissions, in a clone of the repository.
+        base: The git revision to compare with, such as ``origin/main``.
+
+    Returns:
+        The new submissions and the problems.
 
     Raises:
         ConfigError: The folder is in no git repository, or ``base`` is unknown there.
         DataError: Git cannot be run.
     """
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
-    place = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
+    # Git prints paths relative to the root of the repository.
+    submissions = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
-    before = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(place))
-    earlier = {path.parent for path in _paths(before) if path.name == FILE}
-    added: dict[Path, None] = {}
-    problems: list[tuple[str, str]] = []
-    others = []
-    for path in _paths(changed):
-        # A file beside the folders of submissions, such as a README, belongs to none of them.
-        is_inside = path.is_relative_to(place) and (path.parent != place or path.name == FILE)
-        folders = [root / parent for parent in path.parents if parent.is_relative_to(place)]
-        owners = [owner for owner in folders[:-1] if (owner / FILE).is_file()]
-        if earlier.intersection(path.parents):
-            advice = "belongs to an earlier submission; a new run is a new folder"
-            problems.append(("SUBMISSION_CHANGED", f"{path}: {advice}"))
-        elif not is_inside:
-            others.append(path)
-        elif owners:
-            added[owners[0]] = None
+    earlier = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(submissions))
+    earlier_submissions = {
+        path.parent for path in _split_paths(earlier) if path.name == SUBMISSION_FILE
+    }
+
+    added: set[Path] = set()
+    problems: list[Refusal] = []
+    outside: list[PurePosixPath] = []
+    for path in _split_paths(changed):
+        if earlier_submissions.intersection(path.parents):
+            sentence = "belongs to an earlier submission; a new run is a new folder"
+            problems.append(Refusal("SUBMISSION_CHANGED", str(path), sentence))
+            continue
+
+        # A file directly in the folder, such as its README, belongs to no submission.
+        is_beside_submissions = path.parent == submissions and path.name != SUBMISSION_FILE
+        if is_beside_submissions or not path.is_relative_to(submissions):
+            outside.append(path)
+            continue
+
+        owner = _find_owner(root, submissions, path)
+        if owner is None:
+            sentence = f"belongs to no submission, no folder above it has a {SUBMISSION_FILE}"
+            problems.append(Refusal("FILE_EXTRA", str(path), sentence))
         else:
-            problem = f"belongs to no submission, no folder above it has a {FILE}"
-            problems.append(("FILE_EXTRA", f"{path}: {problem}"))
+            added.add(owner)
+
     if added or problems:
-        for path in others:
+        for path in outside:
             sentence = "a pull request with a submission changes nothing else"
-            problems.append(("OUTSIDE_SUBMISSIONS", f"{path}: {sentence}"))
+            problems.append(Refusal("OUTSIDE_SUBMISSIONS", str(path), sentence))
     return Change(tuple(sorted(added)), tuple(problems))
 
 
+def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:
+    """Find the submission that a file belongs to.
+
+    Args:
+        root: The folder of the repository.
+        submissions: The folder of all submissions, relative to the root.
+        path: A file in that folder, relative to the root.
+
+    Returns:
+        The closest folder above the file that has a ``submission.json``, or None. The folder of
+        all submissions is no submission itself.
+    """
+    for parent in path.parents:
+        if parent == submissions:
+            return None
+        if (root / parent / SUBMISSION_FILE).is_file():
+            return root / parent
+    return None
+
+
+def _split_paths(output: str) -> list[PurePosixPath]:
+    """Split the output of ``git ... -z`` into paths, each of which ends with a zero byte."""
+    return [PurePosixPath(path) for path in output.split("\0") if path]
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run a git command in a folder.
+
+    Args:
+        folder: A folder in a clone of the repository.
+        *arguments: The command and its options, such as ``rev-parse`` and ``HEAD``.
+
+    Returns:
+        The output of the command.
+
+    Raises:
+        ConfigError: The command fails.
+        DataError: Git is not installed, or takes more than two minutes.
+    """
+    # Git prints file names with letters such as é as they are, not in octal numbers.
+    command = ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments]
+    try:
+        process = subprocess.run(command, capture_output=True, check=False, timeout=120)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataError(f"git cannot be run: {error}") from error
+    if process.returncode:
+        lines = process.stderr.decode(errors="replace").strip().splitlines()
+        problem = lines[0] if lines else "failed"
+        raise ConfigError(
+            f"{folder}: git {arguments[0]}: {problem}; is it a clone with all commits?"
+        )
+    return process.stdout.decode(errors="surrogateescape")
+
+
 def init_repository(folder: Path) -> list[Path]:
-    """Write the skeleton of a repository of submissions.
+    """Write the first files of a repository of submissions, such as its workflow and README.
+
+    Args:
+        folder: The folder of the repository. It is created if necessary.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: A file is there already, so that none is written.
+        ConfigError: One of the files exists already. None is written then.
         DataError: The folder cannot be written.
     """
-    paths = [folder / name for name in _FILES]
+    paths = [folder / name for name in _TEMPLATES]
     existing = [str(path) for path in paths if path.exists()]
     if existing:
         raise ConfigError(
             f"{', '.join(existing)}: there already; choose an empty folder, or move these away"
         )
-    for path, source in zip(paths, _FILES.values(), strict=True):
-        text = read_file(f"{__package__}/template/{source}")
-        write_text(path, text.replace("VERSION", __version__))
+    for name, template in _TEMPLATES.items():
+        text = read_file(f"{__package__}/template/{template}")
+        write_text(folder / name, text.replace("VERSION", __version__))
     return paths
-
-
-def _paths(names: str) -> list[PurePosixPath]:
-    """The paths in an output of git, which ends each with a zero byte."""
-    return [PurePosixPath(name) for name in names.split("\0") if name]
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=120)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DataError(f"git cannot be run: {error}") from error
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        problem = lines[0] if lines else "failed"
-        raise ConfigError(
-            f"{folder}: git {arguments[0]}: {problem}; is it a clone with all commits?"
-        )
-    return done.stdout.decode(errors="surrogateescape")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.stats import t
+from scipy import stats
 from tqdm import tqdm
 
 from lm_factuality.scores.statistics import ScoreOfSums, none_if_nan, pooled_interval, ratio
@@ -61,7 +61,7 @@ def cohen_kappa(pairs: Sequence[Answers]) -> float:
     # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
-    # Chance then explains all agreement: p_e is 1, and kappa 0 / 0.
+    # If all answers are the same, p_e is 1, and kappa is 0 / 0.
     if not _has_different_answers(pairs):
         return math.nan
     first_answers, second_answers = zip(*pairs, strict=True)
@@ -174,7 +174,7 @@ def measure_coefficient(
     jackknife = jackknife[~np.isnan(jackknife)]
     if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
         return Measure(measured, None, None, len(items))
-    quantile = t.ppf(0.975, len(jackknife) - 1)
+    quantile = stats.t.ppf(0.975, len(jackknife) - 1)
     half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
     # No coefficient of agreement lies outside of [-1, 1].
     low = max(-1.0, measured - half_width)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import newton
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from lm_factuality.scores.statistics import Z80, Z95, Floats, ScoreOfSums
 
@@ -37,8 +37,10 @@ def flip_test(differences: Floats) -> float:
         The two-sided p-value.
     """
     sizes = np.abs(differences)
+    # Clusters without a difference have no sign to flip.
     sizes = sizes[sizes > _ROUNDING * sizes.max(initial=0.0)]
     total = abs(float(differences.sum()))
+    # Every choice of signs reaches a sum of 0.
     if not len(sizes) or total <= _ROUNDING * sizes.sum():
         return 1.0
 
@@ -69,15 +71,15 @@ def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
     # probabilities[k] is the chance that the differences with a positive sign add up to k.
     probabilities = np.ones(1)
     for size, num_clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
-        logs = np.log(np.arange(1, num_clusters + 1))
-        log_factorials = np.concatenate([[0.0], np.cumsum(logs)])
-        log_binomials = log_factorials[-1] - log_factorials - log_factorials[::-1]
+        num_positive = np.arange(num_clusters + 1)
+        # With k positive signs, the clusters of this size contribute k * size.
         probabilities_of_size = np.zeros(size * num_clusters + 1)
-        probabilities_of_size[::size] = np.exp(log_binomials - num_clusters * math.log(2))
+        probabilities_of_size[::size] = binom.pmf(num_positive, num_clusters, 0.5)
         probabilities = np.convolve(probabilities, probabilities_of_size)
 
-    # If the positive ones add up to k, the sum is 2k less the sum of all sizes.
-    sums = 2 * np.arange(len(probabilities)) - len(probabilities) + 1
+    # If the positive differences add up to k, the sum of all is 2k less the sum of all sizes.
+    sum_of_sizes = len(probabilities) - 1
+    sums = 2 * np.arange(len(probabilities)) - sum_of_sizes
     return min(1.0, float(probabilities[np.abs(sums) >= total].sum()))
 
 
@@ -147,26 +149,27 @@ def _saddlepoint(sizes: Floats, total: float) -> float:
 def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:
     """Test whether two models have the same score, by a randomisation test that swaps clusters.
 
-    A coin decides for each cluster which model its two rows of counts belong to. The p-value is
-    the share of these swaps whose scores differ at least as much as the observed ones. Swaps
-    without a score are left out. For more than 10 clusters it is the `flip_test` of the
+    The p-value is the share of all swaps of clusters between the models whose scores differ at
+    least as much as the observed ones. For more than 10 clusters it is the `flip_test` of the
     first-order contribution of each cluster to the difference (the delta method). A swap changes
     the sign of the contribution, so that the remaining error is of the third order.
 
     Args:
-        counts_a: The counts of one model, a row for each cluster.
+        counts_a: The counts of one model, of shape (clusters, counts).
         counts_b: The counts of the other model, of the same shape.
         score_of_sums: The score as a function of the column sums of the counts.
 
     Returns:
         The two-sided p-value.
     """
-    middle = (counts_a + counts_b).sum(axis=0) / 2
-    half_differences = (counts_a - counts_b) / 2
-    half_differences = half_differences[np.any(half_differences != 0, axis=1)]
     score_a = score_of_sums(counts_a.sum(axis=0).tolist())
     score_b = score_of_sums(counts_b.sum(axis=0).tolist())
     observed = abs(score_a - score_b)
+    # The sums of the models are middle + shift and middle - shift, where shift adds up the half
+    # differences. To swap a cluster is to change the sign of its half difference.
+    middle = (counts_a + counts_b).sum(axis=0) / 2
+    half_differences = (counts_a - counts_b) / 2
+    half_differences = half_differences[np.any(half_differences != 0, axis=1)]
     if not len(half_differences) or observed <= _ROUNDING:
         return 1.0
 
@@ -175,10 +178,11 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
 
     score_differences = []
     for shift in _sums_for_all_signs(half_differences):
-        score_a = score_of_sums((middle + shift).tolist())
-        score_b = score_of_sums((middle - shift).tolist())
-        if not math.isnan(score_a - score_b):
-            score_differences.append(abs(score_a - score_b))
+        swapped_a = score_of_sums((middle + shift).tolist())
+        swapped_b = score_of_sums((middle - shift).tolist())
+        # Swaps without a score are left out.
+        if not math.isnan(swapped_a - swapped_b):
+            score_differences.append(abs(swapped_a - swapped_b))
     is_as_large = np.array(score_differences) >= observed * (1 - _ROUNDING)
     return float(is_as_large.mean())
 
@@ -193,11 +197,12 @@ def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
     Returns:
         (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
     """
-    steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
+    steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
     gradient = []
-    for step in steps:
-        difference = score_of_sums((sums + step).tolist()) - score_of_sums((sums - step).tolist())
-        gradient.append(difference / (2 * step.sum()))
+    for step, change in zip(steps, np.diag(steps), strict=True):
+        above = score_of_sums((sums + change).tolist())
+        below = score_of_sums((sums - change).tolist())
+        gradient.append((above - below) / (2 * step))
     return np.array(gradient)
 
 

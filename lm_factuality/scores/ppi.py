@@ -122,7 +122,7 @@ def correct_by_labels(
         The corrected score, which is people's own score if every unit is labelled. None if it is
         not defined, or if fewer than two clusters are labelled.
     """
-    sample = _LabelledSample(replace(units, strata=_strata_with_labels(units)))
+    sample = _LabelledSample(replace(units, strata=_merge_small_strata(units)))
     # The variance between clusters needs at least two of them.
     if len(np.unique(sample.clusters)) < 2:
         return None
@@ -164,9 +164,9 @@ def interval_within(
 ) -> tuple[float, float]:
     """Compute an interval around a score that stays between its bounds.
 
-    It is a normal interval on the scale of log-odds (delta method): with the share
-    p = (value - low) / (high - low), it reaches half_width / ((high - low) * p * (1 - p)) to each
-    side of log(p / (1 - p)).
+    It is a normal interval on the scale of log-odds, log(p / (1 - p)) with the share
+    p = (value - low) / (high - low). If a bound is infinite, or if the plain interval
+    value ± half_width crosses a bound, it is the plain interval cut off at the bounds.
 
     Args:
         value: The score.
@@ -175,22 +175,23 @@ def interval_within(
         high: The highest value that the score can have.
 
     Returns:
-        The lower and the upper end. If the plain interval crosses a bound, or if a bound is
-        infinite, they are those of the plain interval, cut off at the bounds.
+        The lower and the upper end.
     """
+    lower = value - half_width
+    upper = value + half_width
     is_bounded = math.isfinite(low) and math.isfinite(high)
-    if not is_bounded or value - half_width <= low or value + half_width >= high:
-        return min(high, max(low, value - half_width)), max(low, min(high, value + half_width))
+    if not is_bounded or lower <= low or upper >= high:
+        return min(high, max(low, lower)), max(low, min(high, upper))
 
-    # p / (1 - p), where high - low cancels out.
-    odds = (value - low) / (high - value)
+    # The delta method: d log(p / (1 - p)) / d value = (high - low) / (distances to both bounds).
     half_log_odds = half_width * (high - low) / ((value - low) * (high - value))
+    odds = (value - low) / (high - value)
     lower = low + (high - low) / (1 + math.exp(half_log_odds) / odds)
     upper = low + (high - low) / (1 + math.exp(-half_log_odds) / odds)
     return lower, upper
 
 
-def _strata_with_labels(units: Units) -> Numbers:
+def _merge_small_strata(units: Units) -> Numbers:
     """Merge strata until each has at least two labels, or is labelled completely.
 
     A stratum with fewer labels has no variance. It joins the largest of the other strata.
@@ -203,11 +204,8 @@ def _strata_with_labels(units: Units) -> Numbers:
     has_too_few = (num_labels < 2) & (num_labels < sizes)
     largest = np.argmax(np.where(has_too_few, 0, sizes))
     merged_into = np.where(has_too_few, largest, np.arange(len(sizes)))
-
-    # Numbers of strata that are left empty are skipped.
-    is_used = np.bincount(merged_into, sizes, len(sizes)) > 0
-    new_numbers = np.cumsum(is_used) - 1
-    return np.asarray(new_numbers[merged_into][units.strata])
+    # np.unique numbers the remaining strata from 0.
+    return np.unique(merged_into[units.strata], return_inverse=True)[1]
 
 
 class _LabelledSample:
@@ -229,16 +227,16 @@ class _LabelledSample:
         self.clusters = units.clusters[labelled]
         self.strata = units.strata[labelled]
         self.stratum_sizes = np.bincount(units.strata)
-        self.stratum_labels = np.bincount(self.strata)
+        self.labels_per_stratum = np.bincount(self.strata)
 
         # The labels of a stratum together stand for all its units, even if some of the units that
-        # were drawn have no answer. (Hájek's estimator)
+        # were drawn have no answer (Hájek's estimator).
         drawn_weights = units.weights[labelled]
+        total_weights = np.bincount(self.strata, drawn_weights, len(self.stratum_sizes))
+        # A stratum whose labels all have a weight of 0 gets an infinite factor.
         with np.errstate(divide="ignore"):
-            scale = self.stratum_sizes / np.bincount(
-                self.strata, drawn_weights, len(self.stratum_sizes)
-            )
-        self.weights = drawn_weights * scale[self.strata]
+            factors = self.stratum_sizes / total_weights
+        self.weights = drawn_weights * factors[self.strata]
         # How many unlabelled units a label stands for.
         self.extra_weights = self.weights - 1
 
@@ -260,9 +258,10 @@ class _LabelledSample:
     def tuned_judge_weight(self, gradient: Floats) -> float:
         """Compute the lambda of the smallest variance (power tuning of PPI++).
 
-        It is sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over strata s of N_s units and n_s
-        labels, with c_s = N_s * (N_s - n_s) / n_s. y and f are people's and the judge's counts,
-        projected on the gradient of the score.
+        Lambda is the slope of people's counts y on the judge's counts f, both projected on the
+        gradient of the score: sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over the strata s. A
+        stratum of N units and n labels has the factor c_s = N * (N - n) / n, since the judge helps
+        only with unlabelled units.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
@@ -270,20 +269,21 @@ class _LabelledSample:
         Returns:
             Lambda, kept between 0 and 1.
         """
-        people = self._stratum_deviations(self.people_counts @ gradient)
-        judged = self._stratum_deviations(self.judge_counts @ gradient)
+        people_deviations = self._stratum_deviations(self.people_counts @ gradient)
+        judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
+        products = np.bincount(self.strata, people_deviations * judge_deviations)
         # A stratum labelled completely may have one label; its factor below is 0.
-        degrees = np.maximum(1, self.stratum_labels - 1)
-        covariances = np.bincount(self.strata, people * judged) / degrees
+        covariances = products / np.maximum(1, self.labels_per_stratum - 1)
 
-        all_judged = self.units.judge_counts @ gradient
-        variances = []
+        # The judge's variance is known from all units, not from the labelled ones alone.
+        judge_scores = self.units.judge_counts @ gradient
+        judge_variances = []
         for stratum in range(len(self.stratum_sizes)):
-            variances.append(np.var(all_judged[self.units.strata == stratum]))
+            judge_variances.append(np.var(judge_scores[self.units.strata == stratum]))
 
-        factors = self.stratum_sizes * (self.stratum_sizes - self.stratum_labels)
-        factors = factors / self.stratum_labels
-        weighted_variance = float(factors @ np.array(variances))
+        factors = self.stratum_sizes * (self.stratum_sizes - self.labels_per_stratum)
+        factors = factors / self.labels_per_stratum
+        weighted_variance = float(factors @ np.array(judge_variances))
         # A judge that counts the same for every unit says nothing about any.
         if weighted_variance <= 0:
             return 0.0
@@ -337,8 +337,8 @@ class _LabelledSample:
             The error of each label, times the number of unlabelled units that it stands for.
         """
         # At least 1, for strata that are labelled completely by one label.
-        degrees = np.maximum(1, self.stratum_labels - 1)
-        small_sample = np.sqrt(np.maximum(1, self.stratum_labels) / degrees)[self.strata]
+        degrees = np.maximum(1, self.labels_per_stratum - 1)
+        small_sample = np.sqrt(np.maximum(1, self.labels_per_stratum) / degrees)[self.strata]
         errors = self.extra_weights * self._stratum_deviations(corrections) * small_sample
         return np.asarray(errors / (1 - np.minimum(leverage, _MAX_LEVERAGE)))
 
@@ -396,10 +396,10 @@ class _LabelledSample:
         mean = np.average(label_scores, weights=self.weights)
         total_weight = float(self.weights.sum())
         variance_of_labels = float(self.weights @ (label_scores - mean) ** 2) / total_weight
-        smallest_variances = variance_of_labels / (self.stratum_labels + 1)
+        smallest_variances = variance_of_labels / (self.labels_per_stratum + 1)
 
         squares = np.bincount(self.strata, self._stratum_deviations(corrections) ** 2)
-        missing_variances = np.maximum(0.0, smallest_variances - squares / self.stratum_labels)
+        missing_variances = np.maximum(0.0, smallest_variances - squares / self.labels_per_stratum)
         # A label's error counts once for each unlabelled unit that it stands for.
         squared_weights = np.bincount(self.strata, self.extra_weights**2)
         return float(squared_weights @ missing_variances)
@@ -443,31 +443,27 @@ class _LabelledSample:
     def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel:
         """Find out whether all labels have the same score, and how many units may differ.
 
-        Labels that are all alike have no variance, but are not certain. The share of units that
-        may differ is the upper end 1 - 0.025**(1/n) of Clopper and Pearson's interval, where n is
-        Kish's effective number of clusters, (sum of weights)² / sum of weights².
-
         Args:
             score_of_sums: The score as a function of counts.
+
+        Returns:
+            The common score with the largest share of units that may have another one. The score
+            is NaN if labels differ, or if every unit is labelled.
         """
-        # A unit without counts has no part in the score.
-        scores = np.array(
-            [
-                score_of_sums(counts) if any(counts) else math.nan
-                for counts in self.people_counts.tolist()
-            ]
-        )
+        scores = np.full(len(self.people_counts), math.nan)
+        for row, counts in enumerate(self.people_counts.tolist()):
+            # A unit without counts has no part in the score.
+            if any(counts):
+                scores[row] = score_of_sums(counts)
         is_scored = ~np.isnan(scores)
         stands_for_others = is_scored & (self.extra_weights > _ROUNDING)
         if not stands_for_others.any() or np.ptp(scores[stands_for_others]) > 0:
             return _CommonLabel(math.nan, 0.0)
 
         cluster_weights = np.bincount(self.clusters, self.extra_weights * stands_for_others)
-        total = float(cluster_weights.sum())
-        # The exponent is 1 / n for the effective number of clusters n.
-        bound = 1 - _TAIL ** (float((cluster_weights**2).sum()) / total**2)
-        # The share is of the unlabelled units, and these are not all units.
-        max_share = bound * total / float(self.weights[is_scored].sum())
+        num_unlabelled = float(cluster_weights.sum())
+        num_units = float(self.weights[is_scored].sum())
+        max_share = _max_share_unlike_labels(cluster_weights) * num_unlabelled / num_units
         return _CommonLabel(float(scores[stands_for_others][0]), max_share)
 
     def _stratum_means(self, values: Floats) -> Floats:
@@ -492,3 +488,16 @@ def _degrees_for_tails(errors: Floats) -> float:
     fourth_powers = float((errors**4).sum())
     kurtosis = len(errors) * fourth_powers / squares**2
     return 2 * len(errors) / max(kurtosis - 1, 1e-9)
+
+
+def _max_share_unlike_labels(cluster_weights: Floats) -> float:
+    """Compute the largest share of unlabelled units that may differ from labels that are all alike.
+
+    It is the upper end 1 - 0.025**(1 / n) of Clopper and Pearson's 95% interval for none of n
+    trials, where n is Kish's effective number of clusters, sum(w)**2 / sum(w**2).
+
+    Args:
+        cluster_weights: How many unlabelled units the labels of each cluster stand for.
+    """
+    inverse_num_trials = float((cluster_weights**2).sum()) / float(cluster_weights.sum()) ** 2
+    return 1 - _TAIL**inverse_num_trials

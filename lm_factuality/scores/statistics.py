@@ -27,7 +27,7 @@ Z80 = 0.8416212335729143
 _ROUNDING = 1e-9  # a standard error below this share of the value is rounding
 _MAX_VALUE = 1e100  # no score comes near, but a file may hold any number
 _MAX_EXPONENT = 300.0  # exp() of more than 709 overflows
-_NUMBERS_IN_MEMORY = 1 << 20  # numbers that a block of bootstrap draws may hold
+_MAX_NUMBERS_IN_MEMORY = 1 << 20  # numbers that a block of bootstrap draws may hold
 
 
 class Outcome(float):
@@ -89,6 +89,7 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
         The standard error, or NaN for fewer than two clusters.
     """
     centre = mean(outcomes)
+    # The sum of w * (x - m) of each cluster.
     residuals: dict[str, float] = defaultdict(float)
     for outcome in outcomes:
         if outcome is not None:
@@ -97,9 +98,9 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
     num_clusters = len(residuals)
     if num_clusters < 2:
         return math.nan
-    squares = sum(residual**2 for residual in residuals.values())
+    sum_of_squares = sum(residual**2 for residual in residuals.values())
     total_weight = _weighted_sums(outcomes)[1]
-    return ratio(math.sqrt(num_clusters / (num_clusters - 1) * squares), total_weight)
+    return ratio(math.sqrt(num_clusters / (num_clusters - 1) * sum_of_squares), total_weight)
 
 
 def bootstrap_interval(
@@ -198,7 +199,7 @@ def _bootstrap_scores(
     probabilities = np.full(len(rows), 1 / len(rows))
 
     # Drawing in blocks gives the same draws as drawing all at once, and bounds the memory.
-    block_size = max(1, _NUMBERS_IN_MEMORY // len(rows))
+    block_size = max(1, _MAX_NUMBERS_IN_MEMORY // len(rows))
     scores: list[float] = []
     for start in range(0, resamples, block_size):
         num_draws = min(block_size, resamples - start)
@@ -240,11 +241,11 @@ def score_interval(
     is_usable = 0 <= stderr <= _MAX_VALUE and abs(value) <= _MAX_VALUE
     if not is_usable:
         return None
-    is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
+    has_no_spread = stderr <= _ROUNDING * max(1.0, abs(value))
     if math.isfinite(low) and math.isfinite(high):
-        return _wilson_interval(value, None if is_certain else stderr, low, high, num_rows)
+        return _wilson_interval(value, None if has_no_spread else stderr, low, high, num_rows)
     # Rows that are all alike show no spread, and there is no bound to reason from.
-    if is_certain:
+    if has_no_spread:
         return None
     if math.isinf(low) or value <= 0:
         return value - Z95 * stderr, value + Z95 * stderr

@@ -27,11 +27,20 @@ from lm_factuality.benchmarks.biographies.decompose import (
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
+
+
+def verdict_or_reason(text: str, protocol: str) -> frozenset[int] | str:
+    try:
+        return read_verdict(text, 5, protocol)
+    except UnreadableAnswerError as error:
+        return str(error)
+
 
 READERS: dict[str, Callable[[str], Any]] = {
     "sentences": split_sentences,
@@ -41,8 +50,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
     "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
-    "verdict": lambda text: read_verdict(text, 5),
-    "verdict as the script": lambda text: read_verdict(text, 5, "code"),
+    "verdict": lambda text: verdict_or_reason(text, "paper"),
+    "verdict as the script": lambda text: verdict_or_reason(text, "code"),
     "abstention": is_abstention,
     "no answer": why_no_answer,
     "without citations": remove_citations,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lm_factuality.leaderboard.pack import PackOptions, pack
-from lm_factuality.leaderboard.submission import FILE
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.reseal import hashes_of, read_rows, seal_files, write_rows
 
@@ -86,10 +86,10 @@ class Forger:
 
     @property
     def submission(self) -> dict[str, Any]:
-        return json.loads((self.folder / FILE).read_text(encoding="utf-8"))
+        return json.loads((self.folder / SUBMISSION_FILE).read_text(encoding="utf-8"))
 
     def change_submission(self, change: Callable[[dict[str, Any]], Any]) -> None:
-        self._change(self.folder / FILE, change)
+        self._change(self.folder / SUBMISSION_FILE, change)
 
     def change_results(self, change: Callable[[dict[str, Any]], Any], seal: bool = True) -> None:
         self._change(self.results, change)

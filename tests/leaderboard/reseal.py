@@ -12,7 +12,7 @@ from typing import Any
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.submission import FILE
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from lm_factuality.results.read import read_results_file
 from lm_factuality.results.recompute import recompute
 
@@ -54,12 +54,12 @@ def hashes_of(rows: list[Row]) -> str:
 
 def seal_files(folder: Path) -> None:
     """Make the hashes and sizes in ``submission.json`` right."""
-    submission = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    submission = json.loads((folder / SUBMISSION_FILE).read_text(encoding="utf-8"))
     for packed in submission["files"]:
         path = folder / packed["path"]
         if path.is_file():
             packed |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
-    (folder / FILE).write_text(json.dumps(submission, indent=1), encoding="utf-8")
+    (folder / SUBMISSION_FILE).write_text(json.dumps(submission, indent=1), encoding="utf-8")
 
 
 def read_rows(path: Path) -> list[Row]:

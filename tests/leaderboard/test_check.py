@@ -10,7 +10,7 @@ import pytest
 
 from lm_factuality.leaderboard import contents as contents_module
 from lm_factuality.leaderboard.check import check_submission, find_submissions
-from lm_factuality.leaderboard.submission import FILE
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from tests.leaderboard.conftest import Forger
 
 FACTOR, GEN, BIO = "sample_factor", "sample_felm_gen", "sample_ambigbio"
@@ -357,7 +357,7 @@ CASES = {
         "SUBMISSION_INVALID",
     ),
     "no JSON": (
-        lambda forger: (forger.folder / FILE).write_text("{", encoding="utf-8"),
+        lambda forger: (forger.folder / SUBMISSION_FILE).write_text("{", encoding="utf-8"),
         "SUBMISSION_INVALID",
     ),
     "a model of no organisation": (

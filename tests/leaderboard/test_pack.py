@@ -18,7 +18,7 @@ from lm_factuality.leaderboard.check import find_submissions
 from lm_factuality.leaderboard.evidence import read_evidence
 from lm_factuality.leaderboard.pack import PackOptions, _choose_files, pack, weights_hash
 from lm_factuality.leaderboard.rules import read_rules
-from lm_factuality.leaderboard.submission import FILE, read_submission
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE, read_submission
 from lm_factuality.results.read import read_results_files
 from tests.conftest import REPOSITORY, TASKS, run_command
 from tests.leaderboard.conftest import MODEL
@@ -43,7 +43,7 @@ def test_files_are_as_lm_eval_wrote_them(honest, sample_run):
         if path.parent.name != "generations"
     }
     names = {path.name for path in honest.iterdir()}
-    assert names == {FILE, "certificate.json", *written}
+    assert names == {SUBMISSION_FILE, "certificate.json", *written}
     for name, path in written.items():
         assert (honest / name).read_bytes() == path.read_bytes()
 
@@ -56,7 +56,7 @@ def test_a_submission_says_what_was_run(honest):
     assert found.model.dtype == "float32"
     assert found.certificate == "certificate.json"
     assert {each.path: each.sha256 for each in found.files} == {
-        path.name: sha256_of(path) for path in honest.iterdir() if path.name != FILE
+        path.name: sha256_of(path) for path in honest.iterdir() if path.name != SUBMISSION_FILE
     }
     assert honest.relative_to(honest.parents[2]).parts[:2] == ("example__smaller", "sample")
 

@@ -10,7 +10,7 @@ import pytest
 
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.leaderboard.rerun import BESIDE, _is_same, describe_rerun, rerun
+from lm_factuality.leaderboard.rerun import RERUN_SUFFIX, _is_same_output, describe_rerun, rerun
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
 from tests.conftest import REPOSITORY, TASKS
@@ -32,7 +32,7 @@ def test_an_honest_one_says_the_same_and_the_site_says_so(
     said = " ".join(capsys.readouterr().out.split())
     assert "sample_factor 3 3 same log-probabilities, within 0.1%" in said
     assert "sample_felm_gen 3 3 same texts" in said
-    written = json.loads((submissions / f"own{BESIDE}").read_text(encoding="utf-8"))
+    written = json.loads((submissions / f"own{RERUN_SUFFIX}").read_text(encoding="utf-8"))
     assert written["submission"] == digest_of(own) == before
     outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
     assert outcomes["sample_ambigbio"] in ("sampled", "same")  # drawn at random
@@ -105,7 +105,7 @@ def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
     with pytest.raises(ConfigError, match="FILE_EXTRA"):
         rerun(submissions / "own", 2)
     assert describe_rerun(submissions / "own", "") == ""
-    (submissions / f"own{BESIDE}").write_text('{"submission": 1}', encoding="utf-8")
+    (submissions / f"own{RERUN_SUFFIX}").write_text('{"submission": 1}', encoding="utf-8")
     assert describe_rerun(submissions / "own", "1") == ""
 
 
@@ -124,4 +124,4 @@ def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
     ],
 )
 def test_same_but_for_rounding(one: str, other: str, share: float | None, same: bool) -> None:
-    assert _is_same(one, other, share) is same
+    assert _is_same_output(one, other, share) is same

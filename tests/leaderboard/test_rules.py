@@ -7,7 +7,7 @@ import yaml
 
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.leaderboard.documents import Digest, documents_of
+from lm_factuality.leaderboard.documents import DocumentDigest, digest_tasks
 from lm_factuality.leaderboard.rules import leaderboard_names, read_rules
 from tests.conftest import REPOSITORY
 
@@ -49,7 +49,7 @@ def test_judges_are_asked_with_the_prompts_of_this_suite(name):
 def test_versions_of_lm_eval_have_a_beginning():
     rules = read_rules("factor")
     taken = {
-        version: rules.takes_lm_eval(version)
+        version: rules.allows_lm_eval(version)
         for version in ("0.4.13", "0.4.14.dev1", "0.4.0", "0.4.9", "0.5", "", "0.4.x")
     }
     assert taken == {
@@ -80,7 +80,7 @@ def test_generation_is_as_the_tasks_have_it(name):
 
 def test_digests_of_the_sample_are_those_of_its_data():
     rules = read_rules("sample").by_task.values()
-    found = documents_of([each.task for each in rules])
+    found = digest_tasks([each.task for each in rules])
     assert {each.task: (each.documents, each.digest) for each in rules} == {
         name: (each.count, each.hexdigest()) for name, each in found.items()
     }
@@ -96,7 +96,7 @@ def test_digests_of_the_sample_are_those_of_its_data():
     ],
 )
 def test_digests_are_those_of_the_published_data(leaderboard, tasks, folder, shared):
-    found = documents_of(tasks, str(shared / "data" / folder))
+    found = digest_tasks(tasks, str(shared / "data" / folder))
     for name in tasks:
         assert read_rules(leaderboard).by_task[name].digest == found[name].hexdigest()
 
@@ -105,7 +105,7 @@ def test_a_digest_depends_on_every_document_and_not_on_their_order():
     docs = {number: {"text": str(number), "mean_logprob": [number]} for number in range(3)}
 
     def digest(items):
-        found = Digest(("mean_logprob",))
+        found = DocumentDigest(("mean_logprob",))
         for number, doc in items:
             found.add(number, doc)
         return found.hexdigest()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lm_eval.api.instance import Instance
 
 from judges.templates import Prompts
-from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, read_yaml
+from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, check_config
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_chat.metrics import (
@@ -74,7 +74,7 @@ class FactorChatTask(FactorTask):
         Raises:
             ConfigError: A key is unknown, missing, or of the wrong type.
         """
-        return read_yaml(ChatCorpus, config)
+        return check_config(ChatCorpus, config)
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML, and set ``_corpus`` and ``_metadata`` to its settings.

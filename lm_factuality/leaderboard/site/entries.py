@@ -22,16 +22,16 @@ from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     TaskEvidence,
     count_scorable_items,
-    hash_text,
 )
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
-from lm_factuality.results.settings import settings_of, texts_of
+from lm_factuality.results.settings import settings_as_texts, settings_of
 
 SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
 Interval = tuple[float, float]
@@ -295,7 +295,7 @@ def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[s
             settings["judge, certificate"] = packed.sha256
 
     # Strangers wrote these names and values, which could hold control characters.
-    return {printable(name): printable(text) for name, text in texts_of(settings).items()}
+    return {printable(name): printable(text) for name, text in settings_as_texts(settings).items()}
 
 
 def _headline_score(
@@ -330,7 +330,7 @@ def _headline_score(
     answers_hash = ""
     if task_evidence.samples is not None:
         # Sorting makes the hash independent of the order of the samples.
-        answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers)))
+        answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers.items())))
 
     judge = task.metadata.get("judge_config")
     # A score without a direction is ranked as if higher were better.

@@ -13,7 +13,8 @@ from lm_factuality.benchmarks.audit import DIFFERENT_REQUEST, UNKNOWN_REQUESTS, 
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes_on_run
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.leaderboard.evidence import hash_text, read_task_samples
+from lm_factuality.leaderboard.documents import hash_text
+from lm_factuality.leaderboard.evidence import read_task_samples
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files

@@ -45,7 +45,7 @@ def changes(repository: Path) -> tuple[list[str], list[str]]:
     git(repository, "commit", "-qm", "change")
     found = changed_submissions(repository / "submissions", "main")
     return [each.relative_to(repository).as_posix() for each in found.submissions], [
-        code for code, _ in found.problems
+        problem.code for problem in found.problems
     ]
 
 
