@@ -146,7 +146,7 @@ def correct(
     compare and leaderboard then show measured and corrected scores side by side. The correction
     holds only for these samples and labels. docs/people.md says when to trust it.
     """
-    from lm_factuality.people.correct import correct
+    from lm_factuality.people.correct import correct_scores
     from lm_factuality.people.labels import read_key
     from lm_factuality.results.read import read_results_files, write_correction
 
@@ -157,7 +157,7 @@ def correct(
     for file in files:
         for result in file.tasks:
             if result.task in sheet_tasks:
-                corrections.append((file, result, correct(result, key, labels)))
+                corrections.append((file, result, correct_scores(result, key, labels)))
     if not corrections:
         raise ConfigError(
             f"RESULTS: no results of {', '.join(sorted(sheet_tasks))}, which the sheet is of; give"

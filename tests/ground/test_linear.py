@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
@@ -71,7 +71,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": split_into_pieces,
     "prose": strip_markdown,
-    "spans": sentences,
+    "spans": sentence_spans,
 }
 PIECES = (
     "U.S. ",
