@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
@@ -26,8 +26,9 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
-from lm_factuality.benchmarks.factor_chat.metrics import UnreadableAnswerError, read_word
+from lm_factuality.benchmarks.factor_chat.metrics import NoClearAnswerError, read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
@@ -37,8 +38,15 @@ from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
 
 def read_true_or_false(text: str) -> None:
     """Read an answer, also if it cannot be read."""
-    with suppress(UnreadableAnswerError):
+    with suppress(NoClearAnswerError):
         read_word(text, ("True", "False"))
+
+
+def verdict_or_reason(text: str, protocol: str) -> frozenset[int] | str:
+    try:
+        return read_verdict(text, 5, protocol)
+    except UnreadableAnswerError as error:
+        return str(error)
 
 
 READERS: dict[str, Callable[[str], Any]] = {
@@ -49,8 +57,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
     "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
-    "verdict": lambda text: read_verdict(text, 5),
-    "verdict as the script": lambda text: read_verdict(text, 5, "code"),
+    "verdict": lambda text: verdict_or_reason(text, "paper"),
+    "verdict as the script": lambda text: verdict_or_reason(text, "code"),
     "abstention": is_abstention,
     "no answer": why_no_answer,
     "without citations": remove_citations,
@@ -70,7 +78,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": split_into_pieces,
     "prose": strip_markdown,
-    "spans": sentences,
+    "spans": sentence_spans,
 }
 PIECES = (
     "U.S. ",

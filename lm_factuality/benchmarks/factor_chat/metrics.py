@@ -124,7 +124,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
-class UnreadableAnswerError(ValueError):
+class NoClearAnswerError(ValueError):
     """An answer names none of the words that may answer a question, or not clearly."""
 
 
@@ -140,10 +140,10 @@ def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> list[float]:
         ``False``, the text ``False.`` gives ``[0.0, 1.0]``.
 
     Raises:
-        UnreadableAnswerError: There is no clear answer. The message says why.
+        NoClearAnswerError: There is no clear answer. The message says why.
     """
     if answer.problem:
-        raise UnreadableAnswerError(answer.problem)
+        raise NoClearAnswerError(answer.problem)
     if answer.logprobs is None:
         word_index = read_word(answer.text, words)
         return [float(index == word_index) for index in range(len(words))]
@@ -153,7 +153,7 @@ def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> list[float]:
     highest = max(logprobs)
     # At least one word must have a probability.
     if not math.isfinite(highest) or any(map(math.isnan, logprobs)):
-        raise UnreadableAnswerError(f"no probability of any of {', '.join(words)}")
+        raise NoClearAnswerError(f"no probability of any of {', '.join(words)}")
 
     # Without subtracting the highest, exp() would give 0 for words that are all unlikely.
     weights = [math.exp(logprob - highest) for logprob in logprobs]
@@ -176,13 +176,13 @@ def read_word(text: str, words: Sequence[str]) -> int:
         The index of the word.
 
     Raises:
-        UnreadableAnswerError: There is no clear answer. The message says why.
+        NoClearAnswerError: There is no clear answer. The message says why.
     """
     answer = plain_answer(text)
     if answer is None:
-        raise UnreadableAnswerError(UNFINISHED)
+        raise NoClearAnswerError(UNFINISHED)
     if not answer:
-        raise UnreadableAnswerError("an empty answer")
+        raise NoClearAnswerError("an empty answer")
 
     # For example `True|False`.
     any_word = "|".join(map(re.escape, words))
@@ -196,13 +196,13 @@ def read_word(text: str, words: Sequence[str]) -> int:
             explanations.append(match["explanation"])
 
     if not answer_words:
-        raise UnreadableAnswerError(f"none of {', '.join(words)} alone")
+        raise NoClearAnswerError(f"none of {', '.join(words)} alone")
     if len(answer_words) > 1:
-        raise UnreadableAnswerError("two answers that differ")
+        raise NoClearAnswerError("two answers that differ")
     word_index = [word.lower() for word in words].index(answer_words.pop())
     # "B, but A is close" still answers with B, while "True, but" means False.
     if len(words) == 2 and any(_is_taken_back(word_index, rest) for rest in explanations):
-        raise UnreadableAnswerError("an answer that is taken back")
+        raise NoClearAnswerError("an answer that is taken back")
     return word_index
 
 
@@ -292,7 +292,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     for number, answer in enumerate(answers):
         try:
             readable_answers.append(word_probabilities(answer, words))
-        except UnreadableAnswerError as error:
+        except NoClearAnswerError as error:
             problems.append(f"question {number}: {error}")
 
     num_unreadable = len(answers) - len(readable_answers)

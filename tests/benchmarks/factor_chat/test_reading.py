@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lm_factuality.benchmarks.factor_chat.metrics import (
-    UnreadableAnswerError,
+    NoClearAnswerError,
     read_word,
     word_probabilities,
 )
@@ -21,7 +21,7 @@ def read(text, words):
     """Return the index of the word, or the reason why none can be read."""
     try:
         return read_word(text, words)
-    except UnreadableAnswerError as error:
+    except NoClearAnswerError as error:
         return str(error)
 
 
@@ -113,7 +113,7 @@ def test_probabilities_are_those_of_the_words_alone(answer, expected):
     ],
 )
 def test_what_cannot_be_read_has_a_reason(answer, reason):
-    with pytest.raises(UnreadableAnswerError, match=f"^{reason}$"):
+    with pytest.raises(NoClearAnswerError, match=f"^{reason}$"):
         word_probabilities(answer, TRUE_FALSE)
 
 
