@@ -15,7 +15,6 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     SampleDisplay,
     Score,
-    is_bound_name,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
@@ -89,8 +88,6 @@ def _headline_value(entry: Entry) -> float:
     """Return the accuracy of a run, or -1 if it has none, so that such runs come last."""
     figure = entry.figure(entry.headline)
     return figure.value if figure else -1.0
-
-
 
 
 def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
