@@ -3,12 +3,11 @@
 ``lm_factuality.cli.main`` registers them.
 """
 
-import sys
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
@@ -104,7 +103,7 @@ def build(
     from lm_factuality.retrieval.bm25 import BM25Parameters
     from lm_factuality.retrieval.build import build_index
     from lm_factuality.retrieval.dense import DenseParameters
-    from lm_factuality.retrieval.passages import parse_fields
+    from lm_factuality.retrieval.passages import parse_columns
 
     if kind == "dense" and stemmer is not None:
         raise ConfigError("--stemmer is not for --kind dense; leave it out")
@@ -114,9 +113,11 @@ def build(
     parameters: BM25Parameters | DenseParameters = BM25Parameters(stemmer or "english")
     if kind == "dense":
         parameters = DenseParameters(model) if model else DenseParameters()
-    columns = parse_fields(fields) if fields else None
-    built = build_index(sources, out, parameters, words=words, fields=columns, overwrite=overwrite)
-    sys.stdout.write(f"{out}: {len(built):,} passages, index {built.identity}\n")
+    columns = parse_columns(fields) if fields else None
+    built = build_index(
+        sources, out, parameters, max_words=words, columns=columns, overwrite=overwrite
+    )
+    echo(f"{out}: {len(built):,} passages, index {built.identity}")
 
 
 @app.command()
@@ -213,15 +214,13 @@ def build_pages(
     they are.
     """
     from lm_factuality.retrieval.build import build_knowledge
-    from lm_factuality.retrieval.passages import parse_fields
+    from lm_factuality.retrieval.passages import parse_columns
 
-    columns = parse_fields(fields) if fields else None
-    built = build_knowledge(sources, out, fields=columns, overwrite=overwrite)
+    columns = parse_columns(fields) if fields else None
+    built = build_knowledge(sources, out, columns=columns, overwrite=overwrite)
     # Only files that others made have no manifest.
     assert built.manifest is not None
-    sys.stdout.write(
-        f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n"
-    )
+    echo(f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}")
 
 
 @knowledge.command("info")

@@ -1,13 +1,14 @@
-"""Build a report: a folder with a static site, put in place when it is whole.
+"""Build a report, i.e. a folder with a static website about the runs of models.
 
-Of each model and task the newest run is shown. The first page says what to know before any figure.
+The command ``lm-factuality report`` and leaderboards call `build_report`. Of each model and task,
+the report shows the newest run.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -22,16 +23,17 @@ from lm_factuality.benchmarks.chosen import (
     scores_section,
     suite_runs,
 )
-from lm_factuality.benchmarks.declaration import Benchmark, Run
+from lm_factuality.benchmarks.declaration import SHARE, Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
-from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
+from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, dots
+from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import (
     TaskData,
     page_content,
-    with_samples,
+    with_missing_stderrs,
     write_data,
     write_pairs,
 )
@@ -40,299 +42,443 @@ from lm_factuality.results.read import read_results_files
 from lm_factuality.results.settings import settings_of
 
 MARK = "report.json"
-"""The file that says that a folder is a report of ours, which may be replaced."""
+"""The file that marks a folder as a report, which a new report may replace."""
+
 _SHARED_ASSETS = (STYLE, SCRIPT, "elements.js")
+"""The styles and scripts that leaderboards use as well."""
+
 _REPORT_ASSETS = ("report.css", "data.js", "compare.js", "rows.js", "samples.js")
+"""The styles and scripts of reports."""
+
+_DATA_SCRIPTS = ("elements.js", "data.js")
+"""The scripts of all pages that load the files of `lm_factuality.report.data`."""
+
+
+class ModelKey(NamedTuple):
+    """The name and the variant, which together identify a model in a report."""
+
+    name: str
+    """The name that lm_eval was given."""
+
+    variant: str
+    """The options in which runs of this name differ, such as ``protocol chat``, or nothing."""
 
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page of the site."""
+    """A page of the report, before it is rendered."""
 
     href: str
+    """The name of the HTML file."""
+
     label: str
-    """What the navigation calls it."""
+    """The name of the page in the navigation."""
 
     values: dict[str, Any]
-    """The values of the template."""
+    """The variables of the template."""
 
     template: str
+    """The name of the template in this package."""
+
     scripts: tuple[str, ...] = ()
+    """The names of the scripts in the folder ``assets``."""
 
 
 def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> ReportRuns:
-    """Write the report of all results below ``paths`` into the folder ``out``.
+    """Write a report of results files as a static website, which needs no server.
 
-    An earlier report in ``out`` is replaced when the new one is whole.
+    The folder appears when all pages are written. Then it replaces an earlier report.
+
+    Args:
+        paths: Results files of lm_eval, or folders with results files anywhere below them.
+        out: The folder of the report.
+        title: The title of the first page.
 
     Returns:
-        What the report is of.
+        The runs that the report shows.
 
     Raises:
         DataError: There are no results, a file cannot be used, or ``out`` exists and is no report.
     """
     with whole_folder(out, MARK) as folder:
-        chosen = choose(paths)
-        _write_site(chosen, folder, title)
-        return chosen
+        report_runs = choose_runs(paths)
+        _write_site(report_runs, folder, title)
+        return report_runs
 
 
-def choose(paths: Sequence[Path]) -> ReportRuns:
-    """Choose the newest run of each model and task in the results files that ``paths`` name.
+def choose_runs(paths: Sequence[Path]) -> ReportRuns:
+    """Choose the runs that a report shows: the newest run of each model on each task.
+
+    Args:
+        paths: Results files of lm_eval, or folders with results files anywhere below them.
+
+    Returns:
+        The runs, the models by label, and a note on each run that is left out.
 
     Raises:
         DataError: A path has no results, or no file has a task of the suite.
     """
-    suite, left_out = suite_runs(read_results_files(paths))
-    runs, notes = newest_runs(suite)
+    all_runs, left_out = suite_runs(read_results_files(paths))
+    runs, notes = newest_runs(all_runs)
     if not runs:
-        where = ", ".join(str(path) for path in paths)
         raise DataError(
-            f"{where}: the results files hold no task of the suite; give the folder of a finished"
-            " lm_eval run"
+            f"{', '.join(map(str, paths))}: the results files hold no task of the suite; give the"
+            " folder of a finished lm_eval run"
         )
-    runs_of_models: dict[tuple[str, str], list[Run]] = {}
+
+    runs_by_model: dict[ModelKey, list[Run]] = defaultdict(list)
     for run in runs:
-        # What sets a run apart from others of the same model.
-        protocol = f"protocol {run.protocol}" if run.protocol else ""
-        variant = ", ".join(filter(None, (run.file.variant, protocol)))
-        runs_of_models.setdefault((run.file.model, variant), []).append(run)
-    names = {name for name, _ in runs_of_models}
+        runs_by_model[_model_key(run)].append(run)
+
+    names = {key.name for key in runs_by_model}
     models = []
     entries = []
-    for number, (name, variant) in enumerate(sorted(runs_of_models)):
-        runs_of_model = runs_of_models[name, variant]
-        short = _short_name(name, names)
-        file = runs_of_model[-1].file
-        model = Model(
-            id=f"m{number}",
-            label=f"{short} ({variant})" if variant else short,
-            name=name,
-            variant=variant,
-            backend=file.backend,
-            size=file.num_parameters or size_in_name(name),
-            family=family(name),
-        )
+    for number, key in enumerate(sorted(runs_by_model)):
+        model_runs = runs_by_model[key]
+        model = _make_model(f"m{number}", key, model_runs[-1].file, names)
         models.append(model)
-        entries += [Entry(model, run.file, run.task) for run in runs_of_model]
+        entries += [Entry(model, run.file, run.task) for run in model_runs]
+    models.sort(key=lambda model: model.label)
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
-    return ReportRuns(
-        models=tuple(sorted(models, key=lambda model: model.label)),
-        tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
-        entries=tuple(entries),
-        notes=(*left_out, *notes),
+    tasks = dict.fromkeys(entry.result.task for entry in entries)
+    return ReportRuns(tuple(models), tuple(tasks), tuple(entries), (*left_out, *notes))
+
+
+def _model_key(run: Run) -> ModelKey:
+    """Return the name of a run's model, and its variant such as ``float16, protocol chat``."""
+    options = [run.file.variant]
+    if run.protocol:
+        options.append(f"protocol {run.protocol}")
+    return ModelKey(run.file.model, ", ".join(filter(None, options)))
+
+
+def _make_model(model_id: str, key: ModelKey, newest_file: ResultsFile, names: set[str]) -> Model:
+    """Describe a model for the report.
+
+    Args:
+        model_id: The id of the model in file names.
+        key: The name and variant of the model.
+        newest_file: The newest results file of the model, which may tell its size.
+        names: The names of all models of the report.
+    """
+    label = _short_name(key.name, names)
+    if key.variant:
+        label = f"{label} ({key.variant})"
+    return Model(
+        id=model_id,
+        label=label,
+        name=key.name,
+        variant=key.variant,
+        backend=newest_file.backend,
+        size=newest_file.num_parameters or size_in_name(key.name),
+        family=family(key.name),
     )
 
 
 def _short_name(name: str, names: Iterable[str]) -> str:
-    """Return what readers see for a model.
+    """Shorten the path of a model's folder to its last part, if no other model has the same.
 
-    A model on the Hub keeps its name. A folder is called by its last part, unless another model
-    has the same last part.
+    Args:
+        name: The name of a model on the Hub, which stays as it is, or a path.
+        names: The names of all models of the report.
+
+    Example:
+        ``/data/models/pythia`` gives ``pythia``, and ``EleutherAI/pythia-70m`` stays.
     """
-    last_parts = [other.rsplit("/", 1)[-1] for other in names]
-    last = name.rsplit("/", 1)[-1]
-    is_folder = name.count("/") > 1 or name.startswith((".", "/"))
-    return last if is_folder and last_parts.count(last) == 1 else name
+    is_path = name.count("/") > 1 or name.startswith((".", "/"))
+    if not is_path:
+        return name
+    last_part = name.rsplit("/", 1)[-1]
+    last_parts = [model_name.rsplit("/", 1)[-1] for model_name in names]
+    return last_part if last_parts.count(last_part) == 1 else name
 
 
-def _write_site(chosen: ReportRuns, folder: Path, title: str) -> None:
-    """Write data, scripts and pages."""
-    data = write_data(chosen, folder / "data")
-    chosen = with_samples(replace(chosen, custom_pages=_write_own_pages(chosen, folder)), data)
-    pages = [_overview_page(chosen, title)]
-    pages += _benchmark_pages(chosen, data)
-    content = {"content": page_content(chosen, data)}
-    scripts: tuple[str, ...] = ("elements.js", "data.js")
-    if any(len(task_data.entries) > 1 for task_data in data):
-        write_pairs(chosen.models, data, folder / "data")
-        compare_scripts = (*scripts, "compare.js")
-        page = ReportPage("compare.html", "Compare", content, "compared.html", compare_scripts)
-        pages.append(page)
-    if data:
-        row_scripts = [
-            f"rows.{task_data.benchmark.kind}.js" for task_data in data if task_data.samples.script
-        ]
-        scripts = (*scripts, "rows.js", *dict.fromkeys(row_scripts), "samples.js")
-        pages.append(ReportPage("samples.html", "Samples", content, "samples.html", scripts))
+def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
+    """Write all files of a report: data, pages, styles and scripts.
 
-    _write_assets(data, folder / "assets")
+    Args:
+        report_runs: The runs of the report.
+        folder: The folder of the report, which is empty.
+        title: The title of the first page.
+    """
+    tasks = write_data(report_runs, folder / "data")
+    custom_pages = _write_custom_pages(report_runs, folder)
+    report_runs = replace(report_runs, custom_pages=custom_pages)
+    report_runs = with_missing_stderrs(report_runs, tasks)
+    pages = [_overview_page(report_runs, title), *_benchmark_pages(report_runs, tasks)]
+    values = {"content": page_content(report_runs, tasks)}
+    # Two models can only be compared on a task that both have samples of.
+    if any(len(task_data.entries) > 1 for task_data in tasks):
+        write_pairs(report_runs.models, tasks, folder / "data")
+        scripts = (*_DATA_SCRIPTS, "compare.js")
+        pages.append(ReportPage("compare.html", "Compare", values, "compared.html", scripts))
+    if tasks:
+        scripts = (*_DATA_SCRIPTS, *_scripts_of_rows(tasks), "samples.js")
+        pages.append(ReportPage("samples.html", "Samples", values, "samples.html", scripts))
+
+    _write_assets(tasks, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
     for page in pages:
-        text = render(
-            f"{__package__}/{page.template}",
-            site=title,
-            links=links,
-            root="",
-            styles=["assets/report.css"],
-            version=__version__,
-            here=page.href,
-            scripts=[f"assets/{name}" for name in page.scripts],
-            **{"title": page.label, **page.values},
-        )
-        write_text(folder / page.href, text)
+        _write_page(page, links, folder, title)
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
 
 
-def _write_own_pages(chosen: ReportRuns, folder: Path) -> dict[tuple[str, str], str]:
-    """Write the pages that benchmarks make of the samples of a run.
+def _write_custom_pages(report_runs: ReportRuns, folder: Path) -> dict[tuple[str, str], str]:
+    """Write the pages that benchmarks add about the samples of a run.
+
+    Args:
+        report_runs: The runs of the report.
+        folder: The folder of the report.
 
     Returns:
-        The place of each page, by task and model's id.
+        The path of each page in the report, such as ``biographies/0-m1.html``, by task and model
+        id. Most benchmarks add no pages.
     """
-    places: dict[tuple[str, str], str] = {}
-    for entry in chosen.entries:
-        samples = entry.benchmark.page.samples
-        if samples is None or samples.custom_page is None or entry.result.samples is None:
+    paths: dict[tuple[str, str], str] = {}
+    for entry in report_runs.entries:
+        display = entry.benchmark.page.samples
+        if display is None or display.custom_page is None or entry.result.samples is None:
             continue
         task = entry.result.task
-        name, make_page = samples.custom_page
-        place = f"{name}/{chosen.tasks.index(task)}-{entry.model.id}.html"
-        write_text(folder / place, make_page(entry.result, f"{entry.model.label}, {task}"))
-        places[task, entry.model.id] = place
-    return places
+        sample_pages = display.custom_page
+        path = f"{sample_pages.folder}/{report_runs.tasks.index(task)}-{entry.model.id}.html"
+        page = sample_pages.make_page(entry.result, f"{entry.model.label}, {task}")
+        write_text(folder / path, page)
+        paths[task, entry.model.id] = path
+    return paths
 
 
-def _write_assets(data: Sequence[TaskData], folder: Path) -> None:
-    for name in _SHARED_ASSETS:
-        write_text(folder / name, read_asset(name))
-    for name in _REPORT_ASSETS:
-        write_text(folder / name, read_file(f"{__package__}/scripts/{name}"))
-    for task_data in data:
-        if task_data.samples.script:
-            text = task_data.samples.script.read_text(encoding="utf-8")
-            write_text(folder / f"rows.{task_data.benchmark.kind}.js", text)
-
-
-def _overview_page(chosen: ReportRuns, title: str) -> ReportPage:
+def _overview_page(report_runs: ReportRuns, title: str) -> ReportPage:
+    """Make the first page: all models on all tasks, and the conditions in which runs differ."""
+    entries = report_runs.entries
     values = {
         "title": title,
-        "chosen": chosen,
-        "notes": _notes(chosen.entries),
-        "without": [entry for entry in chosen.entries if entry.result.samples is None],
-        "picture": _overview_plot(chosen),
-        "settings": _all_settings(chosen),
-        "listed": _listed,
+        "chosen": report_runs,
+        "notes": _entries_by_note(entries),
+        "without": [entry for entry in entries if entry.result.samples is None],
+        "picture": _overview_plot(report_runs),
+        "settings": _compare_settings(entries),
+        "listed": _list_entries,
         "most_series": MOST_SERIES,
     }
     return ReportPage("index.html", "Overview", values, "overview.html")
 
 
-def _overview_plot(chosen: ReportRuns) -> Plot | None:
-    """Plot the headlines that are shares, one line per task; None if there are none."""
-    models = [model.label for model in chosen.models[:MOST_SERIES]]
-    rows = []
-    for task in chosen.tasks:
-        entries = chosen.of_task(task)
-        score = entries[0].headline
-        measure = score.value_range
-        if measure is None or (measure.low, measure.high) != (0, 1):
-            continue
-        dots_of_models = {}
-        for entry in entries:
-            dot = entry.dot(entry.headline)
-            if dot and entry.model.label in models:
-                dots_of_models[entry.model.label] = dot
-        if dots_of_models:
-            rows.append((f"{task} ↓" if score.higher_is_better is False else task, dots_of_models))
-    if not rows:
-        return None
-    return dots("The score of each task", "%; ↓: lower is better", rows, models)
-
-
-def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return what sets runs apart, each note with the runs that it is true of."""
-    entries_of_notes: dict[str, list[Entry]] = {}
+def _entries_by_note(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Group runs by the notes on them, such as ``--limit 10: part of the rows only``."""
+    entries_by_note: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         for note in notes_of(entry.benchmark, entry.file, entry.result):
-            entries_of_notes.setdefault(note, []).append(entry)
-    return entries_of_notes
+            entries_by_note[note].append(entry)
+    return dict(entries_by_note)
 
 
-def _listed(entries: Sequence[Entry]) -> str:
-    """Name runs in a sentence."""
+def _overview_plot(report_runs: ReportRuns) -> Plot | None:
+    """Plot the main score of each task, with one row of dots per task and one dot per model.
+
+    Args:
+        report_runs: The runs of the report. Only the first models are drawn, as many as have
+            a colour.
+
+    Returns:
+        The plot. It is None if no task has a main score from 0 to 1, since others fit no common
+        axis.
+    """
+    labels = [model.label for model in report_runs.models[:MOST_SERIES]]
+    rows = []
+    for task in report_runs.tasks:
+        entries = report_runs.of_task(task)
+        score = entries[0].headline
+        if score.value_range != SHARE:
+            continue
+        dots_by_model: dict[str, Dot] = {}
+        for entry in entries:
+            dot = entry.dot(entry.headline)
+            if dot is not None and entry.model.label in labels:
+                dots_by_model[entry.model.label] = dot
+        row_label = f"{task} ↓" if score.higher_is_better is False else task
+        if dots_by_model:
+            rows.append((row_label, dots_by_model))
+    if not rows:
+        return None
+    return dots("The score of each task", "%; ↓: lower is better", rows, labels)
+
+
+@dataclass(frozen=True)
+class ComparedSettings:
+    """The settings of all runs of a report, separated by whether the runs differ in them."""
+
+    shared: Mapping[str, str]
+    """The values of the settings in which all runs agree, by name."""
+
+    differing: Sequence[str]
+    """The names of the other settings."""
+
+    by_run: Mapping[tuple[str, str], Mapping[str, str]]
+    """The settings of each run, by model id and task."""
+
+    values_of_task: Mapping[tuple[str, str], set[str]]
+    """All values of a setting in the runs of a task, by task and setting.
+
+    The value of a run without the setting is an empty text.
+    """
+
+
+def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
+    """Find the settings, such as ``dtype``, in which the runs of a report agree or differ."""
+    by_run = {}
+    for entry in entries:
+        by_run[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
+    # A dictionary keeps the names in the order of the first run that has them.
+    names = dict.fromkeys(name for settings in by_run.values() for name in settings)
+
+    shared = {}
+    differing = []
+    values_of_task: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name in names:
+        values: set[str] = set()
+        for (_, task), settings in by_run.items():
+            value = settings.get(name, "")
+            values.add(value)
+            values_of_task[task, name].add(value)
+        if len(values) == 1:
+            shared[name] = values.pop()
+        else:
+            differing.append(name)
+    return ComparedSettings(shared, differing, by_run, values_of_task)
+
+
+def _list_entries(entries: Sequence[Entry]) -> str:
+    """List runs in a sentence: ``gpt2 on wiki_factor, opt on wiki_factor``; at most six."""
     return listed([f"{entry.model.label} on {entry.result.task}" for entry in entries], 6)
 
 
-def _all_settings(chosen: ReportRuns) -> dict[str, Any]:
-    """Return what figures depend on besides the weights.
+def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list[ReportPage]:
+    """Make a page for each benchmark that has runs.
+
+    Args:
+        report_runs: The runs of the report.
+        tasks: The rows of each task.
 
     Returns:
-        ``same``: the settings that all runs share. ``names``: the names of the others. ``of_runs``:
-        the settings by (model's id, task). ``of_tasks``: all values by (task, name), with an empty
-        text where a run does not say it.
+        The pages. Benchmarks with the same page name share a page, headed by the first of them.
     """
-    runs = {}
-    for entry in chosen.entries:
-        runs[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
-    names = dict.fromkeys(name for settings in runs.values() for name in settings)
-    values: dict[str, set[str]] = defaultdict(set)
-    of_tasks: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for (_, task), settings in runs.items():
-        for name in names:
-            values[name].add(settings.get(name, ""))
-            of_tasks[task, name].add(settings.get(name, ""))
-    return {
-        "same": {name: min(values[name]) for name in names if len(values[name]) == 1},
-        "names": [name for name in names if len(values[name]) > 1],
-        "of_runs": runs,
-        "of_tasks": of_tasks,
-    }
-
-
-def _benchmark_pages(chosen: ReportRuns, data: Sequence[TaskData]) -> list[ReportPage]:
-    """Return a page for each benchmark with runs; some benchmarks share a page."""
-    benchmarks_of_pages: dict[str, list[Benchmark]] = {}
+    benchmarks_by_page: dict[str, list[Benchmark]] = defaultdict(list)
     for benchmark in all_benchmarks():
-        benchmarks_of_pages.setdefault(benchmark.page_name, []).append(benchmark)
+        benchmarks_by_page[benchmark.page_name].append(benchmark)
 
     pages = []
-    for name, benchmarks in benchmarks_of_pages.items():
-        present = [benchmark for benchmark in benchmarks if chosen.of_kind(benchmark.kind)]
-        if not present:
+    for name, benchmarks in benchmarks_by_page.items():
+        with_runs = [benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)]
+        if not with_runs:
             continue
         sections: list[Markup] = []
-        for benchmark in present:
+        for benchmark in with_runs:
             if benchmark.page.sections:
-                sections += benchmark.page.sections(chosen)
+                sections += benchmark.page.sections(report_runs)
             else:
-                sections.append(scores_section(chosen, benchmark.kind))
-        kinds = {benchmark.kind for benchmark in present}
+                sections.append(scores_section(report_runs, benchmark.kind))
+        kinds = {benchmark.kind for benchmark in with_runs}
+        entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
         main = benchmarks[0]
         values = {
             "heading": main.title,
             "lead": main.page.lead,
-            "sections": sections + _judges_sections(chosen, present),
-            "unscored": _unscored_rows(data, kinds),
-            "listed": _listed,
-            "notes": _notes([entry for entry in chosen.entries if entry.result.kind in kinds]),
+            "sections": sections + _judges_section(report_runs, with_runs),
+            "unscored": _unscored_rows(tasks, kinds),
+            "listed": _list_entries,
+            "notes": _entries_by_note(entries),
         }
         pages.append(ReportPage(f"{name}.html", main.title, values, "benchmark.html"))
     return pages
 
 
-def _judges_sections(chosen: ReportRuns, benchmarks: Sequence[Benchmark]) -> list[Markup]:
-    """Return the section on the judges behind the scores; none where no step can be certified."""
-    models: dict[tuple[str, str, CertificationStatus], list[str]] = {}
+def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) -> list[Markup]:
+    """Render the section that says how well the judges of some benchmarks are known to work.
+
+    Args:
+        report_runs: The runs of the report.
+        benchmarks: The benchmarks of the page.
+
+    Returns:
+        One section, or none if no judge took part.
+    """
+    models_by_step: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
     for benchmark in benchmarks:
-        for entry in chosen.of_kind(benchmark.kind):
+        for entry in report_runs.of_kind(benchmark.kind):
             metadata = entry.result.metadata
             for step in benchmark.certification_statuses(metadata):
-                row = (entry.result.task, str(metadata["judge_config"].get("name")), step)
-                models.setdefault(row, []).append(entry.model.label)
-    rows = [(*row, labels) for row, labels in models.items()]
+                judge = str(metadata["judge_config"].get("name"))
+                models_by_step[entry.result.task, judge, step].append(entry.model.label)
+    rows = [(*step, labels) for step, labels in models_by_step.items()]
     return [render(f"{__package__}/judges.html", rows=rows)] if rows else []
 
 
-def _unscored_rows(data: Sequence[TaskData], kinds: set[str]) -> list[tuple[str, str, str, int]]:
-    """Return (task, model, reason with its cure, how many rows) for each reason."""
-    rows = []
-    for task_data in data:
+def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str, str, str, int]]:
+    """List the reasons for which rows have no score, as rows of a table.
+
+    Args:
+        tasks: The rows of each task.
+        kinds: The kinds of the benchmarks to list.
+
+    Returns:
+        The task, the model, the reason with its remedy, and the number of rows, for each reason.
+    """
+    table = []
+    for task_data in tasks:
         if task_data.benchmark.kind not in kinds:
             continue
         for entry in task_data.entries:
-            for reason in task_data.reasons.get(entry.model.id, ()):
-                cure = f" ({reason.cure})" if reason.cure else ""
-                text = f"{reason.example}{cure}"
-                rows.append((task_data.task, entry.model.label, text, reason.items))
-    return rows
+            for reason in task_data.unscored_reasons.get(entry.model.id, ()):
+                remedy = f" ({reason.cure})" if reason.cure else ""
+                text = f"{reason.example}{remedy}"
+                table.append((task_data.task, entry.model.label, text, reason.items))
+    return table
+
+
+def _scripts_of_rows(tasks: Iterable[TaskData]) -> list[str]:
+    """List the scripts that draw rows: ``rows.js`` for all benchmarks, and ``rows.felm.js``."""
+    names = [_row_script(task_data) for task_data in tasks if task_data.display.script]
+    # Tasks of one benchmark share a script.
+    return ["rows.js", *dict.fromkeys(names)]
+
+
+def _row_script(task_data: TaskData) -> str:
+    """Return the name of the script that draws a benchmark's rows, such as ``rows.felm.js``."""
+    return f"rows.{task_data.benchmark.kind}.js"
+
+
+def _write_assets(tasks: Sequence[TaskData], folder: Path) -> None:
+    """Copy the styles and scripts of the report, and the scripts of its benchmarks, to a folder."""
+    for name in _SHARED_ASSETS:
+        write_text(folder / name, read_asset(name))
+    for name in _REPORT_ASSETS:
+        write_text(folder / name, read_file(f"{__package__}/scripts/{name}"))
+    for task_data in tasks:
+        script = task_data.display.script
+        if script is not None:
+            write_text(folder / _row_script(task_data), script.read_text(encoding="utf-8"))
+
+
+def _write_page(page: ReportPage, links: Sequence[Link], folder: Path, title: str) -> None:
+    """Render a page of the report and write it to the report's folder.
+
+    Args:
+        page: The page.
+        links: The navigation with all pages.
+        folder: The folder of the report.
+        title: The title of the report.
+    """
+    values = {"title": page.label, **page.values}
+    html = render(
+        f"{__package__}/{page.template}",
+        site=title,
+        links=links,
+        root="",
+        styles=["assets/report.css"],
+        version=__version__,
+        here=page.href,
+        scripts=[f"assets/{name}" for name in page.scripts],
+        **values,
+    )
+    write_text(folder / page.href, html)

@@ -1,9 +1,8 @@
-"""Write the rows of tasks, and what two models differ in, in files that a page loads when needed.
+"""Write the rows of all tasks, and the differences between models, as scripts for the pages.
 
-A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script that lies beside
-it, but not read a file. Per task there is ``docs`` (what rows are called) and, in chunks of `CHUNK`
-rows, the texts that all models share. Per task and model there is what became of each row and, in
-chunks, the details. So the first view is small however long the texts are.
+A file holds a call ``lmf.put(NAME, CONTENT)``, because a page that is opened from a disk may run a
+script beside it, but not read a file. The texts of rows are in files of `CHUNK` rows, which a page
+loads when it shows them. `lm_factuality.report.build` calls this module.
 """
 
 from collections import defaultdict
@@ -31,25 +30,39 @@ from lm_factuality.ground.html import as_data
 from lm_factuality.harness.samples import samples_of
 
 CHUNK = 250
+"""The number of rows whose texts are in one file."""
+
 OUTCOMES = ("right", "wrong", "unscored", "none")
+"""The outcomes of rows. Files hold their positions here, from 0."""
+
+PairScore = list[str | float | None]
+"""The comparison of two models in a score, as `_pair_score` arranges it."""
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """What the files of a task hold. It grows with each model that is read."""
+    """The rows of a task in the report, which `_write_task` fills in model by model."""
 
     id: str
+    """The id of the task in file names, such as ``t0``."""
+
     entries: Sequence[Entry]
-    """The runs that kept samples."""
+    """The runs that have samples, one per model."""
+
     benchmark: Benchmark
-    samples: SampleDisplay
+    """The benchmark of the task."""
+
+    display: SampleDisplay
     """How the benchmark shows its samples."""
-    docs: dict[str, SampleRow] = field(default_factory=dict)
-    """By the key of each row the first model's, for what all models share."""
-    scored: dict[str, dict[str, ScoredRows]] = field(default_factory=lambda: defaultdict(dict))
-    """What rows contribute to a score, by score and model's id."""
-    reasons: dict[str, Sequence[Reason]] = field(default_factory=dict)
-    """Why rows have no score, by model's id."""
+
+    first_rows: dict[str, SampleRow] = field(default_factory=dict)
+    """The row of the first model that has it, by the row's key. Models share its texts."""
+
+    scored_rows: dict[str, dict[str, ScoredRows]] = field(default_factory=lambda: defaultdict(dict))
+    """The rows that count for a score, by the score's name and the model's id."""
+
+    unscored_reasons: dict[str, Sequence[Reason]] = field(default_factory=dict)
+    """The reasons for which rows are unscored, by the model's id."""
 
     @property
     def task(self) -> str:
@@ -57,168 +70,293 @@ class TaskData:
         return self.entries[0].result.task
 
     @property
-    def models(self) -> list[str]:
-        """The ids of the models that kept samples."""
+    def model_ids(self) -> list[str]:
+        """The ids of the models that have samples."""
         return [entry.model.id for entry in self.entries]
 
     @property
     def facets(self) -> list[str]:
-        """The properties by which a page can filter the rows, in alphabetical order."""
-        return sorted({facet for row in self.docs.values() for facet in row.facets})
+        """The groups by which a page can filter the rows, in alphabetical order."""
+        return sorted({facet for row in self.first_rows.values() for facet in row.facets})
 
 
-def write_data(chosen: ReportRuns, folder: Path) -> list[TaskData]:
-    """Write the files of every task with samples into ``folder``; return what they hold.
+def write_data(report_runs: ReportRuns, folder: Path) -> list[TaskData]:
+    """Write the rows of every task with samples as files that the pages of the report load.
+
+    Args:
+        report_runs: The runs of the report.
+        folder: The folder of the files.
+
+    Returns:
+        The rows of each task that has samples and a benchmark that shows them.
 
     Raises:
         DataError: A file of samples cannot be read, or ``folder`` cannot be written.
     """
-    data = []
-    for number, task in enumerate(chosen.tasks):
-        entries = [entry for entry in chosen.of_task(task) if entry.result.samples]
-        benchmarks = {entry.result.kind: entry.benchmark for entry in entries}
-        # Two benchmarks can have a task of the same name; their rows are not the same.
-        if len(benchmarks) != 1:
+    tasks = []
+    for number, task in enumerate(report_runs.tasks):
+        entries = [entry for entry in report_runs.of_task(task) if entry.result.samples]
+        kinds = {entry.result.kind for entry in entries}
+        # Two benchmarks can have tasks of the same name, whose rows cannot be mixed.
+        if len(kinds) != 1:
             continue
-        (benchmark,) = benchmarks.values()
-        if benchmark.page.samples is not None:
-            task_data = TaskData(f"t{number}", entries, benchmark, benchmark.page.samples)
+        benchmark = entries[0].benchmark
+        display = benchmark.page.samples
+        if display is not None:
+            task_data = TaskData(f"t{number}", entries, benchmark, display)
             _write_task(task_data, folder)
-            data.append(task_data)
-    return data
+            tasks.append(task_data)
+    return tasks
 
 
-def _write_task(data: TaskData, folder: Path) -> None:
-    places: dict[str, int] = {}
-    for entry in tqdm(data.entries, f"reading {data.task}", unit=" models", delay=2):
-        model = entry.model.id
+def _write_task(task_data: TaskData, folder: Path) -> None:
+    """Read the rows of every model on a task, add them to ``task_data``, and write them to files.
+
+    A row is numbered in the order in which it first occurs, so all models share the numbers.
+
+    Args:
+        task_data: The task, whose rows are empty and get filled in.
+        folder: The folder of the files.
+    """
+    row_numbers: dict[str, int] = {}
+    progress = tqdm(task_data.entries, f"reading {task_data.task}", unit=" models", delay=2)
+    for entry in progress:
         rows = [
-            sample_row_of(entry.result, data.samples, sample) for sample in samples_of(entry.result)
+            sample_row_of(entry.result, task_data.display, sample)
+            for sample in samples_of(entry.result)
         ]
         for row in rows:
-            data.docs.setdefault(row.key, row)
-            places.setdefault(row.key, len(places))
-        for score, parts in collect_scored_rows(rows).items():
-            data.scored[score][model] = parts
-        unscored = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
-        if unscored:
-            data.reasons[model] = reasons_of(unscored)
-        _write_model(f"{data.id}.{model}", [(places[row.key], row) for row in rows], folder)
+            if row.key not in row_numbers:
+                row_numbers[row.key] = len(row_numbers)
+                task_data.first_rows[row.key] = row
 
-    docs = list(data.docs.values())
-    _write(folder, f"{data.id}.docs", [row.title for row in docs])
-    for start in range(0, len(docs), CHUNK):
-        texts = [row.doc for row in docs[start : start + CHUNK]]
-        _write(folder, f"{data.id}.docs.{start // CHUNK}", texts)
+        _add_scores(task_data, entry.model.id, rows)
+        _write_rows_of_model(f"{task_data.id}.{entry.model.id}", rows, row_numbers, folder)
+    _write_shared_texts(f"{task_data.id}.docs", list(task_data.first_rows.values()), folder)
 
 
-def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:
-    """Write what became of a model's rows, given with their places, and the details by chunk."""
-    summaries = []
-    chunks: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-    for place, row in rows:
+def _add_scores(task_data: TaskData, model_id: str, rows: Sequence[SampleRow]) -> None:
+    """Add to ``task_data`` which rows of a model are scored, and why others are unscored."""
+    for score_name, scored_rows in collect_scored_rows(rows).items():
+        task_data.scored_rows[score_name][model_id] = scored_rows
+    reasons = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
+    if reasons:
+        task_data.unscored_reasons[model_id] = reasons_of(reasons)
+
+
+def _write_rows_of_model(
+    name: str, rows: Sequence[SampleRow], row_numbers: Mapping[str, int], folder: Path
+) -> None:
+    """Write the rows of one model on a task: one file with their outcomes, and files of details.
+
+    For the name ``t0.m1``, ``t0.m1.js`` holds one list per row: number, outcome as its position in
+    `OUTCOMES`, margin, and facets, as in ``[7, 1, -0.25, ["date"]]``. ``t0.m1.0.js`` holds the
+    details, such as the response, of the rows numbered 0 to 249, by number.
+
+    Args:
+        name: The beginning of the file names.
+        rows: The rows of the model.
+        row_numbers: The number of each row in the task, from 0, by the row's key.
+        folder: The folder of the files.
+    """
+    outcomes = []
+    details_of_chunks: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        number = row_numbers[row.key]
         margin = None if row.margin is None else round(row.margin, 4)
-        summaries.append([place, OUTCOMES.index(row.outcome), margin, list(row.facets)])
-        chunks[place // CHUNK][place] = row.detail
-    _write(folder, name, summaries)
-    for number, details in chunks.items():
-        _write(folder, f"{name}.{number}", details)
+        outcomes.append([number, OUTCOMES.index(row.outcome), margin, list(row.facets)])
+        details_of_chunks[number // CHUNK][number] = row.detail
+
+    _write_script(name, outcomes, folder)
+    for chunk, details in details_of_chunks.items():
+        _write_script(f"{name}.{chunk}", details, folder)
 
 
-def _write(folder: Path, name: str, content: Any) -> None:
+def _write_shared_texts(name: str, rows: Sequence[SampleRow], folder: Path) -> None:
+    """Write the texts of a task's rows that all models share, such as prompts.
+
+    For the name ``t0.docs``, ``t0.docs.js`` holds the titles of all rows, ``t0.docs.0.js`` the
+    texts of the first `CHUNK` rows, ``t0.docs.1.js`` those of the next ones.
+
+    Args:
+        name: The beginning of the file names.
+        rows: The rows in the order of their numbers.
+        folder: The folder of the files.
+    """
+    _write_script(name, [row.title for row in rows], folder)
+    for start in range(0, len(rows), CHUNK):
+        texts = [row.doc for row in rows[start : start + CHUNK]]
+        _write_script(f"{name}.{start // CHUNK}", texts, folder)
+
+
+def _write_script(name: str, content: object, folder: Path) -> None:
+    """Write ``NAME.js``, which hands its content to the page: ``lmf.put("t0.docs",["a"]);``."""
     write_text(folder / f"{name}.js", f'lmf.put("{name}",{as_data(content)});\n')
 
 
-def with_samples(chosen: ReportRuns, data: Sequence[TaskData]) -> ReportRuns:
-    """Add missing standard errors to the runs.
+def with_missing_stderrs(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> ReportRuns:
+    """Add the standard errors that lm_eval did not write, computed from the rows of each run.
 
-    lm_eval gives no standard error for metrics that it does not know, and none without
-    bootstrapping. Here it follows from the rows.
+    lm_eval writes none for metrics that it does not know, and none without bootstrapping.
+
+    Args:
+        report_runs: The runs of the report.
+        tasks: The rows of each task.
+
+    Returns:
+        A copy of the runs. Standard errors of lm_eval stay as they are.
     """
-    scored = {task_data.task: task_data.scored for task_data in data}
+    scored_rows = {task_data.task: task_data.scored_rows for task_data in tasks}
     entries = []
-    for entry in chosen.entries:
+    for entry in report_runs.entries:
         result = entry.result
         stderrs = dict(result.stderrs)
-        for name, models in scored.get(result.task, {}).items():
-            if name not in result.metrics or name in stderrs or entry.model.id not in models:
+        for name, rows_of_models in scored_rows.get(result.task, {}).items():
+            rows = rows_of_models.get(entry.model.id)
+            if rows is None or name not in result.metrics or name in stderrs:
                 continue
-            score = entry.benchmark.find_score(name)
-            stderr = score_stderr(models[entry.model.id], score or undeclared_score(name))
+            score = entry.benchmark.find_score(name) or undeclared_score(name)
+            stderr = score_stderr(rows, score)
+            # A single cluster of rows has no standard error.
             if stderr is not None:
                 stderrs[name] = stderr
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)))
-    return replace(chosen, entries=tuple(entries))
+    return replace(report_runs, entries=tuple(entries))
 
 
-def page_content(chosen: ReportRuns, data: Sequence[TaskData]) -> dict[str, Any]:
-    """Return what the scripts of the pages read that show samples and compare two models."""
-    ids = {model for task_data in data for model in task_data.models}
-    tasks = []
-    for task_data in data:
-        samples = task_data.samples
-        metrics = [
-            {
-                "name": score.name,
-                "label": score.label,
-                "higher": score.higher_is_better,
-                "digits": score.decimals,
-                "scale": score.display_factor,
-                "unit": "%" if score.display_factor == 100 else "",
-            }
-            for score in comparable_scores(task_data.benchmark, list(task_data.scored))
-        ]
-        pages = {}
-        for (task, model), place in chosen.custom_pages.items():
-            if task == task_data.task:
-                pages[model] = place
-        tasks.append(
-            {
-                "id": task_data.id,
-                "task": task_data.task,
-                "models": task_data.models,
-                "metrics": metrics,
-                "rows": len(task_data.docs),
-                "facets": task_data.facets,
-                "kind": task_data.benchmark.kind,
-                "right": samples.right_count_label,
-                "words": samples.outcome_labels,
-                "margin": samples.margin_label,
-                "facet": samples.facet_label,
-                "pages": pages,
-            }
-        )
+def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str, Any]:
+    """Describe models and tasks for the scripts of the sample browser and the comparison page.
+
+    Args:
+        report_runs: The runs of the report.
+        tasks: The rows of each task.
+
+    Returns:
+        The JSON object that ``samples.js`` and ``compare.js`` read. Models are pairs of id and
+        label; models without samples are missing.
+    """
+    ids_with_samples: set[str] = set()
+    contents = []
+    for task_data in tasks:
+        ids_with_samples.update(task_data.model_ids)
+        custom_pages = {
+            model_id: href
+            for (task, model_id), href in report_runs.custom_pages.items()
+            if task == task_data.task
+        }
+        contents.append(_task_content(task_data, custom_pages))
+    models = [model for model in report_runs.models if model.id in ids_with_samples]
     return {
         "least": LEAST_ROWS,
         "chunk": CHUNK,
         "outcomes": OUTCOMES,
-        "models": [[model.id, model.label] for model in chosen.models if model.id in ids],
-        "tasks": tasks,
+        "models": [[model.id, model.label] for model in models],
+        "tasks": contents,
     }
 
 
-def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path) -> None:
-    """Write ``pairs.ID.js`` for each model but the last: its difference from each later model.
+def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[str, object]:
+    """Describe a task for the scripts of the sample browser and the comparison page.
 
-    The differences are by task and score. P-values are corrected for all pairs of models in the
-    same score.
+    Args:
+        task_data: The rows of the task.
+        custom_pages: The benchmark's page about the samples of a model, by the model's id.
+
+    Returns:
+        A JSON object. Its ``words`` are the labels of `OUTCOMES` in this benchmark.
     """
-    content: dict[str, dict[str, dict[str, list[Any]]]] = {model.id: {} for model in models[:-1]}
-    for task_data in data:
-        ids = [model.id for model in models if model.id in task_data.models]
-        for first, second in combinations(ids, 2):
-            content[first].setdefault(second, {})[task_data.id] = []
-        metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
-        for score in comparable_scores(task_data.benchmark, list(task_data.scored)):
-            models_scored = task_data.scored[score.name]
-            scored = {model: models_scored[model] for model in ids if model in models_scored}
-            for (first, second), pair in compare_all_models(scored, score, metrics).items():
-                content[first][second][task_data.id].append(_pair_row(score, pair))
-    for first, differences in content.items():
-        _write(folder, f"pairs.{first}", differences)
+    display = task_data.display
+    scores = comparable_scores(task_data.benchmark, list(task_data.scored_rows))
+    return {
+        "id": task_data.id,
+        "task": task_data.task,
+        "models": task_data.model_ids,
+        "metrics": [_metric_content(score) for score in scores],
+        "rows": len(task_data.first_rows),
+        "facets": task_data.facets,
+        "kind": task_data.benchmark.kind,
+        "right": display.right_count_label,
+        "words": display.outcome_labels,
+        "margin": display.margin_label,
+        "facet": display.facet_label,
+        "pages": custom_pages,
+    }
 
 
-def _pair_row(score: Score, pair: PairedDifference) -> list[Any]:
+def _metric_content(score: Score) -> dict[str, object]:
+    """Describe for the page's scripts how a score is shown: label, direction, decimals and unit."""
+    return {
+        "name": score.name,
+        "label": score.label,
+        "higher": score.higher_is_better,
+        "digits": score.decimals,
+        "scale": score.display_factor,
+        "unit": "%" if score.display_factor == 100 else "",
+    }
+
+
+def write_pairs(models: Sequence[Model], tasks: Sequence[TaskData], folder: Path) -> None:
+    """Write how each model differs from the models after it, in one file per model.
+
+    With the models m0, m1 and m2, ``pairs.m0.js`` compares m0 with m1 and m2, and ``pairs.m1.js``
+    compares m1 with m2. Each holds the scores by the id of the second model and of the task.
+
+    Args:
+        models: The models of the report, in the order of its pages.
+        tasks: The rows of each task.
+        folder: The folder of the files.
+    """
+    model_ids = [model.id for model in models]
+    # The last model has no model after it.
+    scores_by_model: dict[str, dict[str, dict[str, list[PairScore]]]] = {
+        model_id: defaultdict(dict) for model_id in model_ids[:-1]
+    }
+    for task_data in tasks:
+        ids_of_task = [model_id for model_id in model_ids if model_id in task_data.model_ids]
+        for (first, second), scores in _compare_models(task_data, ids_of_task).items():
+            scores_by_model[first][second][task_data.id] = scores
+
+    for model_id, scores_by_second in scores_by_model.items():
+        _write_script(f"pairs.{model_id}", scores_by_second, folder)
+
+
+def _compare_models(
+    task_data: TaskData, model_ids: Sequence[str]
+) -> dict[tuple[str, str], list[PairScore]]:
+    """Compare every two models on a task in every score that their rows have.
+
+    Args:
+        task_data: The rows of the task.
+        model_ids: The ids of the task's models, in the order of the report's pages.
+
+    Returns:
+        The compared scores of each pair of model ids. The list is empty if the two models share
+        no score. P-values are corrected for the number of pairs.
+    """
+    compared: dict[tuple[str, str], list[PairScore]] = {
+        pair: [] for pair in combinations(model_ids, 2)
+    }
+    metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
+    for score in comparable_scores(task_data.benchmark, list(task_data.scored_rows)):
+        rows_of_models = task_data.scored_rows[score.name]
+        ordered_rows = {
+            model_id: rows_of_models[model_id]
+            for model_id in model_ids
+            if model_id in rows_of_models
+        }
+        for pair, difference in compare_all_models(ordered_rows, score, metrics).items():
+            compared[pair].append(_pair_score(score, difference))
+    return compared
+
+
+def _pair_score(score: Score, pair: PairedDifference) -> PairScore:
+    """List the comparison of two models in a score, in the order that ``compare.js`` expects.
+
+    Returns:
+        The score's name, its value for model A and for model B, their difference with both ends
+        of its interval, the p-value, the corrected p-value, the smallest difference that the test
+        detects, and the number of shared rows. None stands for an undefined number.
+    """
     numbers = (
         pair.score_a,
         pair.score_b,

@@ -1,4 +1,4 @@
-"""Readers of lm_eval's results files, and the recomputation of scores from samples.
+"""Readers of lm_eval's results files, comparisons of runs, and recomputed scores.
 
-Comparisons, reports and leaderboards read results with this package.
+The commands ``lm-factuality compare`` and ``report`` and leaderboards read results here.
 """

@@ -1,7 +1,10 @@
-"""Compare results with each other and with published figures, and test differences of models."""
+"""Compare runs with each other and with published figures, as tables for the terminal.
+
+The command ``lm-factuality compare`` prints the tables. Reports use the notes on runs.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +28,9 @@ from lm_factuality.benchmarks.declaration import (
     PublishedScores,
     Run,
     Score,
-    worst_and_best_of,
 )
 from lm_factuality.benchmarks.pairs import (
+    PairedDifference,
     comparable_scores,
     compare_all_models,
     format_difference,
@@ -44,68 +47,104 @@ from lm_factuality.harness.samples import samples_of
 from lm_factuality.results.read import read_results_files
 
 _MOST_MODELS = 3
-"""Pairs of more models than these are compared in the headline only."""
-_ALPHA = 0.05
-_PAIRS = load_yaml(__package__, "compare.yaml")
+"""The largest number of models whose pairs are compared in all scores, not in the main one only."""
+
+_SIGNIFICANCE_LEVEL = 0.05
+"""The corrected p-value below which one of two models is called better."""
+
+_PAIR_TEXTS = load_yaml(__package__, "compare.yaml")
+"""The columns of the tables of pairs, and the notes that explain them."""
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Read every task of a declared benchmark in the results files that ``paths`` name.
+    """Read every run of this package's benchmarks, with the notes on it and the scores of its rows.
 
-    A folder stands for all ``results_*.json`` below it. Only the newest run of each model and task
-    gets the scores of its rows.
+    Args:
+        paths: Results files of lm_eval, or folders with results files anywhere below them.
 
     Returns:
-        The runs, and one sentence on each task that is left out.
+        The runs, and one sentence about each task that is left out. Only the newest run of each
+        model and task has scored rows.
 
     Raises:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
     runs, left_out = suite_runs(read_results_files(paths))
-    newest_ids = {id(run) for run in newest_runs(runs)[0]}
-    for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
+    newest, _ = newest_runs(runs)
+    runs_with_rows = []
+    for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
         benchmark = benchmark_of(run.task)
-        samples = benchmark.page.samples
+        display = benchmark.page.samples
+        is_newest = any(run is newest_run for newest_run in newest)
         rows: list[SampleRow] = []
-        if samples is not None and id(run) in newest_ids:
-            rows = [sample_row_of(run.task, samples, sample) for sample in samples_of(run.task)]
+        if display is not None and is_newest:
+            rows = [sample_row_of(run.task, display, sample) for sample in samples_of(run.task)]
         notes = tuple(notes_of(benchmark, run.file, run.task))
-        runs[place] = replace(run, notes=notes, scored_rows=collect_scored_rows(rows))
-    return runs, left_out
+        run_with_rows = replace(run, notes=notes, scored_rows=collect_scored_rows(rows))
+        runs_with_rows.append(run_with_rows)
+    return runs_with_rows, left_out
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """Say what sets a run apart: its data, how much of it was run, and what the benchmark adds."""
-    data = as_mapping(task.metadata.get("data"))
-    unit = benchmark.scoring.unit
-    filenames = {source.filename for source in benchmark.data.sources}
-    if data.get("is_upstream") is False:
-        rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
-        yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
-    elif data.get("is_published") is False and data.get("file") in filenames:
-        yield f"not the published file: git blob {data.get('git_blob')}"
-    if task.limit:
-        yield f"--limit {task.limit:g}: part of the {unit} only"
-    elif unit in data and task.effective != data[unit]:
-        yield f"{task.effective} of {data[unit]} {unit}"
-    truncated = int(number_of(task.metrics.get("truncated")) or 0)
-    if truncated:
-        units = unit[:-1] if truncated == 1 else unit
-        yield f"{truncated} {units} longer than the window, whose beginning was cut off"
-    decoding = as_mapping(as_mapping(file.content.get("config")).get("decoding"))
+    """Yield the conditions that make a run hard to compare with others, such as a limit of rows.
+
+    Args:
+        benchmark: The benchmark of the task.
+        file: The results file of the run.
+        task: The task of the run.
+
+    Yields:
+        Notes such as ``--limit 10: part of the rows only`` or ``decoding: layer 12``.
+    """
+    yield from _notes_on_data(benchmark, task)
+    # The model could not see the beginning of texts that are longer than its window.
+    num_truncated = int(number_of(task.metrics.get("truncated")) or 0)
+    if num_truncated:
+        plural = benchmark.scoring.unit
+        unit = plural.removesuffix("s") if num_truncated == 1 else plural
+        yield f"{num_truncated} {unit} longer than the window, whose beginning was cut off"
+
+    config = as_mapping(file.content.get("config"))
+    decoding = as_mapping(config.get("decoding"))
     if decoding:
-        yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
+        options = [f"{name} {value}" for name, value in decoding.items()]
+        yield f"decoding: {', '.join(options)}"
     if benchmark.comparing.notes is not None:
         yield from benchmark.comparing.notes(file, task)
+    # A task's YAML wraps the caution over several lines.
     caution = task.metadata.get("caution")
     if caution:
         yield " ".join(str(caution).split())
 
 
+def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
+    """Yield a note if a run's data is not the published file, and one if it used a part of it.
+
+    Args:
+        benchmark: The benchmark, which names its published files.
+        task: The task, whose metadata describe the data file that was read.
+    """
+    data = as_mapping(task.metadata.get("data"))
+    unit = benchmark.scoring.unit
+    filenames = [source.filename for source in benchmark.data.sources]
+    if data.get("is_upstream") is False:
+        rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
+        yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
+    # A file of another name is the user's own, which nobody takes for the published one.
+    elif data.get("is_published") is False and data.get("file") in filenames:
+        yield f"not the published file: git blob {data.get('git_blob')}"
+
+    if task.limit:
+        yield f"--limit {task.limit:g}: part of the {unit} only"
+    elif unit in data and task.effective != data[unit]:
+        yield f"{task.effective} of {data[unit]} {unit}"
+
+
 class PublishedFigures(BaseModel):
-    """A file of published figures."""
+    """The content of a YAML file of published figures."""
 
     figures: list[PublishedScores]
+    """The scores of each model."""
 
 
 def read_published(path: Path) -> list[PublishedScores]:
@@ -117,15 +156,22 @@ def read_published(path: Path) -> list[PublishedScores]:
     return read_settings(PublishedFigures, read_config(path), str(path)).figures
 
 
-def tables(
+def compare_runs(
     runs: Sequence[Run],
     figures: Sequence[PublishedScores],
     scores: Sequence[str] | None = None,
 ) -> Iterator[ComparisonTable]:
-    """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
+    """Compare runs with each other and with published figures.
 
     Args:
-        scores: The scores to compare pairs of models by (see `_pair_tables`).
+        runs: The runs, as `read_runs` returns them.
+        figures: The published figures.
+        scores: The names of the scores to compare pairs of models by. By default, the scores that
+            tables show, or the main score if there are many models.
+
+    Yields:
+        For each benchmark: its main score, the pairs of models, and the tables that it adds. Then
+        the published scores, and an explanation of the tables of pairs.
 
     Raises:
         ConfigError: No run has one of ``scores``.
@@ -135,23 +181,30 @@ def tables(
     has_pairs = False
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
+        # Some benchmarks are shown in the comparison of another one.
         if benchmark_runs and benchmark.comparing.shown_with_kind is None:
             yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
-        for table in _pair_tables(benchmark, newest_runs(benchmark_runs)[0], scores):
+        newest, _ = newest_runs(benchmark_runs)
+        for table in _pair_tables(benchmark, newest, scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.tables is not None:
             yield from benchmark.comparing.tables(runs)
-    rows = _rows_of_published(runs, figures)
-    if rows:
+
+    published_rows = _published_rows(runs, figures)
+    if published_rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
-        yield ComparisonTable("\nPublished scores", columns, rows)
+        yield ComparisonTable("\nPublished scores", columns, published_rows)
     if has_pairs:
-        yield ComparisonTable("", (), (), _PAIRS["how"])
+        yield ComparisonTable("", (), (), _PAIR_TEXTS["how"])
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
-    """Raise ConfigError if the rows of no run have one of ``scores``."""
+    """Check that the rows of at least one run have each score that the user names.
+
+    Raises:
+        ConfigError: No run has one of ``scores``.
+    """
     names: set[str] = set()
     for run in runs:
         scores_of_run = comparable_scores(benchmark_of(run.task), sorted(run.scored_rows))
@@ -164,43 +217,47 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> ComparisonTable:
-    """Show a score that a benchmark is about, one row per run."""
-    scoring = benchmark.scoring
+def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> ComparisonTable:
+    """Make the table of a benchmark's main score, with one row per run.
+
+    Args:
+        benchmark: The benchmark of all runs.
+        runs: The runs.
+        name: The name of the score.
+
+    Returns:
+        The table. Below it, each note lists the runs that it is true of.
+    """
     score = displayed_score(benchmark.kind, name)
     rows = []
-    runs_of_notes: dict[str, list[str]] = {}
+    labels_by_note: dict[str, list[str]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
-        notes = list(run.notes)
-        measured = score_figure(task, name)
-        correction = task.corrected.get(name)
-        if correction is not None:
-            interval = score.format_interval(correction.low, correction.high)
-            corrected = f"{score.format_value(correction.value)} [{interval}]"
-            notes.insert(0, f"corrected {corrected} {correction.how}")
-        if measured is not None and measured.floor is not None:
-            floor = f"{score.format_value(measured.floor)}{score.unit}"
-            notes.append(f"knowing nothing scores {floor} on these rows")
-        unscored = task.unscored
-        if unscored:
-            unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
-            notes.append(f"{unscored} {unit} unscored{_bounds(task, score)}")
-        cells = score_cells(measured, score)
-        rows.append((task.task, run.label, *cells, str(task.effective), str(unscored)))
-        for note in notes:
-            runs_of_notes.setdefault(note, []).append(f"{task.task}, {run.label}")
-    # A name such as F1 or FActScore keeps its capitals.
-    is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
-    label = score.label.lower() if is_plain else score.label
-    unit = " in percent" if score.unit == "%" else ""
-    columns = ("task", "model", f"#{name}", "#95% interval", f"#{scoring.unit}", "#unscored")
-    notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
-    return ComparisonTable(f"{benchmark.title} {label}{unit}", columns, rows, notes)
+        cells = score_cells(score_figure(task, name), score)
+        rows.append((task.task, run.label, *cells, str(task.effective), str(task.unscored)))
+        for note in _headline_notes(benchmark, run, name):
+            labels_by_note[note].append(f"{task.task}, {run.label}")
+
+    unit = benchmark.scoring.unit
+    percent = " in percent" if score.unit == "%" else ""
+    return ComparisonTable(
+        title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
+        columns=("task", "model", f"#{name}", "#95% interval", f"#{unit}", "#unscored"),
+        rows=rows,
+        notes=[f"{'; '.join(labels)}: {note}" for note, labels in labels_by_note.items()],
+    )
 
 
 def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
-    """Return the value of a score and its 95% interval, as tables show them."""
+    """Write a measured score as two cells of a table: its value, and its 95% interval.
+
+    Args:
+        measured: The score of a run, or None if the run has none.
+        score: The score, which sets factor and decimals.
+
+    Example:
+        An accuracy of 0.484 gives ``("48.4", "45.1 – 51.6")``, and None gives ``("none", "")``.
+    """
     if measured is None:
         return "none", ""
     value = "too few rows" if measured.is_few else score.format_value(measured.value)
@@ -209,40 +266,99 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     return value, score.format_interval(measured.low, measured.high)
 
 
-def _bounds(task: TaskResult, score: Score) -> str:
-    """Say between what a score would be if all unscored items were wrong, or right."""
-    ends = [number_of(task.metrics.get(name)) for name in worst_and_best_of(score.name, None, None)]
-    texts = [f"{score.display_factor * end:.{score.decimals}f}" for end in ends if end is not None]
-    if len(texts) < 2:
+def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
+    """Yield all that a reader must know of a run's main score.
+
+    Args:
+        benchmark: The benchmark of the run.
+        run: The run.
+        name: The name of the score.
+
+    Yields:
+        The score that people's labels correct, the notes on the run, the score of a guess, and the
+        number of unscored items, as far as the run has them.
+    """
+    task = run.task
+    score = displayed_score(benchmark.kind, name)
+    correction = task.corrected.get(name)
+    if correction is not None:
+        value = score.format_value(correction.value)
+        interval = score.format_interval(correction.low, correction.high)
+        yield f"corrected {value} [{interval}] {correction.how}"
+    yield from run.notes
+
+    measured = score_figure(task, name)
+    if measured is not None and measured.floor is not None:
+        floor = f"{score.format_value(measured.floor)}{score.unit}"
+        yield f"knowing nothing scores {floor} on these rows"
+    if task.unscored:
+        scoring = benchmark.scoring
+        # "rows" is the general word, for which a benchmark may have its own, such as "responses".
+        unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
+        yield f"{task.unscored} {unit} unscored{_bounds_text(task, score)}"
+
+
+def _bounds_text(task: TaskResult, score: Score) -> str:
+    """Write the lowest and highest value that a score could have with all items scored.
+
+    Returns:
+        A text such as ``, f1 between 40.1 and 52.3 if they were wrong or right``. It is empty if
+        the task does not report these values.
+    """
+    worst = number_of(task.metrics.get(f"{score.name}_worst"))
+    best = number_of(task.metrics.get(f"{score.name}_best"))
+    if worst is None or best is None:
         return ""
-    return f", {score.name} between {' and '.join(texts)} if they were wrong or right"
+    bounds = f"{score.format_value(worst)} and {score.format_value(best)}"
+    return f", {score.name} between {bounds} if they were wrong or right"
 
 
-def _rows_of_published(
-    runs: Sequence[Run], figures: Sequence[PublishedScores]
+def _uncapitalized(label: str) -> str:
+    """Write a label in lower case, as in ``accuracy``, unless it is a name such as F1."""
+    is_plain = label.replace(" ", "").isalpha() and not label[1:2].isupper()
+    return label.lower() if is_plain else label
+
+
+def _published_rows(
+    runs: Sequence[Run], figures: Iterable[PublishedScores]
 ) -> list[tuple[str, ...]]:
-    """Compare published figures with the runs that they are of, or list them by themselves."""
+    """List published scores with the scores of the runs that they can be compared with.
+
+    Args:
+        runs: The runs.
+        figures: The published figures.
+
+    Returns:
+        Rows of task, model, score, measured and published value, difference, and place of
+        publication. A score that no run has measured gets a row without a measured value.
+    """
     rows: list[tuple[str, ...]] = []
     for published in figures:
-        matching = [run for run in runs if _is_of(run, published)]
-        for metric, value in published.scores.items():
-            if not matching:
-                about = (published.task, published.label, metric)
-                rows.append((*about, "", str(value), "", published.where))
-            for run in matching:
-                score = benchmark_of(run.task).find_score(metric)
-                measured = score_figure(run.task, metric)
-                cells = ("", str(value), "")
+        matching_runs = [run for run in runs if _has_published(run, published)]
+        for name, value in published.scores.items():
+            for run in matching_runs:
+                score = benchmark_of(run.task).find_score(name)
+                measured = score_figure(run.task, name)
+                measured_text = ""
+                difference = ""
                 if measured is not None and score is not None:
+                    measured_text = score.format_value(measured.value)
+                    # Published shares are in percent.
                     gap = score.display_factor * measured.value - value
-                    text = f"{gap:+.{score.decimals}f}"
-                    cells = (score.format_value(measured.value), str(value), text)
-                rows.append((run.task.task, run.label, metric, *cells, published.where))
+                    difference = f"{gap:+.{score.decimals}f}"
+                cells = (measured_text, str(value), difference, published.where)
+                rows.append((run.task.task, run.label, name, *cells))
+            if not matching_runs:
+                cells = ("", str(value), "", published.where)
+                rows.append((published.task, published.label, name, *cells))
     return rows
 
 
-def _is_of(run: Run, published: PublishedScores) -> bool:
-    """Whether figures are of a run. The organisation of the model does not matter."""
+def _has_published(run: Run, published: PublishedScores) -> bool:
+    """Return whether published figures are of the same task, protocol and model as a run.
+
+    Names of models are compared without the organisation: ``gpt2`` is ``openai-community/gpt2``.
+    """
     return (
         run.task.task == published.task
         and run.protocol == published.protocol
@@ -252,30 +368,37 @@ def _is_of(run: Run, published: PublishedScores) -> bool:
 
 
 def _pair_tables(
-    benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None
+    benchmark: Benchmark, runs: Iterable[Run], scores: Sequence[str] | None
 ) -> Iterator[ComparisonTable]:
-    """Compare every pair of models, one table for each task with the samples of two models.
+    """Compare every two models on each task of a benchmark.
 
     Args:
-        scores: The names of the scores to compare. Defaults to those that tables show; of many
-            models to the headline.
+        benchmark: The benchmark of all runs.
+        runs: The newest run of each model on each task.
+        scores: The names of the scores to compare, or nothing for the default ones.
+
+    Yields:
+        A table for each task that has the samples of two models. For other tasks with two models,
+        only a note that samples are missing.
     """
-    tasks: dict[str, list[Run]] = defaultdict(list)
+    runs_by_task: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.task.task, run.label)):
-        tasks[run.task.task].append(run)
-    for task, task_runs in tasks.items():
+        runs_by_task[run.task.task].append(run)
+
+    for task, task_runs in runs_by_task.items():
         with_rows = [run for run in task_runs if run.scored_rows]
-        without_rows = [run.label for run in task_runs if not run.scored_rows]
+        labels_without_rows = [run.label for run in task_runs if not run.scored_rows]
         notes = []
-        if without_rows:
+        if labels_without_rows:
             notes.append(
                 f"{task}: without samples (--log_samples) and scored rows no difference can be"
-                f" tested: {', '.join(without_rows)}"
+                f" tested: {', '.join(labels_without_rows)}"
             )
         if len(with_rows) > 1:
             table = _pair_table(benchmark, task, with_rows, scores)
             if table.rows:
                 yield table._replace(notes=[*notes, *table.notes])
+        # Samples cannot be missing where a benchmark shows none.
         elif len(task_runs) > 1 and benchmark.page.samples is not None:
             yield ComparisonTable("", (), (), notes)
 
@@ -283,34 +406,66 @@ def _pair_tables(
 def _pair_table(
     benchmark: Benchmark, task: str, runs: Sequence[Run], scores: Sequence[str] | None
 ) -> ComparisonTable:
+    """Compare every two models on one task, in several scores.
+
+    Args:
+        benchmark: The benchmark of the task.
+        task: The name of the task.
+        runs: A run of each model, with scored rows.
+        scores: The names of the scores to compare, or nothing for the default ones.
+
+    Returns:
+        The table, with a row for each score and pair of models. It is empty if no two models have
+        scored the same rows.
+    """
     names = sorted({name for run in runs for name in run.scored_rows})
-    wanted = scores or [score.name for score in benchmark.table_scores]
-    if not scores and len(runs) > _MOST_MODELS:
-        wanted = [headline_name(runs[0].task)]
+    names_to_compare = scores or [score.name for score in benchmark.table_scores]
+    is_main_score_only = not scores and len(runs) > _MOST_MODELS
+    if is_main_score_only:
+        names_to_compare = [headline_name(runs[0].task)]
+
     rows: list[tuple[str, ...]] = []
     notes = []
     not_compared = []
     metrics = {run.label: run.task.metrics for run in runs}
     for score in comparable_scores(benchmark, names):
-        if score.name not in wanted:
+        if score.name not in names_to_compare:
             not_compared.append(score.name)
             continue
-        scored = {
+        scored_rows = {
             run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
         }
-        pairs = compare_all_models(scored, score, metrics)
-        for (first, second), pair in pairs.items():
-            *tested, detectable = format_difference(pair, score)
-            better = ""
-            if pair.adjusted_p_value is not None and pair.adjusted_p_value < _ALPHA:
-                better = "A" if (pair.difference > 0) == score.higher_is_better else "B"
-            rows.append(
-                (score.name, first, second, *tested, better, detectable, f"{pair.shared_rows:,}")
-            )
+        pairs = compare_all_models(scored_rows, score, metrics)
+        for labels, pair in pairs.items():
+            rows.append((score.name, *labels, *_pair_cells(pair, score)))
         if pairs and score.note:
             notes.append(f"{score.name}: {score.note}")
-    if not scores and len(runs) > _MOST_MODELS:
+    if is_main_score_only:
         notes.append(f"Other scores by --scores: {', '.join(not_compared)}")
-    return ComparisonTable(
-        f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes
+    title = f"\nPairs of models on {task}, row by row"
+    return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, notes)
+
+
+def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
+    """Write the comparison of model A with model B in a score as the cells of a table.
+
+    Returns:
+        The difference, its interval, the p-value, the corrected p-value, the letter of the better
+        model (empty if the test finds no difference), the smallest difference that the test
+        detects, and the number of shared rows.
+    """
+    formatted = format_difference(pair, score)
+    better = ""
+    if pair.adjusted_p_value is not None and pair.adjusted_p_value < _SIGNIFICANCE_LEVEL:
+        # For scores such as perplexity, where lower is better, a positive difference favours B.
+        is_higher = pair.difference > 0
+        better = "A" if is_higher == score.higher_is_better else "B"
+    return (
+        formatted.difference,
+        formatted.interval,
+        formatted.p_value,
+        formatted.adjusted_p_value,
+        better,
+        formatted.detectable,
+        f"{pair.shared_rows:,}",
     )

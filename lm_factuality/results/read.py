@@ -1,6 +1,7 @@
-"""lm_eval's results files as it wrote them, and the scores that people's labels correct.
+"""Read lm_eval's results files, and the scores that people's labels correct.
 
-The corrected scores of a task are in ``corrected_TASK_DATE.json`` beside the results.
+The corrected scores of a task are in ``corrected_TASK_DATE.json`` beside the results. Comparisons,
+reports, leaderboards and the Python API call this module.
 """
 
 import datetime
@@ -9,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
@@ -30,82 +31,98 @@ from lm_factuality.harness.outputs import (
 from lm_factuality.results.settings import model_arguments
 from lm_factuality.scores.statistics import NOT_DEFINED
 
-_AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
 
-_BACKENDS = load_yaml(__package__, "backends.yaml")
-PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
-"""Backends that score a checkpoint as it is.
+_CORRECTION_ADVICE = "delete it, or make it again by lm-factuality people correct"
 
-Any other (retrieval, a way of decoding, a baseline) makes another model of it.
+_BACKENDS = load_yaml(__package__, "backends.yaml")
+
+PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
+"""The backends that score a checkpoint as it is.
+
+Any other backend, such as retrieval or a way of decoding, makes another model of the checkpoint.
 """
-_LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])
-"""Arguments that say how a checkpoint is loaded and run."""
+
+_LOADING_ARGUMENTS: frozenset[str] = frozenset(_BACKENDS["loading"])
+"""The model arguments that say how a checkpoint is loaded and run."""
 
 
 class Correction(BaseModel):
-    """The corrected scores of a task."""
+    """The corrected scores of a task, as their file stores them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[1] = 1
+    """The version of the file format."""
+
     suite_version: str
+    """The version of this package that wrote the file."""
+
     task: str
+    """The name of the task."""
 
     samples: str
-    """The SHA-256 of the file of samples, as of those below."""
+    """The SHA-256 of the file of samples."""
 
     key: str
+    """The SHA-256 of the key of the sheet that people answered."""
+
     labels: tuple[str, ...]
+    """The SHA-256 of each file with people's answers."""
 
     scores: Mapping[str, Corrected]
     """The corrected scores by name."""
 
     left_out: Mapping[str, int]
-    """How much is not in the scores, by reason."""
+    """The number of samples that do not count, by the reason."""
 
     without: Mapping[str, str]
-    """Which scores have no correction, and why."""
+    """The reasons why scores are not corrected, by the name of the score."""
 
 
 def write_correction(correction: Correction, results: Path) -> Path:
-    """Write a correction beside the results file of its run, and return its path."""
+    """Write corrected scores beside the results file of their run, and return the path."""
     path = results.with_name(f"corrected_{correction.task}_{date_in_name(results)}.json")
     write_json(path, correction.model_dump())
     return path
 
 
 def read_correction(path: Path) -> Correction:
-    """Read what `write_correction` wrote.
+    """Read a file of corrected scores, which `write_correction` has written.
 
     Raises:
-        DataError: The file is something else.
+        DataError: The file is something else, or a score is outside of its own interval.
     """
     try:
-        content = parse_json(read_text(path, _AGAIN))
+        content = parse_json(read_text(path, _CORRECTION_ADVICE))
         correction = to_model(Correction, content)
         for name, score in correction.scores.items():
+            # A sum is finite only if all of its terms are.
             is_finite = math.isfinite(score.low + score.high + score.stderr)
             if not (is_finite and score.low <= score.value <= score.high):
                 raise ValueError(f"{name}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: no corrected scores: {error}; {_AGAIN}") from error
+        raise DataError(f"{path}: no corrected scores: {error}; {_CORRECTION_ADVICE}") from error
     return correction
 
 
 def read_results_files(
     paths: Sequence[Path], with_corrected: bool = True
 ) -> tuple[ResultsFile, ...]:
-    """Read every results file that ``paths`` name, each once.
+    """Read results files of lm_eval, and all results files in folders.
 
     Args:
         paths: Files, or folders that stand for all ``results_*.json`` anywhere below them.
-        with_corrected: Whether scores that people's labels correct are read with them.
+        with_corrected: Whether to read the scores that people's labels correct as well.
+
+    Returns:
+        The files. A file that several paths name is read once.
 
     Raises:
         DataError: A path has no results, or lm_eval did not write a file.
     """
-    all_files: dict[Path, None] = {}
+    # A dictionary keeps the files in order, each of them once.
+    unique_files: dict[Path, None] = {}
     for path in paths:
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
         if not files or not all(file.is_file() for file in files):
@@ -113,15 +130,22 @@ def read_results_files(
                 f"{path}: no results_*.json here; expected lm_eval's --output_path or a file"
                 " below it"
             )
-        all_files.update(dict.fromkeys(files))
-    return tuple(read_results_file(file, with_corrected) for file in all_files)
+        unique_files.update(dict.fromkeys(files))
+    return tuple(read_results_file(file, with_corrected) for file in unique_files)
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """Read one results file: its tasks in lm_eval's order, without groups.
+    """Read a results file of lm_eval.
+
+    Args:
+        path: The file.
+        with_corrected: Whether to read the scores that people's labels correct as well.
+
+    Returns:
+        The model and its tasks in lm_eval's order, without groups of tasks.
 
     Raises:
-        DataError: lm_eval did not write it, or its corrected scores cannot be used.
+        DataError: lm_eval did not write the file, or its corrected scores cannot be used.
     """
     try:
         file = to_results_file(path, parse_json(path.read_text(encoding="utf-8")))
@@ -136,21 +160,31 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
 
 
 def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
+    """Add to a task the scores that people's labels correct, if there is a file of them.
+
+    Args:
+        results: The results file of the run, beside which the file is.
+        task: The task of the run.
+
+    Raises:
+        DataError: The scores are of other samples than those of the run.
+    """
     path = sibling_of_results(results, f"corrected_{task.task}", ".json")
     if path is None:
         return task
     correction = read_correction(path)
     samples = task.samples
+    # Samples that were judged again no longer fit the corrected scores.
     if correction.task != task.task or not samples or sha256_of(samples) != correction.samples:
         raise DataError(
             f"{path}: of other samples (SHA-256 {correction.samples[:12]}) than the run has now;"
-            f" {_AGAIN}"
+            f" {_CORRECTION_ADVICE}"
         )
     return replace(task, corrected=correction.scores)
 
 
 def date_of(file: ResultsFile) -> str:
-    """Return when a run began, in UTC.
+    """Return when a run began, in UTC: ``2026-01-31T10:00:00+00:00``.
 
     Raises:
         DataError: The file has a number that is no date.
@@ -164,122 +198,197 @@ def date_of(file: ResultsFile) -> str:
     return date.isoformat(timespec="seconds")
 
 
-_Object = dict[str, Any]
+_JsonObject = dict[str, Any]
 
 
-class _Content(BaseModel):
-    """What is read of a results file. Null stands for an empty object."""
+class _ResultsContent(BaseModel):
+    """The parts of a results file that are checked. Null stands for an empty object."""
 
-    results: dict[str, _Object]
-    configs: dict[str, _Object]
-    config: _Object | None = None
-    versions: _Object | None = None
+    results: dict[str, _JsonObject]
+    """The metrics of each task, by the task's name."""
+
+    configs: dict[str, _JsonObject]
+    """The config of each task, by the task's name."""
+
+    config: _JsonObject | None = None
+    """The options of the run."""
+
+    versions: _JsonObject | None = None
+    """The version of each task, by the task's name."""
+
     counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
+    """The number of documents that each task has (``original``) and has run (``effective``)."""
 
 
 class SuiteMetadata(BaseModel):
-    """What is read of the metadata of a suite's task."""
+    """The parts of the metadata of this package's tasks that are checked."""
 
-    data: _Object | None = None
-    judge_config: _Object | None = None
+    data: _JsonObject | None = None
+    """The description of the data file."""
+
+    judge_config: _JsonObject | None = None
+    """The configuration of the judge."""
 
 
 def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
-    """Return what lm_eval writes to ``path``, without scores that people's labels correct.
+    """Convert the content of a results file of lm_eval, without corrected scores.
+
+    Args:
+        path: The path that the file has, or will have.
+        content: The JSON object of the file.
 
     Raises:
-        ValueError: lm_eval does not write this.
+        ValueError: lm_eval does not write such a file.
     """
-    checked = to_model(_Content, content)
+    checked = to_model(_ResultsContent, content)
     config = checked.config or {}
-    # A group has results, but no config.
-    tasks = [_task(path, checked, name) for name in checked.results if name in checked.configs]
-    versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
-    suites = [task.metadata["suite_version"] for task in tasks if "suite_version" in task.metadata]
-    versions["suite"] = suites[0] if suites else None
-    backend = str(config.get("model", "hf"))
-    # The model is as lm_eval names it: an adapter by its own name, not its base's.
+    # A group of tasks has results, but no config.
+    names = [name for name in checked.results if name in checked.configs]
+    tasks = tuple(_to_task_result(path, checked, name) for name in names)
+    # lm_eval names an adapter by its own name, not by that of its base model.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
-    asked = config.get("model_revision")
-    parts = [str(asked)] if asked not in (None, "", "main") else []
-    if backend not in PLAIN_BACKENDS:
-        # A baseline without a checkpoint is the model.
-        parts.append(_with_options("" if backend == model else backend, config))
-    dtype = config.get("model_dtype")
+    backend = str(config.get("model", "hf"))
+    revision = str(config.get("model_sha") or config.get("model_revision") or "")
+    dtype = str(config.get("model_dtype") or "").removeprefix("torch.")
+    num_parameters = number_of(config.get("model_num_parameters")) or 0.0
     return ResultsFile(
         path=path,
         content=content,
         model=model,
-        variant=", ".join(filter(None, parts)),
+        variant=_variant(model, backend, config),
         backend=backend,
-        revision=str(config.get("model_sha") or asked or "") or None,
-        dtype=str(dtype).removeprefix("torch.") if dtype else None,
-        num_parameters=max(0.0, number_of(config.get("model_num_parameters")) or 0.0) or None,
+        revision=revision or None,
+        dtype=dtype or None,
+        num_parameters=num_parameters if num_parameters > 0 else None,
         date=number_of(content.get("date")) or 0.0,
         date_text=date_in_name(path),
-        versions={name: str(version) for name, version in versions.items() if version},
-        tasks=tuple(tasks),
+        versions=_versions(content, tasks),
+        tasks=tasks,
     )
 
 
-def _with_options(backend: str, config: Mapping[str, Any]) -> str:
-    """Return a backend with the options of its own that a run was given.
+def _versions(content: Mapping[str, Any], tasks: Sequence[TaskResult]) -> dict[str, str]:
+    """Return the versions of lm_eval, transformers and this package (``suite``) that a run used."""
+    versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
+    for task in tasks:
+        # Tasks of lm_eval itself have no such version.
+        if "suite_version" in task.metadata:
+            versions.setdefault("suite", task.metadata["suite_version"])
+    return {name: str(version) for name, version in versions.items() if version}
 
-    Of a folder, such as an index, the last part is shown.
+
+def _variant(model: str, backend: str, config: Mapping[str, Any]) -> str:
+    """Describe how a run differs from a plain run of the same model, such as by retrieval.
+
+    Args:
+        model: The name of the model.
+        backend: lm_eval's ``--model``, such as ``hf`` or ``hf-ralm``.
+        config: The options of the run.
+
+    Returns:
+        The revision and the backend, such as ``step1000, hf-ralm index=wiki``. It is empty for
+        the main revision and a backend that scores a checkpoint as it is.
     """
-    options = [backend]
-    for key, argument in sorted(model_arguments(config).items()):
-        if key not in _LOADING:
-            value = str(argument).rstrip("/").rpartition("/")[2]
-            options.append(f"{key}={value}")
-    return " ".join(options).strip()
+    options = []
+    revision = config.get("model_revision")
+    if revision not in (None, "", "main"):
+        options.append(str(revision))
+    if backend not in PLAIN_BACKENDS:
+        # A baseline without a checkpoint is named after its backend, which need not be repeated.
+        name = "" if backend == model else backend
+        options.append(_name_with_arguments(name, config))
+    return ", ".join(filter(None, options))
 
 
-def _task(path: Path, content: _Content, name: str) -> TaskResult:
+def _name_with_arguments(name: str, config: Mapping[str, Any]) -> str:
+    """Append the arguments that are special to a backend: ``hf-ralm index=wiki stride=4``.
+
+    Args:
+        name: The name of the backend, or an empty text.
+        config: The options of the run. Of a path, such as ``/data/wiki``, the last part is used.
+    """
+    words = [name]
+    for argument, value in sorted(model_arguments(config).items()):
+        if argument not in _LOADING_ARGUMENTS:
+            last_part = str(value).rstrip("/").rpartition("/")[2]
+            words.append(f"{argument}={last_part}")
+    return " ".join(words).strip()
+
+
+def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResult:
+    """Convert the results of one task.
+
+    Args:
+        path: The path of the results file, beside which the samples are.
+        content: The content of the results file.
+        name: The name of the task.
+
+    Raises:
+        ValueError: The metadata of a task of this package have a wrong type.
+    """
     results = content.results[name]
-    metrics, stderrs = _split_metrics(results)
     config = content.configs[name]
-    metadata = to_model(_Object, config.get("metadata") or {})
+    metadata = to_model(_JsonObject, config.get("metadata") or {})
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
+    # Old versions of lm_eval do not count the documents.
     counts = (content.counts or {}).get(name, {})
-    effective = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
+    num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
+    version = (content.versions or {}).get(name, metadata.get("version"))
+    metrics = _split_metrics(results)
     return TaskResult(
         task=name,
-        kind=_kind(metadata),
-        metrics=metrics,
-        stderrs=stderrs,
-        num_samples=int(counts.get("original", effective)),
-        effective=effective,
+        kind=_benchmark_kind(metadata),
+        metrics=metrics.values,
+        stderrs=metrics.stderrs,
+        num_samples=int(counts.get("original", num_run)),
+        effective=num_run,
         metadata=metadata,
         config=config,
-        version=str((content.versions or {}).get(name, metadata.get("version"))),
+        version=str(version),
         samples=sibling_of_results(path, f"samples_{name}", ".jsonl"),
         limit=number_of((content.config or {}).get("limit")),
     )
 
 
-def _split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return metrics and standard errors by name, of several filters the first's.
+class _Metrics(NamedTuple):
+    """The metrics of a task by name, without lm_eval's filters."""
 
-    A score that is not defined is NaN.
+    values: dict[str, float]
+    stderrs: dict[str, float]
+    """The standard errors. Those that are not defined are missing."""
+
+
+def _split_metrics(results: Mapping[str, object]) -> _Metrics:
+    """Separate the metrics of a task from their standard errors.
+
+    Args:
+        results: The results of the task, by metric and filter. Texts, such as the task's alias,
+            are left out.
+
+    Example:
+        ``{"acc,none": 0.5, "acc_stderr,none": 0.1, "alias": "wiki"}`` gives the value
+        ``{"acc": 0.5}`` and the standard error ``{"acc": 0.1}``.
     """
-    metrics: dict[str, float] = {}
-    stderrs: dict[str, float] = {}
-    for key, value in values.items():
+    metrics = _Metrics({}, {})
+    for key, result in results.items():
         name, comma, _ = key.partition(",")
-        is_error = name.endswith("_stderr")
-        if value == NOT_DEFINED and not is_error:
-            value = math.nan
-        if not comma or not isinstance(value, int | float) or isinstance(value, bool):
+        is_stderr = name.endswith("_stderr")
+        # Scores that are not defined are stored as a text, but count as metrics.
+        number = math.nan if result == NOT_DEFINED and not is_stderr else result
+        if not comma or not isinstance(number, int | float) or isinstance(number, bool):
             continue
-        numbers = stderrs if is_error else metrics
-        numbers.setdefault(name.removesuffix("_stderr"), float(value))
-    return metrics, stderrs
+        numbers = metrics.stderrs if is_stderr else metrics.values
+        # Of several filters, the first one counts.
+        numbers.setdefault(name.removesuffix("_stderr"), float(number))
+    return metrics
 
 
-def _kind(metadata: Mapping[str, Any]) -> str:
-    """The benchmark of a task, as its metadata says, or `OTHER` for tasks of other suites."""
+def _benchmark_kind(metadata: Mapping[str, Any]) -> str:
+    """Return the benchmark that a task's metadata name, or `OTHER` for tasks of other packages.
+
+    A benchmark whose package is not installed causes a warning.
+    """
     if "suite_version" not in metadata or "benchmark" not in metadata:
         return OTHER
     kind = str(metadata["benchmark"])

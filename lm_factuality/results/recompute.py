@@ -1,17 +1,15 @@
-"""Compute every score of the suite's tasks from their samples alone, by the metrics of the run.
+"""Compute the scores of a task again from its samples alone, without any model or judge.
 
-What a model said is read from ``filtered_resps``: log-probabilities of choices and documents,
-outputs of FELM's judge. What a judge said is read from the verdict records there, and nobody is
-asked again. What follows from a record, or has to be in it for the response in the samples, is
-computed by the benchmark's ``recount``.
+The answers of the model and the verdicts of the judge are read from the samples. Leaderboards
+compare the recomputed scores with those in the results file.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import Benchmark
@@ -19,10 +17,14 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
 
-_CLOSE = 1e-9
-# Bootstrapped standard errors are sums in another order where numpy is another.
-_CLOSE_STDERR = 1e-6
-_SHOWN_ROWS = 3
+_TOLERANCE = 1e-9
+"""The relative and absolute difference up to which two scores are the same."""
+
+_STDERR_TOLERANCE = 1e-6
+"""The same for standard errors, whose sums depend on the version of numpy."""
+
+_MOST_CHANGED_ROWS = 3
+"""The largest number of changed rows that are listed."""
 
 UNREADABLE = (
     DataError,
@@ -33,31 +35,49 @@ UNREADABLE = (
     ArithmeticError,
     RecursionError,
 )
-"""What a row raises that this task did not write."""
+"""The errors that a sample of another task, or one changed by hand, can cause."""
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What the samples of a task give."""
+    """The scores of a task that follow from its samples."""
 
     metrics: Mapping[str, float]
     """The scores by name, as in `TaskResult`."""
 
     stderrs: Mapping[str, float]
+    """The standard errors by the name of the score."""
 
     changed_rows: tuple[str, ...]
-    """A sentence on each row whose metrics in the file do not follow from the rest of the row."""
+    """A sentence about each row whose metrics in the file do not follow from the rest of it."""
+
+
+class _KeptSample(NamedTuple):
+    """The parts of a sample from which its metrics are computed again."""
+
+    doc_id: object
+    """lm_eval's number of the row."""
+
+    row: Mapping[str, Any]
+    """The parts that the benchmark needs, such as the model's answer and the judge's verdicts."""
+
+    logged_metrics: Mapping[str, object]
+    """The metrics that the file states, by name."""
 
 
 def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = None) -> Recomputed:
-    """Compute the scores of ``task`` from its samples.
+    """Compute the scores of a task again from its samples.
 
     Args:
-        samples: The rows, which are read once. Defaults to those of the task's samples file.
+        task: The task of a results file. Its own scores are not used.
+        samples: The samples, which are read once. By default, those of the task's samples file.
+
+    Returns:
+        The scores, their standard errors, and the rows whose metrics were changed.
 
     Raises:
-        DataError: There are no samples, they are not as this task writes them, or the task is none
-            of the suite's.
+        DataError: The task is none of this package's, it has no samples, or a sample is not as
+            this task writes it.
     """
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
@@ -70,118 +90,190 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
                 f"{task.task}: no samples file; run lm_eval with --log_samples to have it"
             )
         samples = read_samples(task.samples)
-    values, changed_rows = _collect(benchmark, task, samples)
+
+    kept_samples = _keep_samples(benchmark, task, samples)
+    changed_rows: list[str] = []
+    values_by_name = _recompute_rows(benchmark, task, kept_samples, changed_rows)
     metrics = {}
     stderrs = {}
-    with _readable(task.task):
-        for name, row_values in values.items():
+    with _sample_errors(task.task):
+        for name, values in values_by_name.items():
             score = benchmark.find_score(name)
             if score is None:
                 raise ValueError(f"{benchmark.kind} declares no score {name!r}")
-            aggregation = score.aggregation
-            metrics[name] = float(aggregation.value(row_values))
+            metrics[name] = float(score.aggregation.value(values))
+            compute_stderr = score.aggregation.stderr
             # lm_eval gives no standard error of a single row either.
-            if aggregation.stderr is not None and len(row_values) > 1:
-                stderrs[name] = float(aggregation.stderr(row_values))
+            if compute_stderr is not None and len(values) > 1:
+                stderrs[name] = float(compute_stderr(values))
     return Recomputed(metrics, stderrs, tuple(changed_rows))
 
 
-def _collect(
+def _keep_samples(
     benchmark: Benchmark, task: TaskResult, samples: Iterable[Mapping[str, Any]]
-) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return the values of all rows by metric, and a sentence on each row that was changed."""
-    doc_ids = []
-    rows = []
-    logged_metrics = []
-    for sample in samples:
-        with _readable(f"{task.task}, doc_id {sample['doc_id']}"):
-            logged_metrics.append({name: sample.get(name) for name in sample.get("metrics", ())})
-            doc_ids.append(sample["doc_id"])
-            rows.append(benchmark.scoring.keep_row(sample))
-    with _readable(task.task):
-        row_metrics, unfounded = benchmark.scoring.make_rescorer(task, rows)
+) -> list[_KeptSample]:
+    """Keep the parts of all samples that their metrics are computed from, and drop long texts.
 
-    values: dict[str, list[Any]] = defaultdict(list)
-    changed_rows: list[str] = []
-    for doc_id, row, logged in zip(doc_ids, rows, logged_metrics, strict=True):
-        with _readable(f"{task.task}, doc_id {doc_id}"):
-            reason = unfounded(row)
-            metrics = row_metrics(row)
+    Args:
+        benchmark: The benchmark of the task.
+        task: The task, which errors name.
+        samples: The samples, which are read once.
+
+    Raises:
+        DataError: A sample is not as this task writes it.
+    """
+    kept_samples = []
+    for sample in samples:
+        doc_id = sample["doc_id"]
+        with _sample_errors(f"{task.task}, doc_id {doc_id}"):
+            logged_metrics = {name: sample.get(name) for name in sample.get("metrics", ())}
+            row = benchmark.scoring.keep_row(sample)
+            kept_samples.append(_KeptSample(doc_id, row, logged_metrics))
+    return kept_samples
+
+
+def _recompute_rows(
+    benchmark: Benchmark,
+    task: TaskResult,
+    samples: Sequence[_KeptSample],
+    changed_rows: list[str],
+) -> dict[str, list[Any]]:
+    """Compute the metrics of every row again, and find the rows that were changed.
+
+    Args:
+        benchmark: The benchmark of the task.
+        task: The task.
+        samples: All samples of the task.
+        changed_rows: A list to which a sentence about each changed row is added.
+
+    Returns:
+        The values of all rows by the name of the metric.
+
+    Raises:
+        DataError: A sample is not as this task writes it.
+    """
+    # The metrics of a row can depend on the others: FACTOR's error types are those of any row.
+    with _sample_errors(task.task):
+        rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in samples])
+
+    values_by_name: dict[str, list[Any]] = defaultdict(list)
+    num_changed = 0
+    for doc_id, row, logged_metrics in samples:
+        with _sample_errors(f"{task.task}, doc_id {doc_id}"):
+            problem = rescorer.record_problem(row)
+            metrics = rescorer.row_metrics(row)
         for name, value in metrics.items():
-            values[name].append(value)
-        if reason is None:
-            for name in {**metrics, **logged}:
-                if not same(metrics.get(name), logged.get(name)):
-                    reason = f"its {name} does not follow from the row"
-                    break
-        if reason is not None:
-            changed_rows.append(f"doc_id {doc_id}: {reason}")
-    if len(changed_rows) > _SHOWN_ROWS:
-        changed_rows = [*changed_rows[:_SHOWN_ROWS], f"... {len(changed_rows)} rows in all"]
-    return values, changed_rows
+            values_by_name[name].append(value)
+        if problem is None:
+            problem = _metric_problem(metrics, logged_metrics)
+        if problem is None:
+            continue
+        num_changed += 1
+        if num_changed <= _MOST_CHANGED_ROWS:
+            changed_rows.append(f"doc_id {doc_id}: {problem}")
+
+    if num_changed > _MOST_CHANGED_ROWS:
+        changed_rows.append(f"... {num_changed} rows in all")
+    return values_by_name
+
+
+def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object]) -> str | None:
+    """Name the first metric of a row that the file states differently, or return None."""
+    for name in {**metrics, **logged}:
+        if not is_same_value(metrics.get(name), logged.get(name)):
+            return f"its {name} does not follow from the row"
+    return None
 
 
 @contextmanager
-def _readable(place: str) -> Iterator[None]:
-    """Turn what a strange row raises into a DataError that names its place."""
+def _sample_errors(location: str) -> Iterator[None]:
+    """Turn the errors that a wrong sample causes into a DataError that names its location.
+
+    Args:
+        location: The task, and the sample if it is a single one: ``felm, doc_id 7``.
+
+    Raises:
+        DataError: The block raised one of the errors `UNREADABLE`.
+    """
     try:
         yield
     except UNREADABLE as error:
+        # The text of a KeyError is only the name of the missing key.
         problem = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{place}: not a sample as this task writes it: {problem}") from error
+        raise DataError(f"{location}: not a sample as this task writes it: {problem}") from error
 
 
-def same(value: Any, logged: Any) -> bool:
-    """Whether a metric or a record of a row is what the file has, but for the last digits.
+def is_same_value(value: object, logged: object) -> bool:
+    """Return whether a computed value is the value in a file, up to the last digits of numbers.
 
-    JSON writes tuples as lists, and a score that is not defined is NaN in both.
+    Args:
+        value: A metric, or a record with numbers and texts.
+        logged: The value that was read from JSON, where tuples have become lists.
+
+    Example:
+        ``{"p": (0.5, nan)}`` is the same as ``{"p": [0.5000000000001, nan]}``.
     """
     if isinstance(value, dict) and isinstance(logged, dict):
-        return value.keys() == logged.keys() and all(
-            same(part, logged[key]) for key, part in value.items()
-        )
+        if value.keys() != logged.keys():
+            return False
+        return all(is_same_value(value[key], logged[key]) for key in value)
     if isinstance(value, tuple | list) and isinstance(logged, tuple | list):
-        return len(value) == len(logged) and all(
-            same(part, logged_part) for part, logged_part in zip(value, logged, strict=True)
-        )
+        if len(value) != len(logged):
+            return False
+        return all(map(is_same_value, value, logged))
     if isinstance(value, int | float) and isinstance(logged, int | float):
-        return _is_close(value, logged, _CLOSE)
+        return _is_close(value, logged, _TOLERANCE)
     return bool(value == logged)
 
 
 def _is_close(first: float, second: float, tolerance: float) -> bool:
-    if first != first and second != second:
+    """Return whether two numbers differ by no more than the tolerance, or both are NaN."""
+    if math.isnan(first) and math.isnan(second):
         return True
     return math.isclose(first, second, rel_tol=tolerance, abs_tol=tolerance)
 
 
 def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
-    """Say what the results file states otherwise than the samples; nothing for an honest run.
+    """List what a results file states differently from its samples.
+
+    Args:
+        task: The task with the scores of the results file.
+        recomputed: The scores that follow from the samples.
 
     Returns:
-        One sentence for each score and standard error, then those on changed rows.
+        One sentence about each score and standard error that differs, and then about each changed
+        row. There are none for an honest run.
     """
-    sentences = _score_differences(task.metrics, recomputed.metrics, "", _CLOSE)
-    sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _CLOSE_STDERR)
+    sentences = _score_differences(task.metrics, recomputed.metrics, "", _TOLERANCE)
+    sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _STDERR_TOLERANCE)
     return [*sentences, *recomputed.changed_rows]
 
 
 def _score_differences(
     stated: Mapping[str, float], recomputed: Mapping[str, float], suffix: str, tolerance: float
 ) -> list[str]:
-    # A part of the data may lack a type, whose score the results state as not defined.
-    sentences = [
-        f"{name}{suffix}: the results have it, the samples do not"
-        for name, value in stated.items()
-        if name not in recomputed and not math.isnan(value)
-    ]
+    """List the scores, or the standard errors, that a results file states wrongly.
+
+    Args:
+        stated: The numbers in the results file, by the name of the score.
+        recomputed: The numbers that follow from the samples.
+        suffix: The text after each name: ``_stderr`` for standard errors.
+        tolerance: The difference up to which two numbers are the same.
+    """
+    sentences = []
+    for name, value in stated.items():
+        # A score that is not defined may be missing, as for an error type that no row has.
+        if name not in recomputed and not math.isnan(value):
+            sentences.append(f"{name}{suffix}: the results have it, the samples do not")
+
     for name, value in recomputed.items():
         stated_value = stated.get(name, math.nan)
         if _is_close(stated_value, value, tolerance):
             continue
-        gives = f"the samples give {value:.10g}"
+        computed_text = f"the samples give {value:.10g}"
         if name in stated:
-            sentences.append(f"{name}{suffix}: the results say {stated_value:.10g}, {gives}")
+            stated_text = f"the results say {stated_value:.10g}"
+            sentences.append(f"{name}{suffix}: {stated_text}, {computed_text}")
         else:
-            sentences.append(f"{name}{suffix}: {gives}, the results have none")
+            sentences.append(f"{name}{suffix}: {computed_text}, the results have none")
     return sentences

@@ -1,4 +1,7 @@
-"""What can change the scores of a run besides the weights of its model."""
+"""Find the settings of a run that can change its scores, besides the weights of the model.
+
+Reports and leaderboards show them, and leaderboards refuse some of them.
+"""
 
 import json
 from collections.abc import Mapping
@@ -14,15 +17,22 @@ _NAMES: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
 ADAPTERS = _NAMES["adapters"]
 """The arguments of a model that add something to its checkpoint."""
 
-_UNSET = (None, "", False, "None", "False", "false")
-_NOTHING = ("", "null", "{}", "[]")
+_UNSET_ARGUMENTS = (None, "", False, "None", "False", "false")
+"""The values of a model argument that have no effect."""
+
+_EMPTY_SETTINGS = ("", "null", "{}", "[]")
+"""The JSON texts of settings that are not set."""
 
 
 def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``--model_args`` by name.
+    """Return the arguments of a model, i.e. lm_eval's ``--model_args``, by name.
 
     Args:
-        config: lm_eval's, which keeps them as they were given: as an object, or as one text.
+        config: The options of a run. The arguments are an object or a text, as the user wrote them.
+
+    Example:
+        ``{"model_args": "pretrained=gpt2,dtype=float32"}`` gives
+        ``{"pretrained": "gpt2", "dtype": "float32"}``.
     """
     arguments = config.get("model_args")
     if isinstance(arguments, str):
@@ -32,52 +42,75 @@ def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changing_arguments(file: ResultsFile) -> dict[str, Any]:
-    """Return the arguments that make another model of a checkpoint, or other tokens of a text."""
+    """Return the model arguments of a run that can change its scores, such as ``load_in_4bit``.
+
+    They add an adapter to the checkpoint, change its weights, or change the tokens of a text.
+    """
     arguments = model_arguments(as_mapping(file.content.get("config")))
     return {
         name: arguments[name]
         for name in (*ADAPTERS, *_NAMES["arguments"])
-        if arguments.get(name) not in _UNSET
+        if arguments.get(name) not in _UNSET_ARGUMENTS
     }
 
 
 def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
-    """Return the settings of a run by name, as texts, as far as the run says them."""
-    content, metadata = file.content, task.metadata
-    settings: dict[str, Any] = {
-        **{name: file.versions.get(name) for name in ("suite", "lm_eval", "transformers")},
+    """Return the settings of a run that can change its scores, besides the model's weights.
+
+    Args:
+        file: The results file of the run.
+        task: A task of the file.
+
+    Returns:
+        The settings by name, as texts: ``{"dtype": "float32", "limit": "10.0"}``. Those that are
+        not set are missing.
+    """
+    versions = {name: file.versions.get(name) for name in ("suite", "lm_eval", "transformers")}
+    shots_of_tasks = as_mapping(file.content.get("n-shot"))
+    run_settings: dict[str, object] = {
         "backend": file.backend,
         "dtype": file.dtype,
         "revision": file.revision,
         "task version": task.version,
         "limit": task.limit,
-        "num_fewshot": as_mapping(content.get("n-shot")).get(
-            task.task, task.config.get("num_fewshot")
-        ),
+        "num_fewshot": shots_of_tasks.get(task.task, task.config.get("num_fewshot")),
         "model_args": changing_arguments(file),
-        "judge": as_mapping(metadata.get("judge_config")).get("name"),
+        "judge": as_mapping(task.metadata.get("judge_config")).get("name"),
     }
-    for name, value in as_mapping(metadata.get("data")).items():
+    prompting = {name: file.content.get(name) or None for name in _NAMES["prompting"]}
+    return settings_as_texts({**versions, **run_settings, **_task_settings(task), **prompting})
+
+
+def _task_settings(task: TaskResult) -> dict[str, Any]:
+    """Return the settings of a task's data, of its benchmark, and of the generation of answers."""
+    settings: dict[str, Any] = {}
+    for name, value in as_mapping(task.metadata.get("data")).items():
         settings[f"data, {name}"] = value
+    # The package of the benchmark may not be installed here.
     benchmark = find_benchmark(task.kind)
-    for name in benchmark.data.settings if benchmark else ():
-        settings[name] = metadata.get(name)
+    if benchmark is not None:
+        for name in benchmark.data.settings:
+            settings[name] = task.metadata.get(name)
+    # Only tasks whose model generates text have these.
     if task.config.get("generation_kwargs"):
-        for name in ("generation_kwargs", "repeats"):
-            settings[name] = task.config.get(name)
-        settings["thinking_tokens"] = metadata.get("thinking_tokens") or None
-    for name in _NAMES["prompting"]:
-        settings[name] = content.get(name) or None
-    return texts_of(settings)
+        settings["generation_kwargs"] = task.config["generation_kwargs"]
+        settings["repeats"] = task.config.get("repeats")
+        settings["thinking_tokens"] = task.metadata.get("thinking_tokens") or None
+    return settings
 
 
-def texts_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as texts, without those that are not set."""
+def settings_as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Write settings as texts, without those that are not set.
+
+    Example:
+        ``{"dtype": "float32", "limit": 10, "judge": None}`` gives
+        ``{"dtype": "float32", "limit": "10"}``.
+    """
     texts = {}
     for name, value in settings.items():
         text = value
         if not isinstance(value, str):
             text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-        if text not in _NOTHING:
+        if text not in _EMPTY_SETTINGS:
             texts[name] = text
     return texts

@@ -92,13 +92,7 @@ class BM25Parameters:
                 raise DataError(
                     "the passages have no words, or only stopwords; give passages with text"
                 )
-            # Tantivy makes its files readable for their owner only.
-            file_mode = (folder / PASSAGES).stat().st_mode
-            for path in tantivy_folder.iterdir():
-                if path.suffix == ".lock":
-                    path.unlink()
-                else:
-                    path.chmod(file_mode)
+            _finish_files(tantivy_folder, (folder / PASSAGES).stat().st_mode)
         except (ValueError, OSError) as error:
             raise DataError(
                 f"{folder}: Tantivy cannot write the index: {error}; free disk space and run the"
@@ -107,11 +101,25 @@ class BM25Parameters:
         return passages.sha256()
 
 
+def _finish_files(tantivy_folder: Path, mode: int) -> None:
+    """Delete Tantivy's lock files and set the permissions of its other files.
+
+    Args:
+        tantivy_folder: The folder with Tantivy's files, which only their owner can read so far.
+        mode: The permissions, as `os.stat` returns them.
+    """
+    for path in tantivy_folder.iterdir():
+        if path.suffix == ".lock":
+            path.unlink()
+        else:
+            path.chmod(mode)
+
+
 class BM25Index(Index):
     """A BM25 index on disk. A search reads only the parts of the files that it needs."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Open the index in a folder, which may be read-only.
+        """Open the index in a folder, also if the user may not write to it.
 
         Args:
             folder: The folder of the index.
@@ -123,12 +131,12 @@ class BM25Index(Index):
         super().__init__(folder, manifest)
         try:
             stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            # Tantivy writes lock files even to read, so it gets a writable folder of links.
-            links = tempfile.mkdtemp()
-            weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+            # Tantivy writes lock files even to read, so it gets a temporary folder of links.
+            link_folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, link_folder, ignore_errors=True)
             for path in (folder / FOLDER).iterdir():
-                Path(links, path.name).symlink_to(path.resolve())
-            self._searcher = Searcher(tantivy.Index.open(links), stemmer)
+                Path(link_folder, path.name).symlink_to(path.resolve())
+            self._searcher = Searcher(tantivy.Index.open(link_folder), stemmer)
         except (ValueError, OSError, KeyError) as error:
             raise DataError(
                 f"{folder}: not the files of a BM25 index: {error}; build the index again"
@@ -143,12 +151,13 @@ class Searcher:
     """Ranks the texts of a Tantivy index by their BM25 score for a query."""
 
     def __init__(self, index: tantivy.Index, stemmer: str) -> None:
-        """Search an index.
+        """Search a Tantivy index in its present state.
 
         Args:
-            index: An index that is complete. Later additions to it are not found.
-            stemmer: The stemmer that the index was made with, one of `STEMMERS`.
+            index: The index. Texts that are added to it later are not found.
+            stemmer: The stemmer that the index was made with, ``english`` or ``none``.
         """
+        # Tantivy would otherwise watch the index for changes in the background.
         index.config_reader("manual")
         index.reload()
         self._index = index
@@ -173,18 +182,13 @@ class Searcher:
             The number and score of each text, best first, and equal scores by number. There are
             fewer than ``k`` if fewer texts share a word with the query.
         """
-        term_counts = Counter(self._analyzer.analyze(_encodable(query)))
-        clauses = []
-        for term, count in sorted(term_counts.items()):
-            term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
-            clauses.append((Occur.Should, Query.boost_query(term_query, float(count))))
-        boolean_query = Query.boolean_query(clauses)
+        parsed_query = self._parse(query)
 
         # Tantivy orders equal scores arbitrarily. Texts are requested until one scores less than
         # the k-th, so that all texts that tie with the k-th are among the hits.
         limit = k + 1
         while True:
-            hits = self._searcher.search(boolean_query, limit, count=False).hits
+            hits = self._searcher.search(parsed_query, limit, count=False).hits
             # Rounding makes equal texts score equally, whatever the order of the summation.
             scores = [float(f"{score:.{_DIGITS}g}") for score, _ in hits]
             if len(hits) < limit or scores[-1] < scores[k - 1]:
@@ -198,6 +202,22 @@ class Searcher:
             ranking.append((int(number), score))  # type: ignore[arg-type]
         return sort_ranking(ranking)[:k]
 
+    def _parse(self, query: str) -> Query:
+        """Parse a text into a Tantivy query for the texts that have any of its terms.
+
+        Example:
+            ``the bridge of bridges`` becomes the term ``bridg`` with weight 2.
+
+        Args:
+            query: Any text. A word that occurs twice has twice the weight.
+        """
+        term_counts = Counter(self._analyzer.analyze(_encodable(query)))
+        clauses = []
+        for term, count in sorted(term_counts.items()):
+            term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
+            clauses.append((Occur.Should, Query.boost_query(term_query, float(count))))
+        return Query.boolean_query(clauses)
+
 
 def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
     """Return the analyzer that turns a text into index terms: ``The Bridges`` into ``bridg``."""
@@ -208,11 +228,13 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
 
 
 def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
-    """Open or create a Tantivy index.
+    """Open a Tantivy index, or create it if its folder is empty.
+
+    Each document of the index has the terms of a text and the number of the text.
 
     Args:
-        stemmer: One of `STEMMERS`.
-        folder: An existing folder, empty for a new index. None keeps the index in memory.
+        stemmer: How words are stemmed, ``english`` or ``none``.
+        folder: The folder of the index, which must exist. None keeps the index in memory.
     """
     schema = tantivy.SchemaBuilder()
     schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
@@ -223,16 +245,16 @@ def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
 
 
 def _fill(index: tantivy.Index, texts: Iterable[str], first_number: int, heap: int) -> None:
-    """Add texts to an index and commit them.
+    """Add texts with consecutive numbers to an index and commit them.
 
     Args:
-        index: The index, which is changed.
+        index: The index to which the texts are added.
         texts: The texts in the order of their numbers.
         first_number: The number of the first text.
-        heap: Bytes of memory that Tantivy may fill before it writes to disk.
+        heap: The bytes of memory that Tantivy may fill before it writes to disk.
     """
-    # With a single thread, a commit holds the texts in their order.
-    writer = index.writer(heap, 1)
+    # A single thread adds the texts in order, so that an interrupted build can be resumed.
+    writer = index.writer(heap, num_threads=1)
     # A build that was killed may have left unused files.
     writer.garbage_collect_files()
 

@@ -1,7 +1,7 @@
-"""Making an index, which opens where it is needed, or a knowledge source.
+"""Building and opening of indexes and of knowledge files.
 
-An index is made in ``OUT.partial``. If its build is interrupted after all passages were read, the
-same command goes on with them, and with the vectors that are there.
+The commands ``index build`` and ``knowledge build`` call it, and everything that searches an index
+opens it by `open_index`.
 """
 
 import shutil
@@ -20,24 +20,35 @@ from lm_factuality.retrieval.bm25 import BM25Index, BM25Parameters
 from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters
 from lm_factuality.retrieval.index import Index, Manifest, check_files, read_manifest
 from lm_factuality.retrieval.knowledge import Knowledge, write_pages
-from lm_factuality.retrieval.passages import Fields, PassageStore
-from lm_factuality.retrieval.sources import PassageSource, open_sources, read_batches
+from lm_factuality.retrieval.passages import PassageColumns, PassageStore
+from lm_factuality.retrieval.sources import (
+    PassageSource,
+    list_names,
+    open_sources,
+    read_batches,
+)
 
-# An index of fewer bytes is compared with its sums when it is opened. That takes about 0.2 s.
+# Checksums of an index with fewer bytes are compared when it is opened, which takes about 0.2 s.
 _CHECKED_AT_OPENING = 64 << 20
 
 
 def open_index(path: str | Path) -> Index:
-    """Open the index in a folder. The sums of a small index are compared with its manifest.
+    """Open the index in a folder, after a check that its files are as they were built.
+
+    Args:
+        path: The folder of the index.
 
     Raises:
-        DataError: It is not as it was built.
+        DataError: The folder holds no index, or a file of the index is missing or differs. The
+            contents of the files are compared only if the index is small.
     """
     folder = Path(path)
     manifest = read_manifest(folder)
-    size = sum(file.size for file in manifest.files)
-    check_files(folder, manifest, sums=size < _CHECKED_AT_OPENING)
-    return DenseIndex(folder, manifest) if manifest.kind == "dense" else BM25Index(folder, manifest)
+    num_bytes = sum(file.size for file in manifest.files)
+    check_files(folder, manifest, sums=num_bytes < _CHECKED_AT_OPENING)
+    if manifest.kind == "dense":
+        return DenseIndex(folder, manifest)
+    return BM25Index(folder, manifest)
 
 
 def build_index(
@@ -45,41 +56,50 @@ def build_index(
     out: str | Path,
     parameters: BM25Parameters | DenseParameters | None = None,
     *,
-    words: int | None = None,
-    fields: Fields | None = None,
+    max_words: int | None = None,
+    columns: PassageColumns | None = None,
     overwrite: bool = False,
 ) -> Index:
-    """Build an index of passages and open it.
+    """Build an index of the passages in files or datasets, and open it.
+
+    The index is built in the folder ``OUT.partial``, which is renamed when it is complete. If the
+    build is interrupted after it has read all passages, the same call resumes it.
 
     Args:
-        sources: See `open_sources`.
-        out: The folder that the index is made in.
-        parameters: They say which kind of index it is. The default is BM25.
-        words: Texts are split into passages of so many words.
+        sources: The files or datasets, as `open_sources` takes them.
+        out: The folder of the new index.
+        parameters: The kind of the index and its settings. The default is a BM25 index.
+        max_words: The number of words into which texts are split. None leaves them whole.
+        columns: The columns that hold a passage. The default is ``id``, ``title`` and ``text``.
+        overwrite: Whether to replace an index that is already in the folder.
 
     Raises:
-        ConfigError: ``out`` exists and ``overwrite`` is not set, or an argument makes no sense.
-        DataError: A source cannot be read, or another build is writing into ``OUT.partial``.
+        ConfigError: The folder exists and may not be replaced, or ``max_words`` is below 1.
+        DataError: A source cannot be read, the folder cannot be written, or another build is
+            writing into it.
     """
     folder = Path(out)
-    if words is not None and words < 1:
-        raise ConfigError(f"words is {words}, expected at least 1 word a passage")
+    if max_words is not None and max_words < 1:
+        raise ConfigError(f"words is {max_words}, expected at least 1 word per passage")
     is_index = (folder / manifests.NAME).is_file()
     if folder.exists() and not (overwrite and is_index):
         raise ConfigError(
             f"{folder} exists; give another folder, or --overwrite if it is an index to be replaced"
         )
-    fields = fields or Fields()
-    opened = open_sources(sources, fields)
+
+    columns = columns or PassageColumns()
     parameters = parameters or BM25Parameters()
+    passage_sources = open_sources(sources, columns)
     if isinstance(parameters, DenseParameters):
-        # A model that is missing is told before anything is read for it.
+        # A missing model is an error before hours of reading, not after.
         parameters.load()
+
     unfinished = folder.with_name(folder.name + manifests.PARTIAL)
-    advice = f"make room, or delete {unfinished} to start over, or choose another place"
-    with locked_folder(unfinished, "another build is writing into it; wait for it to end", advice):
+    busy = "another build is writing into it; wait until it has ended"
+    advice = f"free disk space, delete {unfinished} to start over, or choose another folder"
+    with locked_folder(unfinished, busy, advice):
         try:
-            _write_index(opened, fields, words, parameters, unfinished)
+            _write_index(passage_sources, columns, max_words, parameters, unfinished)
             if folder.exists():
                 shutil.rmtree(folder)
             unfinished.rename(folder)
@@ -91,33 +111,40 @@ def build_index(
 
 def _write_index(
     sources: Sequence[PassageSource],
-    fields: Fields,
-    words: int | None,
+    columns: PassageColumns,
+    max_words: int | None,
     parameters: BM25Parameters | DenseParameters,
     folder: Path,
 ) -> None:
-    """Make an index in a folder, or go on with the same one that is there."""
-    recorded = {**parameters.recorded(), "words": words, "fields": asdict(fields)}
-    records = [asdict(source.record) for source in sources]
-    plan = [manifests.FORMAT, __version__, parameters.kind, recorded, records]
-    store = PassageStore(folder, write=True)
+    """Write an index into a folder, or resume the interrupted build of the same index there.
+
+    Args:
+        sources: The opened sources of the passages.
+        columns: The columns that hold a passage.
+        max_words: The number of words into which texts are split. None leaves them whole.
+        parameters: The kind of the index and its settings.
+        folder: The folder to write to, which is created if necessary.
+
+    Raises:
+        DataError: A source cannot be read. The folder is then deleted.
+    """
+    recorded = {**parameters.recorded(), "words": max_words, "fields": asdict(columns)}
+    source_records = tuple(source.record for source in sources)
+    # Passages in the folder are used only if all of this was the same when they were read.
+    source_values = [asdict(record) for record in source_records]
+    plan = [manifests.FORMAT, __version__, parameters.kind, recorded, source_values]
+
+    store = PassageStore(folder, writable=True)
     if store.get_state("read") != plan:
-        store.clear()
-        shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
-        (folder / VECTORS).unlink(missing_ok=True)
-        try:
-            for batch in read_batches(sources, fields, words):
-                store.add(batch)
-        except DataError:
-            shutil.rmtree(folder)
-            raise
+        _read_passages(sources, max_words, store, folder)
         store.set_state("read", plan)
     content = parameters.write(folder, store)
     store.finish()
+
     manifest = Manifest(
         kind=parameters.kind,
         parameters=recorded,
-        sources=tuple(source.record for source in sources),
+        sources=source_records,
         num_passages=len(store),
         content=content,
         files=manifests.list_files(folder),
@@ -126,39 +153,68 @@ def _write_index(
     manifests.write_manifest(folder, manifest)
 
 
+def _read_passages(
+    sources: Sequence[PassageSource], max_words: int | None, store: PassageStore, folder: Path
+) -> None:
+    """Read all passages into a store, after deleting what another build has left in the folder.
+
+    Args:
+        sources: The opened sources of the passages.
+        max_words: The number of words into which texts are split. None leaves them whole.
+        store: The store in the folder, whose passages are replaced.
+        folder: The folder of the unfinished index.
+
+    Raises:
+        DataError: A source cannot be read. The folder is then deleted.
+    """
+    store.clear()
+    shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
+    (folder / VECTORS).unlink(missing_ok=True)
+    try:
+        for batch in read_batches(sources, max_words):
+            store.add(batch)
+    except DataError:
+        # Nothing can be resumed, since the same build would fail again.
+        shutil.rmtree(folder)
+        raise
+
+
 def build_knowledge(
     sources: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    fields: Fields | None = None,
+    columns: PassageColumns | None = None,
     overwrite: bool = False,
 ) -> Knowledge:
-    """Write the pages of sources to a SQLite file and open it.
+    """Write the pages of files or datasets to a SQLite file, by title, and open it.
 
-    A row is a page, or a passage of one. Rows of the same title are joined in their order.
+    A row is a page or a passage of a page. The rows with the same title become one page.
 
     Args:
-        sources: See `open_sources`.
-        out: The file.
+        sources: The files or datasets, as `open_sources` takes them.
+        out: The file to write.
+        columns: The columns that hold a passage. The default is ``id``, ``title`` and ``text``.
+        overwrite: Whether to replace a file that exists.
 
     Raises:
-        ConfigError: ``out`` is a source, or it exists and ``overwrite`` is not set.
+        ConfigError: The file is one of the sources, or exists and may not be replaced.
         DataError: A source cannot be read, or a row has no title.
     """
     path = Path(out)
-    for source in [sources] if isinstance(sources, str | Path) else sources:
-        if path.exists() and Path(source).exists() and path.samefile(source):
+    for name in list_names(sources):
+        if path.exists() and Path(name).exists() and path.samefile(name):
             raise ConfigError(
-                f"{path} is the source {source} itself, which would be lost; give another name"
+                f"{path} is the source {name} itself, which would be lost; give another name"
             )
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
-    fields = fields or Fields()
-    opened = open_sources(sources, fields)
-    records = tuple(source.record for source in opened)
+
+    columns = columns or PassageColumns()
+    passage_sources = open_sources(sources, columns)
+    records = tuple(source.record for source in passage_sources)
     with (
-        whole_file(path, (OSError, sqlite3.Error)) as part,
-        closing(sqlite3.connect(part)) as connection,
+        whole_file(path, (OSError, sqlite3.Error)) as temporary_path,
+        closing(sqlite3.connect(temporary_path)) as connection,
     ):
-        write_pages(connection, read_batches(opened, fields), records)
+        write_pages(connection, read_batches(passage_sources), records)
     return Knowledge(path)

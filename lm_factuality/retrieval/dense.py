@@ -75,24 +75,16 @@ class DenseParameters:
         encoder = load_encoder(self.model)
         path = folder / VECTORS
         num_encoded: int = passages.get_state("encoded") or 0
-        vectors = numpy.lib.format.open_memmap(path, mode="r+") if num_encoded else None
         remaining = passages.iterate_from(num_encoded)
 
         progress = tqdm(total=len(passages), initial=num_encoded, desc="encode", unit=" passages")
         with progress:
             while num_encoded < len(passages):
                 texts = [passage.contents for passage in islice(remaining, _TEXTS)]
-                encoded = _unit_vectors(encoder.encode_document, texts)
-                if vectors is None:
-                    # Only the first vectors tell the number of dimensions.
-                    shape = (len(passages), encoded.shape[1])
-                    vectors = numpy.lib.format.open_memmap(
-                        path, mode="w+", dtype=_PRECISION, shape=shape
-                    )
-                vectors[num_encoded : num_encoded + len(texts)] = encoded
+                vectors = _unit_vectors(encoder.encode_document, texts)
+                _write_rows(path, vectors, first_row=num_encoded, num_rows=len(passages))
 
-                # The vectors are on disk before the state counts them.
-                vectors.flush()
+                # The count is stored after the vectors, so that it never exceeds them.
                 num_encoded += len(texts)
                 passages.set_state("encoded", num_encoded)
                 progress.update(len(texts))
@@ -130,16 +122,34 @@ def _unit_vectors(encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[n
     """Encode texts as vectors of length 1.
 
     Args:
-        encode: The method of a sentence-transformers model for documents or for queries.
+        encode: ``encode_document`` or ``encode_query`` of a sentence-transformers model.
         texts: The texts to encode.
 
     Returns:
-        An array with one row per text.
+        An array with a row for each text.
     """
     vectors = encode(
         list(texts), convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False
     )
     return numpy.asarray(vectors, dtype=numpy.float32)
+
+
+def _write_rows(path: Path, vectors: NDArray[numpy.float32], first_row: int, num_rows: int) -> None:
+    """Write vectors into consecutive rows of a two-dimensional array on disk.
+
+    Args:
+        path: The ``.npy`` file, which is created with the first row.
+        vectors: The vectors, one per row. They are rounded to 16-bit floats.
+        first_row: The row for the first vector, from 0.
+        num_rows: The number of rows of the whole array.
+    """
+    if first_row == 0:
+        shape = (num_rows, vectors.shape[1])
+        array = numpy.lib.format.open_memmap(path, mode="w+", dtype=_PRECISION, shape=shape)
+    else:
+        array = numpy.lib.format.open_memmap(path, mode="r+")
+    array[first_row : first_row + len(vectors)] = vectors
+    array.flush()
 
 
 class DenseIndex(Index):
@@ -175,48 +185,62 @@ class DenseIndex(Index):
         return load_encoder(str(self.manifest.parameters["model"]))
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """Rank the ``k`` best passages for each query, and none for an empty query.
+        """Rank the ``k`` passages whose vectors have the highest cosines with each query's vector.
 
-        Queries and passages are compared block by block, which bounds the memory.
+        Queries and passages are compared block by block, so that their cosines fit into memory.
+
+        Args:
+            queries: Distinct queries.
+            k: The number of passages to rank for each query.
+
+        Returns:
+            The numbers and cosines of each query's passages, best first. An empty query has none.
         """
         rankings: list[Ranking] = [[] for _ in queries]
-        not_empty = [number for number, query in enumerate(queries) if query.strip()]
-        for start in range(0, len(not_empty), _QUERIES):
-            query_numbers = not_empty[start : start + _QUERIES]
-            texts = [queries[number] for number in query_numbers]
+        positions = [position for position, query in enumerate(queries) if query.strip()]
+        for start in range(0, len(positions), _QUERIES):
+            block_positions = positions[start : start + _QUERIES]
+            texts = [queries[position] for position in block_positions]
             query_vectors = _unit_vectors(self._encoder.encode_query, texts)
 
             for row in range(0, len(self), _ROWS):
                 block = numpy.asarray(self._vectors[row : row + _ROWS], dtype=numpy.float32)
-                # The product of unit vectors is their cosine.
+                # The product of unit vectors is their cosine. There is a row for each query.
                 cosines = query_vectors @ block.T
-                for number, scores in zip(query_numbers, cosines, strict=True):
-                    rankings[number] = merge_best(rankings[number], scores, row, k)
+                for position, scores in zip(block_positions, cosines, strict=True):
+                    rankings[position] = merge_best(rankings[position], scores, row, k)
         return rankings
 
 
 def merge_best(
     ranking: Ranking, scores: NDArray[numpy.float32], first_passage: int, k: int
 ) -> Ranking:
-    """Merge the scores of further passages into a ranking and keep the ``k`` best.
+    """Merge the scores of further passages into a ranking and keep the ``k`` best passages.
+
+    Example:
+        With ``k = 2``, the ranking ``[(0, 0.9), (1, 0.4)]`` and the scores ``[0.3, 0.7]`` of the
+        passages 2 and 3 give ``[(0, 0.9), (3, 0.7)]``.
 
     Args:
-        ranking: The best passages so far, at most ``k``. All have lower numbers than the new ones.
-        scores: The scores of consecutive passages.
-        first_passage: The number of the passage that the first score belongs to.
+        ranking: The numbers and scores of the best earlier passages, best first, at most ``k``.
+        scores: The scores of consecutive passages, a one-dimensional array.
+        first_passage: The number of the passage of the first score, higher than all in ``ranking``.
         k: The length of the ranking to return.
 
     Returns:
-        The best passages of both, best first, and equal scores by number.
+        The numbers and scores of the best passages, best first, and equal scores by number.
     """
     if len(ranking) == k:
-        # An equal score would rank behind the last one, because its passage has a higher number.
-        positions = numpy.flatnonzero(scores > ranking[-1][1])
+        # A score equal to the last one ranks behind it, because its passage has a higher number.
+        _, lowest_score = ranking[-1]
+        positions = numpy.flatnonzero(scores > lowest_score)
     elif len(scores) > k:
-        kth_best = numpy.partition(scores, len(scores) - k)[len(scores) - k]
+        # Only the k best scores and those equal to the k-th can enter the ranking.
+        kth_best = numpy.partition(scores, -k)[-k]
         positions = numpy.flatnonzero(scores >= kth_best)
     else:
         positions = numpy.arange(len(scores))
+
     numbers = (positions + first_passage).tolist()
     candidates = zip(numbers, scores[positions].tolist(), strict=True)
     return sort_ranking([*ranking, *candidates])[:k]

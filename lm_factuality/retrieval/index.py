@@ -6,7 +6,6 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -139,22 +138,36 @@ def check_files(folder: Path, manifest: Manifest, sums: bool = False) -> None:
     Args:
         folder: The folder of the index.
         manifest: The index's manifest.
-        sums: Whether to compare checksums too. The default compares only sizes, which is fast.
+        sums: Whether to compare the SHA-256 too, for which the files must be read. By default
+            only their sizes are compared.
 
     Raises:
         DataError: A file is missing or differs.
     """
     for file in manifest.files:
         path = folder / file.name
-        size = path.stat().st_size if path.is_file() else "no"
-        if size != file.size:
-            problem = f"{size} bytes, expected {file.size}"
-        elif sums and sha256_of(path) != file.sha256:
-            problem = f"altered since it was built, expected the SHA-256 {file.sha256}"
-        else:
-            continue
-        rebuild = _REBUILD.format(folder=folder)
-        raise DataError(f"{path}: {problem}; copy the whole folder again, or {rebuild}")
+        problem = _find_problem(path, file, sums)
+        if problem is not None:
+            rebuild = _REBUILD.format(folder=folder)
+            raise DataError(f"{path}: {problem}; copy the whole folder again, or {rebuild}")
+
+
+def _find_problem(path: Path, file: IndexFile, sums: bool) -> str | None:
+    """Return how a file differs from its description in the manifest, or None if it does not.
+
+    Args:
+        path: The path of the file.
+        file: The description in the manifest.
+        sums: Whether to compare the SHA-256 too.
+    """
+    if not path.is_file():
+        return f"the file is missing, expected {file.size} bytes"
+    size = path.stat().st_size
+    if size != file.size:
+        return f"{size} bytes, expected {file.size}"
+    if sums and sha256_of(path) != file.sha256:
+        return f"altered since it was built, expected the SHA-256 {file.sha256}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -224,10 +237,13 @@ class Index(ABC):
     ) -> list[list[Hit]]:
         """Return the ``k`` best passages for each query.
 
+        If hits may be excluded, more than ``k`` passages are ranked. If too few of them remain, the
+        query is searched for again with twice as many.
+
         Args:
             queries: Any texts. Equal queries are searched for once.
             k: The number of passages per query.
-            exclude: Tells which hits to leave out. The next best ones take their places.
+            exclude: Returns whether to leave out a hit, given the position of its query.
 
         Returns:
             The hits of each query, best first, and equal scores by number. There are fewer than
@@ -240,36 +256,34 @@ class Index(ABC):
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
 
         hits: list[list[Hit]] = [[] for _ in queries]
-        # For each text, the positions of the queries that still need more passages.
-        unfilled: dict[str, list[int]] = defaultdict(list)
-        for position, query in enumerate(queries):
-            unfilled[query].append(position)
-
         num_fetched = k if exclude is None else max(2 * k, _FIRST_FETCH)
+        # The positions of the queries that need a longer ranking, at first of all queries.
+        unfilled = list(range(len(queries)))
         while unfilled:
-            num_fetched = min(num_fetched, len(self))
-            texts = list(unfilled)
-            for text, ranking in zip(texts, self._search(texts, num_fetched), strict=True):
-                positions = unfilled.pop(text)
-                for position in positions:
-                    hits[position] = self._best(ranking, k, position, exclude)
+            texts = list(dict.fromkeys(queries[position] for position in unfilled))
+            rankings = dict(zip(texts, self._search(texts, num_fetched), strict=True))
 
-                is_exhausted = len(ranking) < num_fetched or num_fetched == len(self)
-                too_few = [position for position in positions if len(hits[position]) < k]
-                if too_few and not is_exhausted:
-                    unfilled[text] = too_few
-            # So many hits were excluded that a longer ranking is needed.
+            positions = unfilled
+            unfilled = []
+            for position in positions:
+                ranking = rankings[queries[position]]
+                hits[position] = self._keep_best(ranking, k, position, exclude)
+                # A ranking that is shorter than requested has all passages that match.
+                if len(hits[position]) < k and len(ranking) == num_fetched < len(self):
+                    unfilled.append(position)
             num_fetched *= 2
         return hits
 
-    def _best(self, ranking: Ranking, k: int, position: int, exclude: Exclude | None) -> list[Hit]:
+    def _keep_best(
+        self, ranking: Ranking, k: int, position: int, exclude: Exclude | None
+    ) -> list[Hit]:
         """Return the first ``k`` passages of a ranking that are not excluded.
 
         Args:
-            ranking: The passages that a search returned.
-            k: The number of hits to return. There may be fewer.
-            position: The position of the query, which ``exclude`` receives.
-            exclude: Tells which hits to leave out, or None to keep all.
+            ranking: The numbers and scores of passages, best first.
+            k: The largest number of hits to return.
+            position: The position of the query in the list of queries.
+            exclude: Returns whether to leave out a hit. None leaves out no hit.
         """
         hits: list[Hit] = []
         for number, score in ranking:

@@ -1,6 +1,6 @@
-"""Pages by title in one SQLite file, as FActScore keeps Wikipedia.
+"""Pages by title in one SQLite file, the format in which FActScore keeps Wikipedia.
 
-`Knowledge` opens a file of ours or FActScore's own. `build` fills a new one by `write_pages`.
+`Knowledge` opens a file of ours or of FActScore. `build` fills a new one by `write_pages`.
 """
 
 import datetime
@@ -9,6 +9,7 @@ import json
 import re
 import sqlite3
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -21,20 +22,21 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, SourceRecord
 
-# FActScore's separator of passages.
+# FActScore's separator of the passages of a page.
 SEPARATOR = "####SPECIAL####SEPARATOR####"
-# Words of a passage. FActScore has as many tokens of RoBERTa.
-WORDS = 256
+# The number of words of a passage. FActScore takes 256 tokens of RoBERTa.
+MAX_WORDS = 256
 
-# The identity of a file without a manifest depends on so many bytes at either end.
+# The identity of a file without a manifest depends on this many bytes at either end.
 _NUM_END_BYTES = 1 << 20
-_AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
-# RoBERTa's marks, which FActScore leaves in its pages.
-_MARKS = re.compile("</?s>")
-_PLAIN = str.maketrans(
+_REBUILD = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
+# RoBERTa's tags of sentences, which FActScore leaves in its pages.
+_SENTENCE_TAG = re.compile("</?s>")
+# Typographic quotes and hyphens, with the plain ones that replace them.
+_PLAIN_PUNCTUATION = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"}
 )
-_APPEND = (
+_ADD_PAGE = (
     "INSERT INTO documents(title, text) VALUES (?, ?) ON CONFLICT(title)"
     " DO UPDATE SET text = text || ? || excluded.text"
 )
@@ -42,30 +44,48 @@ _APPEND = (
 
 @dataclass(frozen=True)
 class KnowledgeManifest:
-    """What a file was made of."""
+    """The description of a knowledge file, kept in the file itself."""
 
     sources: tuple[SourceRecord, ...]
+    """The sources of the pages."""
+
     rows: int
+    """The number of rows that were read."""
+
     pages: int
+    """The number of pages, which is the number of distinct titles."""
+
     built: str
-    """The time in UTC."""
+    """The time of the build in UTC, such as ``2025-06-01T12:00:00+00:00``."""
 
     suite_version: str
+    """The version of lm-factuality that built the file."""
+
     format: Literal[1] = 1
+    """The version of the format."""
 
     def to_json(self) -> str:
-        """Return the text that the file keeps."""
+        """Return the manifest as JSON, which the file keeps."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
 
 class Knowledge:
-    """Pages by title. Files that FActScore made have no manifest."""
+    """A SQLite file of pages by title, such as Wikipedia's.
+
+    Attributes:
+        path: The file.
+        manifest: The description of the file. None for files that FActScore made.
+    """
 
     def __init__(self, path: str | Path) -> None:
         """Open a file for reading.
 
+        Args:
+            path: A file that ``lm-factuality knowledge build`` or FActScore made.
+
         Raises:
-            DataError: It is no SQLite file with ``documents(title, text)``, or is unfinished.
+            DataError: The file does not exist, or is not a SQLite database with a table
+                ``documents(title, text)``.
         """
         self.path = Path(path)
         if not self.path.is_file():
@@ -75,58 +95,64 @@ class Knowledge:
             )
         uri = f"{self.path.resolve().as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        columns = [row[1] for row in self._query("PRAGMA table_info(documents)")]
-        names = self._query("SELECT name FROM sqlite_master WHERE type = 'table'")
-        tables = [name for (name,) in names]
-        if not {"title", "text"} <= set(columns):
+
+        columns = self._query_column("SELECT name FROM pragma_table_info('documents')")
+        tables = self._query_column("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if "title" not in columns or "text" not in columns:
             raise DataError(
                 f"{self.path}: found the tables {', '.join(tables) or 'none'} and in documents the"
                 f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
-                f" columns title and text, as FActScore has it; {_AGAIN}"
+                f" columns title and text, as FActScore has it; {_REBUILD}"
             )
         has_manifest = "lm_factuality_manifest" in tables
         self.manifest = self._read_manifest() if has_manifest else None
 
     def passages(self, title: str) -> list[str] | None:
-        """Return the passages of a page, looked up by the `spellings` of its title.
+        """Return the passages of the page with a title.
+
+        Args:
+            title: The title in any of its `spellings`, such as ``Ada_Lovelace``.
 
         Returns:
-            None if there is no such page.
+            The passages in order, or None if there is no page with this title.
 
         Raises:
-            DataError: The file is damaged, or the page is no text.
+            DataError: The file is damaged, or the page is not text.
         """
         for spelling in spellings(title):
-            rows = self._query("SELECT text FROM documents WHERE title = ?", spelling)
-            if not rows:
+            texts = self._query_column("SELECT text FROM documents WHERE title = ?", spelling)
+            if not texts:
                 continue
-            text = rows[0][0]
+            text = texts[0]
             if not isinstance(text, str):
                 raise DataError(
                     f"{self.path}: the page {spelling!r} is a {type(text).__name__}, expected text;"
-                    f" {_AGAIN}"
+                    f" {_REBUILD}"
                 )
             return split_page(text)
         return None
 
     def __len__(self) -> int:
-        """Return the number of pages. In files without a manifest they are counted."""
+        """Return the number of pages, which is counted if the file has no manifest."""
         if self.manifest is not None:
             return self.manifest.pages
-        return int(self._query("SELECT count(*) FROM documents")[0][0])
+        return int(self._query_column("SELECT count(*) FROM documents")[0])
 
     @cached_property
     def identity(self) -> str:
-        """16 hexadecimal digits that differ between files.
+        """16 hexadecimal digits that differ between files with different pages.
 
-        They are of the manifest, or else of the file's size, beginning and end.
+        They are the start of a SHA-256 of the manifest. For a file without a manifest, which may
+        have many gigabytes, it is that of its size, its first and its last mebibyte.
         """
         if self.manifest is not None:
             return hashlib.sha256(self.manifest.to_json().encode()).hexdigest()[:16]
-        size = self.path.stat().st_size
+
+        num_bytes = self.path.stat().st_size
         with self.path.open("rb") as file:
-            digest = hashlib.sha256(b"%d\0" % size + file.read(_NUM_END_BYTES))
-            file.seek(max(0, size - _NUM_END_BYTES))
+            digest = hashlib.sha256(f"{num_bytes}\0".encode())
+            digest.update(file.read(_NUM_END_BYTES))
+            file.seek(max(0, num_bytes - _NUM_END_BYTES))
             digest.update(file.read())
         return digest.hexdigest()[:16]
 
@@ -135,57 +161,96 @@ class Knowledge:
         self._connection.close()
 
     def _read_manifest(self) -> KnowledgeManifest:
-        rows = self._query("SELECT content FROM lm_factuality_manifest")
+        """Read the manifest that `write_pages` has put into the file.
+
+        Raises:
+            DataError: The manifest is damaged.
+        """
+        contents = self._query_column("SELECT content FROM lm_factuality_manifest")
         try:
-            return to_model(KnowledgeManifest, parse_json(rows[0][0]))
+            return to_model(KnowledgeManifest, parse_json(contents[0]))
         except (ValueError, LookupError, TypeError) as error:
             raise DataError(
-                f"{self.path}: its manifest cannot be read: {error}; {_AGAIN}"
+                f"{self.path}: its manifest cannot be read: {error}; {_REBUILD}"
             ) from error
 
-    def _query(self, query: str, *values: str) -> list[Any]:
+    def _query_column(self, query: str, *values: str) -> list[Any]:
+        """Run an SQL query that selects one column, and return the values of all rows.
+
+        Args:
+            query: The query, with a ``?`` for each value.
+            *values: The values to insert.
+
+        Raises:
+            DataError: The file is damaged.
+        """
         try:
-            return self._connection.execute(query, values).fetchall()
+            return [value for (value,) in self._connection.execute(query, values)]
         except sqlite3.Error as error:
-            raise DataError(f"{self.path}: cannot be read: {error}; {_AGAIN}") from error
+            raise DataError(f"{self.path}: cannot be read: {error}; {_REBUILD}") from error
 
 
 def split_page(text: str) -> list[str]:
-    """Return the passages of a page in their order, none of them empty.
+    """Split the text of a page into its passages.
 
-    They are what stands between separators. A longer one than `WORDS` words, or a page without
-    separators, is cut after so many words, and its line breaks become spaces.
+    Example:
+        ``<s>He rowed.</s>####SPECIAL####SEPARATOR####<s>She swam.</s>`` becomes ``He rowed.`` and
+        ``She swam.``
+
+    Args:
+        text: The text, in which FActScore's separator stands between passages.
+
+    Returns:
+        The passages in order, without empty ones. A passage of more than `MAX_WORDS` words, and a
+        page without separators, are cut into passages of this many words.
     """
     if SEPARATOR not in text:
-        return _cut(_MARKS.sub(" ", text).split())
+        return _cut(_SENTENCE_TAG.sub(" ", text).split())
+
     passages: list[str] = []
     for part in text.split(SEPARATOR):
-        passage = _MARKS.sub(" ", part).strip()
+        passage = _SENTENCE_TAG.sub(" ", part).strip()
         words = passage.split()
-        if len(words) > WORDS:
-            passages += _cut(words)
+        if len(words) > MAX_WORDS:
+            passages.extend(_cut(words))
         elif passage:
+            # A short passage keeps its line breaks.
             passages.append(passage)
     return passages
 
 
-def _cut(words: list[str]) -> list[str]:
-    return [" ".join(words[start : start + WORDS]) for start in range(0, len(words), WORDS)]
+def _cut(words: Sequence[str]) -> list[str]:
+    """Join words into passages of `MAX_WORDS` words. The last one may be shorter."""
+    starts = range(0, len(words), MAX_WORDS)
+    return [" ".join(words[start : start + MAX_WORDS]) for start in starts]
 
 
 def spellings(title: str) -> list[str]:
-    """Return a title and what it may be called elsewhere, most similar first.
+    """Return the spellings under which a page may be stored, the most similar to its title first.
 
-    Variants are without surrounding and doubled spaces, with spaces for underscores, with composed
-    (NFC) or decomposed (NFD) accents, with plain quotes and dashes for typographic ones, and with a
-    capital first letter. Case and brackets are otherwise part of a title.
+    Example:
+        ``émile_Røst`` may be stored as ``émile Røst`` or ``Émile Røst``. Other letters keep their
+        case, and brackets stay.
+
+    Args:
+        title: The title to look up.
+
+    Returns:
+        The title and its distinct variants: without surplus spaces, with spaces for underscores,
+        with plain quotes and hyphens for typographic ones, with a capital first letter, and with
+        composed (NFC) or decomposed (NFD) accents. Empty ones are left out if the title is not.
     """
     spaced = " ".join(title.replace("_", " ").split())
-    plain = spaced.translate(_PLAIN)
+    plain = spaced.translate(_PLAIN_PUNCTUATION)
+    capitalised = [text[:1].upper() + text[1:] for text in (spaced, plain)]
+
     variants = [title, title.strip()]
-    for text in (spaced, plain, spaced[:1].upper() + spaced[1:], plain[:1].upper() + plain[1:]):
-        variants += [unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]
-    return [text for text in dict.fromkeys(variants) if text or not title]
+    for variant in (spaced, plain, *capitalised):
+        variants.append(unicodedata.normalize("NFC", variant))
+        variants.append(unicodedata.normalize("NFD", variant))
+
+    distinct = dict.fromkeys(variants)
+    return [variant for variant in distinct if variant or not title]
 
 
 def write_pages(
@@ -193,33 +258,59 @@ def write_pages(
     batches: Iterable[Sequence[Passage]],
     sources: tuple[SourceRecord, ...],
 ) -> None:
-    """Fill a new file with pages. Passages of the same title are joined in their order.
+    """Fill a new SQLite file with pages and a manifest.
+
+    The passages of one title become one page, in which FActScore's separator stands between them.
+
+    Args:
+        connection: The connection to the empty file, which is changed and committed.
+        batches: The passages in batches that fit into memory.
+        sources: The descriptions of the sources, for the manifest.
 
     Raises:
         DataError: A passage has no title.
     """
-    # The file is thrown away if it does not become whole.
+    # No journal is needed, because the caller deletes the file if an error occurs.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("CREATE TABLE documents(title PRIMARY KEY, text)")
     num_rows = 0
     for passages in batches:
-        # Rows of one title are joined, so that a long page is not rewritten for each of them.
-        pages: dict[str, list[str]] = {}
-        for passage in passages:
-            title = passage.title.strip()
-            if not title:
-                names = ", ".join(source.path for source in sources)
-                raise DataError(
-                    f"{names}: the row with the id {passage.id!r} has no title, by which a page is"
-                    " found; name the column: --fields title=NAME"
-                )
-            pages.setdefault(title, []).append(passage.text)
-        texts = [(title, SEPARATOR.join(parts), SEPARATOR) for title, parts in pages.items()]
-        connection.executemany(_APPEND, texts)
+        pages = _join_by_title(passages, sources)
+        rows = [(title, text, SEPARATOR) for title, text in pages.items()]
+        connection.executemany(_ADD_PAGE, rows)
         num_rows += len(passages)
+
     (num_pages,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     manifest = KnowledgeManifest(sources, num_rows, num_pages, now, __version__)
     connection.execute("CREATE TABLE lm_factuality_manifest(content)")
     connection.execute("INSERT INTO lm_factuality_manifest VALUES (?)", (manifest.to_json(),))
     connection.commit()
+
+
+def _join_by_title(passages: Sequence[Passage], sources: Sequence[SourceRecord]) -> dict[str, str]:
+    """Join the texts of the passages that have the same title.
+
+    SQLite rewrites a page for each text that is appended to it, so joining first saves time.
+
+    Args:
+        passages: The passages in the order of the source.
+        sources: The sources of the passages, for the error message.
+
+    Returns:
+        The joined texts by title.
+
+    Raises:
+        DataError: A passage has no title.
+    """
+    texts_by_title: defaultdict[str, list[str]] = defaultdict(list)
+    for passage in passages:
+        title = passage.title.strip()
+        if not title:
+            names = ", ".join(source.path for source in sources)
+            raise DataError(
+                f"{names}: the row with the id {passage.id!r} has no title, by which a page is"
+                " found; name the column: --fields title=NAME"
+            )
+        texts_by_title[title].append(passage.text)
+    return {title: SEPARATOR.join(texts) for title, texts in texts_by_title.items()}

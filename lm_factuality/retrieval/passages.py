@@ -1,6 +1,6 @@
-"""A passage, how the values of a row become one, and the SQLite file of an index's passages.
+"""Passages, the columns that they are read from, and the SQLite file of an index's passages.
 
-`sources` makes passages of rows, `build` fills a `PassageStore`, and `index` reads from it.
+`sources` makes passages from rows, `build` fills a `PassageStore`, and `index` reads from it.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
+from lm_factuality.ground.files import Json
 
 PASSAGES = "passages.sqlite"
 _TABLES = """
@@ -22,147 +23,205 @@ CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT);
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that can be retrieved."""
+    """A piece of text that a search can return."""
 
     id: str
-    """Its id in the source."""
+    """The id in the source, which need not be unique."""
 
     title: str
-    """It may be empty."""
+    """The title of the page or document, or an empty string."""
 
     text: str
+    """The text itself."""
 
     @property
     def contents(self) -> str:
-        """What an index sees of it, as in Pyserini's Wikipedia indexes: title, line break, text."""
+        """The text that an index searches: the title, a line break, and the text.
+
+        Pyserini's indexes of Wikipedia join them in the same way.
+        """
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True)
-class Fields:
-    """The columns or keys of a source that hold a passage's parts.
-
-    None stands for ``id`` and ``title`` where a source has them. A row without an id gets its
-    number, from 1, and one without a title none. A name that was given must be there.
-    """
+class PassageColumns:
+    """The columns of a source, or the keys of its JSON objects, that hold a passage."""
 
     id: str | None = None
+    """The column of the id. None means ``id`` if there is one, or else the number of the row."""
+
     title: str | None = None
+    """The column of the title. None means ``title`` if there is one, or else no title."""
+
     text: str = "text"
+    """The column of the text."""
 
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a source was when it was read."""
+    """The description of a source at the time when it was read, for manifests."""
 
     path: str
+    """The file, folder or dataset as the user named it."""
+
     size: int | None = None
-    """In bytes."""
+    """The number of bytes. None for a dataset of the Hub."""
 
     sha256: str | None = None
+    """The SHA-256 of the bytes. None for a dataset of the Hub."""
+
     revision: str | None = None
     """The commit of a dataset of the Hub."""
 
     @property
     def version(self) -> str:
-        """The commit, or size and sum."""
+        """The commit of a dataset, or the size and SHA-256 of a file or folder."""
         if self.revision:
             return f"revision {self.revision}"
         return f"{self.size:,} bytes, SHA-256 {self.sha256}"
 
 
-def parse_fields(argument: str) -> Fields:
-    """Read ``id=..,title=..,text=..``, in any order and number.
+def parse_columns(option: str) -> PassageColumns:
+    """Parse the option ``--fields``, which names the columns of a source.
 
-    Raises:
-        ConfigError: A key is unknown or has no value.
-    """
-    names = [field.name for field in fields(Fields)]
-    values: dict[str, str] = {}
-    for part in argument.split(","):
-        key, _, value = part.strip().partition("=")
-        if key not in names:
-            raise ConfigError(
-                f"--fields: unknown key {key!r}, expected"
-                f" {', '.join(names)}{did_you_mean(key, names)}"
-            )
-        if not value:
-            raise ConfigError(f"--fields: {key} names no column, expected {key}=NAME")
-        values[key] = value
-    return Fields(**values)
-
-
-def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -> Passage:
-    """Make a passage of a row's values.
+    Example:
+        ``id=page,text=body`` gives ``PassageColumns(id="page", text="body")``.
 
     Args:
-        row: The number of the row, from 1.
-        place: Where the row is, for errors.
+        option: Pairs ``KEY=COLUMN`` with the keys ``id``, ``title`` and ``text``, in any order.
 
     Raises:
-        DataError: The row is no passage.
+        ConfigError: A key is unknown or has no column.
     """
-    text = _read_part(values, "text", names.text, place)
+    keys = [field.name for field in fields(PassageColumns)]
+    columns: dict[str, str] = {}
+    for pair in option.split(","):
+        key, _, column = pair.strip().partition("=")
+        if key not in keys:
+            raise ConfigError(
+                f"--fields: unknown key {key!r}, expected"
+                f" {', '.join(keys)}{did_you_mean(key, keys)}"
+            )
+        if not column:
+            raise ConfigError(f"--fields: {key} names no column, expected {key}=NAME")
+        columns[key] = column
+    return PassageColumns(**columns)
+
+
+def to_passage(
+    row: Mapping[str, Any], columns: PassageColumns, row_number: int, location: str
+) -> Passage:
+    """Make a passage from the values of a row.
+
+    Example:
+        The row ``{"id": 7, "title": "Harbour", "text": "It froze."}`` becomes
+        ``Passage("7", "Harbour", "It froze.")``.
+
+    Args:
+        row: The values of the row, by the name of the column.
+        columns: The columns that hold the id, the title and the text.
+        row_number: The number of the row, from 1. It becomes the id if the row has none.
+        location: The file and line of the row, for error messages.
+
+    Raises:
+        DataError: A column is missing, the text is empty, or a value is not valid text.
+    """
+    text = _read_column(row, "text", columns.text, location)
     if not text.strip():
-        raise DataError(f"{place}: {names.text!r} is empty, expected a text")
-    title = _read_part(values, "title", names.title, place)
-    identity = _read_part(values, "id", names.id, place) or str(row)
+        raise DataError(f"{location}: {columns.text!r} is empty, expected a text")
+    title = _read_column(row, "title", columns.title, location)
+    passage_id = _read_column(row, "id", columns.id, location) or str(row_number)
+
     try:
-        f"{identity}{title}{text}".encode()
+        # JSON can hold half of a surrogate pair, such as "\ud83d". No database can store it.
+        f"{passage_id}{title}{text}".encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{place}: holds half of a surrogate pair, expected text; write the file as UTF-8"
+            f"{location}: holds half of a surrogate pair, expected text; write the file as UTF-8"
         ) from error
-    return Passage(identity, title, text)
+    return Passage(passage_id, title, text)
 
 
-def _read_part(values: Mapping[str, Any], part: str, name: str | None, place: str) -> str:
-    """Return a part of a passage, which is empty where a row has none."""
-    if name is not None and name not in values:
+def _read_column(row: Mapping[str, Any], field: str, column: str | None, location: str) -> str:
+    """Return the value of a row for one field of a passage.
+
+    Args:
+        row: The values of the row, by the name of the column.
+        field: The field of the passage: ``id``, ``title`` or ``text``.
+        column: The column that must hold the field. None means a column that is called like the
+            field and may be missing.
+        location: The file and line of the row, for error messages.
+
+    Returns:
+        The value as text, or an empty string if the row has none.
+
+    Raises:
+        DataError: The row lacks the column, or the value is neither a text nor a whole number.
+    """
+    if column is not None and column not in row:
         raise DataError(
-            f"{place}: no column {name!r}; found {', '.join(map(str, values)) or 'none'};"
-            f" name the one with the {part}: --fields {part}=NAME"
+            f"{location}: no column {column!r}; found {', '.join(map(str, row)) or 'none'};"
+            f" name the one with the {field}: --fields {field}=NAME"
         )
-    value = values.get(name or part)
+
+    name = column or field
+    value = row.get(name)
     if value is None:
         return ""
     if not isinstance(value, str | int):
         raise DataError(
-            f"{place}: {name or part!r} is a {type(value).__name__}, expected a text or a whole"
-            " number"
+            f"{location}: {name!r} is a {type(value).__name__}, expected a text or a whole number"
         )
     return str(value)
 
 
-def split_words(passage: Passage, words: int) -> Iterator[Passage]:
-    """Split a passage into passages of so many words, as DPR's, with ids ``ID#0``, ``ID#1``, ...
+def split_passage(passage: Passage, max_words: int) -> Iterator[Passage]:
+    """Split a passage into shorter ones, as DPR splits Wikipedia's pages.
 
-    Line breaks become spaces.
+    Example:
+        With 2 words per passage, ``Passage("a", "T", "one two three")`` becomes
+        ``Passage("a#0", "T", "one two")`` and ``Passage("a#1", "T", "three")``.
+
+    Args:
+        passage: The passage to split.
+        max_words: The number of words of each new passage. The last one may be shorter.
+
+    Yields:
+        The new passages in order. Their words are joined by single spaces.
     """
-    tokens = passage.text.split()
-    for number, start in enumerate(range(0, len(tokens), words)):
-        text = " ".join(tokens[start : start + words])
+    words = passage.text.split()
+    for number, start in enumerate(range(0, len(words), max_words)):
+        text = " ".join(words[start : start + max_words])
         yield Passage(f"{passage.id}#{number}", passage.title, text)
 
 
 class PassageStore:
-    """Passages by number, from 0, and the state of their build."""
+    """The passages of an index in a SQLite file, numbered from 0.
 
-    def __init__(self, folder: Path, write: bool = False) -> None:
-        """Open the passages of an index, or with ``write`` those of a build.
+    While the index is being built, the file also holds the state of the build: JSON values that
+    say how far it has come, so that an interrupted build can be resumed.
+    """
+
+    def __init__(self, folder: Path, writable: bool = False) -> None:
+        """Open the file of passages in the folder of an index.
+
+        Args:
+            folder: The folder of the index.
+            writable: Whether the index is being built. The folder and file are then created if
+                necessary. By default the file must exist and is only read.
 
         Raises:
-            DataError: They cannot be read.
+            DataError: The file is missing or is not a SQLite file with passages.
         """
         path = folder / PASSAGES
-        if write:
+        if writable:
             folder.mkdir(parents=True, exist_ok=True)
-        mode = "mode=rwc" if write else "mode=ro&immutable=1"
+        # Without `immutable`, SQLite could not read a file in a read-only folder.
+        mode = "rwc" if writable else "ro&immutable=1"
+        uri = f"{path.resolve().as_uri()}?mode={mode}"
         try:
-            self._connection = sqlite3.connect(
-                f"{path.resolve().as_uri()}?{mode}", uri=True, check_same_thread=False
-            )
-            if write:
+            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            if writable:
                 self._connection.executescript(_TABLES)
             (self._size,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
         except sqlite3.Error as error:
@@ -175,58 +234,61 @@ class PassageStore:
         return int(self._size)
 
     def __getitem__(self, number: int) -> Passage:
-        """Return a passage by its number."""
+        """Return the passage with a number, from 0.
+
+        Raises:
+            IndexError: There is no such passage.
+        """
         query = "SELECT id, title, text FROM passages WHERE number = ?"
         row = self._connection.execute(query, (number,)).fetchone()
         if row is None:
             raise IndexError(f"passage {number} of {len(self)}")
         return Passage(*row)
 
-    def iterate_from(self, number: int) -> Iterator[Passage]:
-        """Yield the passages in order, starting with the one of the given number."""
+    def iterate_from(self, first_number: int) -> Iterator[Passage]:
+        """Yield the passages in order, starting with the one that has the given number."""
         query = "SELECT id, title, text FROM passages WHERE number >= ? ORDER BY number"
-        for row in self._connection.execute(query, (number,)):
+        for row in self._connection.execute(query, (first_number,)):
             yield Passage(*row)
 
     def sha256(self) -> str:
-        """Return a sum of all passages, the same wherever they were stored."""
+        """Return the SHA-256 of all ids, titles and texts, in hexadecimal digits.
+
+        Unlike the SHA-256 of the file, it does not depend on SQLite's version and settings.
+        """
         digest = hashlib.sha256()
         for passage in self.iterate_from(0):
             digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
         return digest.hexdigest()
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Append passages."""
+        """Append passages in one transaction. Their numbers follow those of earlier passages."""
         rows = [
             (number, passage.id, passage.title, passage.text)
-            for number, passage in enumerate(passages, len(self))
+            for number, passage in enumerate(passages, start=len(self))
         ]
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
         self._size += len(rows)
 
     def clear(self) -> None:
-        """Drop all passages and the state."""
+        """Delete all passages and the state of the build."""
         self._connection.executescript("DELETE FROM passages; DELETE FROM state;")
         self._size = 0
 
-    def set_state(self, name: str, content: object) -> None:
-        """Store a JSON value of the build's state under a name, in place of an earlier one."""
-        row = (name, json.dumps(content))
+    def set_state(self, name: str, value: Json) -> None:
+        """Store a JSON value under a name in the state of the build."""
+        row = (name, json.dumps(value))
         with self._connection:
             self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", row)
 
-    def get_state(self, name: str) -> Any:
+    def get_state(self, name: str) -> Json:
         """Return the value that `set_state` last stored under a name, or None."""
         query = "SELECT content FROM state WHERE name = ?"
         row = self._connection.execute(query, (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def finish(self) -> None:
-        """Drop the state and close the file."""
+        """End the build: delete its state, which a finished index does not need, and close."""
         self._connection.execute("DROP TABLE state")
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
         self._connection.close()

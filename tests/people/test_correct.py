@@ -13,7 +13,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-from lm_factuality.report.build import choose
+from lm_factuality.report.build import choose_runs
 from lm_factuality.results.read import read_results_file, read_results_files
 from lm_factuality.scores.ppi import Units, correct_by_labels
 from tests.people.conftest import felm_gen_sample, felm_gen_task
@@ -140,7 +140,7 @@ def test_corrected_scores_stand_beside_the_measured_ones(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert f"{value} [" in shown
     assert "by people's answers on" in shown
-    (entry,) = choose([results]).entries
+    (entry,) = choose_runs([results]).entries
     assert entry.figure(entry.headline).corrected == found
     assert main(["report", str(results), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "felm.html").read_text()

@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.pairs import sample_row_of
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
-from lm_factuality.results.recompute import recompute, same
+from lm_factuality.results.recompute import is_same_value, recompute
 from tests.conftest import task_result
 from tests.people.conftest import felm_gen_sample
 
@@ -58,7 +58,7 @@ def assert_stays(task, sample):
     changed = json.loads(json.dumps(people.relabel(task, sample, said)))
     before = json.loads(json.dumps(sample))
     assert all(
-        same(changed[name], before[name])
+        is_same_value(changed[name], before[name])
         for name in before
         if name not in ("filtered_resps", "doc")
     )

@@ -11,7 +11,7 @@ import pytest
 
 from lm_factuality.benchmarks.felm.benchmark import TABLE4
 from lm_factuality.ground.errors import DataError
-from lm_factuality.report.build import build_report, choose
+from lm_factuality.report.build import build_report, choose_runs
 from tests.conftest import run_command
 from tests.report.conftest import HOSTILE
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
@@ -116,7 +116,7 @@ def test_what_is_known_of_the_judge_stands_by_its_scores(hashes, tmp_path):
 
 def test_a_figure_without_stderr_gets_its_interval_from_the_samples(tmp_path):
     task = factor_task(RIGHT)
-    expected = choose([write_results(tmp_path / "r", {"my_factor": task})])
+    expected = choose_runs([write_results(tmp_path / "r", {"my_factor": task})])
     assert "factor_mean_logprob" not in expected.entries[0].result.stderrs
     build_report([tmp_path / "r"], tmp_path / "out")
     # Rows 0.5 right and 0.9 wrong: the mean is reported as -0.6; residuals of whole documents, four

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.results.compare import read_runs, tables
+from lm_factuality.results.compare import compare_runs, read_runs
 from lm_factuality.scores.paired import holm
 from tests.report.results import factor_task, felm_task, write_results
 
@@ -18,7 +18,7 @@ POOR = [True] * 4 + [False] * 36
 def pairs(folder, scores=None):
     """The rows of all tables of pairs, by (score, A, B), and the notes of all tables."""
     found, notes = {}, []
-    for table in tables(read_runs([folder])[0], [], scores):
+    for table in compare_runs(read_runs([folder])[0], [], scores):
         notes += table.notes
         if "better" in table.columns:
             found |= {

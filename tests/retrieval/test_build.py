@@ -123,7 +123,7 @@ def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
 
 def test_words_and_several_sources(write_tsv, tmp_path):
     files = [write_tsv(["one two three four five"]), write_tsv(["six seven"], "more.tsv")]
-    index = build_index(files, tmp_path / "index", words=2)
+    index = build_index(files, tmp_path / "index", max_words=2)
     assert [(passage.id, passage.text) for passage in index.passages.iterate_from(0)] == [
         ("0#0", "one two"),
         ("0#1", "three four"),
@@ -133,7 +133,7 @@ def test_words_and_several_sources(write_tsv, tmp_path):
     assert index.manifest.parameters["words"] == 2
     assert [record.path for record in index.manifest.sources] == list(map(str, files))
     with pytest.raises(ConfigError, match="words is 0"):
-        build_index(files, tmp_path / "other", words=0)
+        build_index(files, tmp_path / "other", max_words=0)
 
 
 def test_the_manifest_says_what_the_index_is(encyclopedia):
@@ -206,7 +206,7 @@ DAMAGE = {
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
     "file missing": (
         lambda folder: (folder / "tantivy" / "meta.json").unlink(),
-        ["tantivy/meta.json: no bytes, expected", AGAIN],
+        ["tantivy/meta.json: the file is missing, expected", AGAIN],
     ),
     "truncated": (
         cut("tantivy/*.idx", 1000),
@@ -257,6 +257,6 @@ def test_the_identity_changes_with_what_changes_results(encyclopedia, tmp_path, 
         build_index(source, tmp_path / "a"),
         build_index(source, tmp_path / "c", BM25(stemmer="none")),
         build_index(write_tsv(TEXTS[:-1], "fewer.tsv"), tmp_path / "d"),
-        build_index(source, tmp_path / "e", words=2),
+        build_index(source, tmp_path / "e", max_words=2),
     ]
     assert len({index.identity for index in built}) == 4

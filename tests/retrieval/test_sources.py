@@ -13,7 +13,7 @@ import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.retrieval.passages import Fields, Passage, parse_fields, split_words
+from lm_factuality.retrieval.passages import Passage, PassageColumns, parse_columns, split_passage
 from lm_factuality.retrieval.sources import open_sources
 
 PASSAGES = [
@@ -96,17 +96,17 @@ FORMATS = {
 
 def read(*paths: Path, fields: str = "") -> list[Passage]:
     """All passages of some sources."""
-    names = parse_fields(fields) if fields else Fields()
+    names = parse_columns(fields) if fields else PassageColumns()
     sources = open_sources([str(path) for path in paths], names)
-    return [passage for source in sources for passage in source.passages(names)]
+    return [passage for source in sources for passage in source.passages]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_passages(name, tmp_path):
     path = tmp_path / name
     FORMATS[name](path)
-    (source,) = open_sources(str(path), Fields())
-    assert list(source.passages(Fields())) == PASSAGES
+    (source,) = open_sources(str(path), PassageColumns())
+    assert list(source.passages) == PASSAGES
     assert source.record.path == str(path)
     if path.is_file():
         assert source.record.size == path.stat().st_size
@@ -116,12 +116,12 @@ def test_every_format_gives_the_same_passages(name, tmp_path):
 @pytest.mark.parametrize("name", ["passages.tsv", "passages.jsonl.gz", "passages.parquet", "saved"])
 def test_the_record_of_a_source_changes_with_its_bytes(name, tmp_path):
     FORMATS[name](tmp_path / name)
-    (before,) = open_sources(str(tmp_path / name), Fields())
+    (before,) = open_sources(str(tmp_path / name), PassageColumns())
     path = next(tmp_path.rglob("*.arrow")) if name == "saved" else tmp_path / name
     content = bytearray(path.read_bytes())
     content[max(10, content.find(b"harbour"))] ^= 1
     path.write_bytes(content)
-    (after,) = open_sources(str(tmp_path / name), Fields())
+    (after,) = open_sources(str(tmp_path / name), PassageColumns())
     assert after.record.size == before.record.size
     assert after.record.sha256 != before.record.sha256
 
@@ -141,7 +141,7 @@ def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
 
 def test_texts_are_split_into_words():
     passage = Passage("a", "T", "one two\nthree  four five")
-    assert list(split_words(passage, 2)) == [
+    assert list(split_passage(passage, 2)) == [
         Passage("a#0", "T", "one two"),
         Passage("a#1", "T", "three four"),
         Passage("a#2", "T", "five"),
@@ -250,12 +250,12 @@ def test_bad_rows_of_tables_are_named_by_number(tmp_path):
 def test_datasets_that_cannot_be_read(tmp_path):
     saved_splits(tmp_path / "splits")
     with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
-        open_sources([f"hub:{tmp_path / 'splits'}::test"], Fields())
+        open_sources([f"hub:{tmp_path / 'splits'}::test"], PassageColumns())
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: cannot be read"):
-        open_sources([str(tmp_path / "empty")], Fields())
+        open_sources([str(tmp_path / "empty")], PassageColumns())
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        open_sources(["hub:nobody/nothing"], Fields())
+        open_sources(["hub:nobody/nothing"], PassageColumns())
 
 
 @pytest.mark.parametrize(
@@ -264,4 +264,4 @@ def test_datasets_that_cannot_be_read(tmp_path):
 )
 def test_fields_that_cannot_be_understood(argument, expected):
     with pytest.raises(ConfigError, match=expected):
-        parse_fields(argument)
+        parse_columns(argument)

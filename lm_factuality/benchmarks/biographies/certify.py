@@ -188,9 +188,9 @@ def _grouping_cases(response: ReleasedResponse) -> list[Case]:
     groups = [group.facts for group in response.groups]
     # A single fact makes no pair.
     num_grouped = sum(len(facts) for facts in groups)
-    if not response.judged.sentences or num_grouped < 2:
+    if not response.biography.sentences or num_grouped < 2:
         return []
-    return [Case(response.judged, groups)]
+    return [Case(response.biography, groups)]
 
 
 def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
@@ -247,14 +247,14 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
             continue
         # Facts of other groups are left out, so facts get new numbers.
         first_number = len(facts)
-        facts += [response.judged.facts[number] for number in group.facts]
+        facts += [response.biography.facts[number] for number in group.facts]
         groups.append(tuple(range(first_number, len(facts))))
         entities.append(group.entity)
 
     # With one candidate there is nothing to choose.
     if len(candidates) < 2 or not groups:
         return []
-    grouped = replace(response.judged, facts=tuple(facts), groups=tuple(groups))
+    grouped = replace(response.biography, facts=tuple(facts), groups=tuple(groups))
     return [Case(grouped, entities)]
 
 
@@ -304,13 +304,13 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
     verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
     # A case has one page, so facts are sorted by entity.
     for (number, entity), is_supported in response.verdicts.items():
-        facts_by_entity[entity].append(response.judged.facts[number])
+        facts_by_entity[entity].append(response.biography.facts[number])
         verdicts_by_entity[entity].append(is_supported)
 
     cases = []
     for entity, verdicts in verdicts_by_entity.items():
         facts = tuple(facts_by_entity[entity])
-        cases.append(Case(replace(response.judged, facts=facts, entities=(entity,)), verdicts))
+        cases.append(Case(replace(response.biography, facts=facts, entities=(entity,)), verdicts))
     return cases
 
 

@@ -31,7 +31,7 @@ from lm_factuality.leaderboard.evidence import (
 )
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
-from lm_factuality.results.settings import settings_of, texts_of
+from lm_factuality.results.settings import settings_as_texts, settings_of
 
 RANK_RULE: str = load_yaml(__package__, "site.yaml")["rule"]
 """What the site says on how ranks are made."""
@@ -289,7 +289,7 @@ def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[s
             settings["judge, certificate"] = packed.sha256
 
     # Strangers wrote these names and values, which could hold control characters.
-    return {printable(name): printable(text) for name, text in texts_of(settings).items()}
+    return {printable(name): printable(text) for name, text in settings_as_texts(settings).items()}
 
 
 def _headline_score(
