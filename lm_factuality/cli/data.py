@@ -247,12 +247,13 @@ def fetch_references(
     settings = {"user_agent": user_agent, "delay": delay}
     request_settings = read_settings(RequestSettings, settings, "fetch-references")
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
-    network = Network(user_agent=user_agent, allowed=private_addresses)
+    network = Network(user_agent=request_settings.user_agent, allowed=private_addresses)
 
     source = locate(FELM, data_dir).path
     links = _read_links(source)
     texts = ReferenceCache(cache)
-    fetched = fetch_references(links.urls, texts, network, request_settings, retry_dead=retry_dead)
+    delay = request_settings.delay
+    fetched = fetch_references(links.urls, texts, network, delay, retry_dead=retry_dead)
     outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
 
     summary = FetchReport(outcomes, links.not_links)

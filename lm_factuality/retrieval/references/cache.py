@@ -75,11 +75,6 @@ class CachedReference:
             return _FETCHED
         return f"http {self.status}" if self.kind == "http" else str(self.kind)
 
-    @property
-    def meaning(self) -> str:
-        """The explanation of the outcome for people."""
-        return KINDS.get(self.kind or "", "text is in the cache")
-
 
 class ReferenceCache:
     """A folder of fetched references, found by the URL as `collect_links` normalises it."""
@@ -172,13 +167,13 @@ class FetchReport:
         counts = []
         for outcome, group in groups.items():
             num_cached = sum(fetched.from_cache for fetched in group)
-            meaning = group[0].reference.meaning
+            # References with the same outcome are dead for the same reason.
+            meaning = KINDS.get(group[0].reference.kind or "", "text is in the cache")
             counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
 
-        def order(count: OutcomeCount) -> tuple[bool, int, str]:
-            return count.outcome != _FETCHED, -len(groups[count.outcome]), count.outcome
-
-        return sorted(counts, key=order)
+        # Equally frequent outcomes are in alphabetical order.
+        counts.sort(key=lambda count: (-len(groups[count.outcome]), count.outcome))
+        return sorted(counts, key=lambda count: count.outcome != _FETCHED)
 
     def write(self, path: Path) -> None:
         """Write the report as JSON: the counts, the dead links, all links, and the other entries.
@@ -189,8 +184,8 @@ class FetchReport:
         Raises:
             DataError: The file cannot be written.
         """
-        rows = [_report_row(fetched) for fetched in self.references]
-        rows.sort(key=lambda row: row["url"])
+        references = sorted(self.references, key=lambda fetched: fetched.reference.url)
+        rows = [_report_row(fetched) for fetched in references]
         counts = {}
         for count in self.counts():
             counts[count.outcome] = {"this_run": count.num_fetched, "from_cache": count.num_cached}

@@ -91,11 +91,6 @@ class HttpResponse:
         # The location may be relative. httpx has refused one that is not a URL.
         return normalise_url(str(httpx.URL(self.url).join(location)))
 
-    @property
-    def status_error(self) -> DeadLinkError:
-        """The error that describes a status other than 200."""
-        return DeadLinkError("http", f"status {self.status}")
-
 
 @dataclass(frozen=True)
 class Network:

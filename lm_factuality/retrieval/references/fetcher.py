@@ -63,7 +63,7 @@ def fetch_references(
     urls: Sequence[str],
     cache: ReferenceCache,
     network: Network,
-    settings: RequestSettings,
+    delay: float,
     *,
     retry_dead: bool = False,
 ) -> Iterator[FetchedReference]:
@@ -75,7 +75,7 @@ def fetch_references(
         urls: The URLs, normalised. Equal ones are fetched once.
         cache: The cache to read and to fill.
         network: The client that sends the requests.
-        settings: The settings of the requests.
+        delay: The seconds between two requests to a host, unless its robots.txt asks for more.
         retry_dead: Whether to fetch links again that are dead in the cache.
 
     Yields:
@@ -100,7 +100,7 @@ def fetch_references(
 
     busy = "another run is filling this cache; wait until it has ended"
     with locked_folder(cache.folder, busy, "name a folder that can: --cache DIR"):
-        fetcher = Fetcher(network, settings)
+        fetcher = Fetcher(network, delay)
         # The portal cancels a running request if the caller stops the iteration.
         with start_blocking_portal() as portal:
             for url in missing_urls:
@@ -112,11 +112,16 @@ def fetch_references(
 class Fetcher:
     """Fetches documents one after the other, with a pause between two requests to a host."""
 
-    def __init__(self, network: Network, settings: RequestSettings) -> None:
-        """Create a fetcher that has not sent a request yet."""
+    def __init__(self, network: Network, delay: float) -> None:
+        """Create a fetcher that has not sent a request yet.
+
+        Args:
+            network: The client that sends the requests.
+            delay: The seconds between two requests to a host.
+        """
         self._network = network
-        self._settings = settings
-        self._robots = Robots(network, settings)
+        self._delay = delay
+        self._robots = Robots(network)
         # The earliest time (`time.monotonic`) of the next request to each host.
         self._next_request: dict[str, float] = {}
 
@@ -163,7 +168,7 @@ class Fetcher:
         host = httpx.URL(url).host
         wait = self._next_request.get(host, 0.0) - time.monotonic()
         await anyio.sleep(max(0.0, wait))
-        self._next_request[host] = time.monotonic() + max(self._settings.delay, crawl_delay)
+        self._next_request[host] = time.monotonic() + max(self._delay, crawl_delay)
         return await self._network.get(url, self._network.limits.max_bytes)
 
 
@@ -179,7 +184,7 @@ def _read_reference(url: str, response: HttpResponse, limits: Limits) -> CachedR
         DeadLinkError: The status is not 200, or the document has no text.
     """
     if response.status != httpx.codes.OK:
-        raise response.status_error
+        raise DeadLinkError("http", f"status {response.status}")
     extracted = extract_text(response.headers, response.body, limits)
     return CachedReference(
         url,
@@ -203,11 +208,11 @@ def _now() -> str:
 class Robots:
     """The rules in the robots.txt file of each origin, which is requested once."""
 
-    def __init__(self, network: Network, settings: RequestSettings) -> None:
-        """Create rules that are still to be requested."""
+    def __init__(self, network: Network) -> None:
+        """Remember the client, with which robots.txt files will be requested."""
         self._network = network
         # A robots.txt may have rules for a program: my-lab of my-lab/1.0 (me@example.org).
-        self._program = re.findall(_PRODUCT, settings.user_agent)[0]
+        self._program = re.findall(_PRODUCT, network.user_agent)[0]
         self._rules: dict[str, Protego] = {}
 
     async def check_allowed(self, url: str) -> float:
@@ -224,7 +229,11 @@ class Robots:
         """
         robots_url = str(httpx.URL(url).join("/robots.txt"))
         if robots_url not in self._rules:
-            self._rules[robots_url] = await self._fetch_rules(robots_url)
+            try:
+                self._rules[robots_url] = await self._fetch_rules(robots_url)
+            except DeadLinkError as error:
+                sentence = f"{robots_url}, which may say no, cannot be read: {error}"
+                raise DeadLinkError(error.kind, sentence) from None
 
         rules = self._rules[robots_url]
         if not rules.can_fetch(url, self._program):
@@ -232,7 +241,7 @@ class Robots:
         return min(rules.crawl_delay(self._program) or 0.0, _LONGEST_DELAY)
 
     async def _fetch_rules(self, robots_url: str) -> Protego:
-        """Request a robots.txt file and parse its rules.
+        """Request a robots.txt file, following redirects, and parse its rules.
 
         Args:
             robots_url: The URL of the file, such as ``https://a.example/robots.txt``.
@@ -241,38 +250,21 @@ class Robots:
             The rules. They allow everything if there is no file.
 
         Raises:
-            DeadLinkError: The file cannot be read, so that it may disallow everything.
+            DeadLinkError: The server has an error or sends no response.
         """
         from protego import Protego
 
-        try:
-            text = await self._fetch_text(robots_url)
-        except DeadLinkError as error:
-            sentence = f"{robots_url}, which may say no, cannot be read: {error}"
-            raise DeadLinkError(error.kind, sentence) from None
-        return Protego.parse(text)
-
-    async def _fetch_text(self, robots_url: str) -> str:
-        """Request a robots.txt file, following redirects.
-
-        Args:
-            robots_url: The URL of the file.
-
-        Returns:
-            The content of the file, or an empty string if there is none. RFC 9309 treats status 4xx
-            and too many redirects as a missing file.
-
-        Raises:
-            DeadLinkError: The server has an error or sends no response.
-        """
         url: str | None = robots_url
         num_requests = 0
         while url is not None and num_requests <= _ROBOTS_REDIRECTS:
             response = await self._network.get(url, _ROBOTS_BYTES)
             if response.status == httpx.codes.OK:
-                return response.body.decode("utf-8", "replace")
+                return Protego.parse(response.body.decode("utf-8", "replace"))
             if response.status >= httpx.codes.INTERNAL_SERVER_ERROR:
-                raise DeadLinkError("robots", str(response.status_error))
+                # RFC 9309: while a server has errors, everything is disallowed.
+                raise DeadLinkError("robots", f"status {response.status}")
             url = response.redirect_url
             num_requests += 1
-        return ""
+
+        # RFC 9309: status 4xx and too many redirects mean that there is no file.
+        return Protego.parse("")

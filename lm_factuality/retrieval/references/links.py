@@ -114,18 +114,15 @@ def find_urls(text: str) -> list[str]:
     Args:
         text: An annotator's entry. It may also be a single URL without ``https://``.
     """
-    # The part before the first start of a URL is no URL.
+    # The first part is the text before the first URL.
     parts = _URL_START.split(text)[1:]
     candidates = [_URL_END.split(part, maxsplit=1)[0] for part in parts]
     if not candidates:
+        # Annotators also wrote "en.wikipedia.org/wiki/Plato".
         candidates = [text]
 
-    urls = []
-    for candidate in candidates:
-        url = clean_url(candidate)
-        if url is not None:
-            urls.append(url)
-    return urls
+    urls = [clean_url(candidate) for candidate in candidates]
+    return [url for url in urls if url is not None]
 
 
 def clean_url(text: str) -> str | None:
@@ -165,9 +162,9 @@ def _strip_punctuation(text: str) -> str:
     """
     text = text.strip().lstrip(_OPENING)
     # Closing brackets belong to the URL as far as it has opening ones.
-    num_unmatched = {}
-    for closing, opening in _BRACKETS.items():
-        num_unmatched[closing] = text.count(closing) - text.count(opening)
+    num_unmatched = {
+        closing: text.count(closing) - text.count(opening) for closing, opening in _BRACKETS.items()
+    }
 
     # The text is sliced once at the end, since a slice per character would take quadratic time.
     end = len(text)

@@ -15,7 +15,6 @@ from ipaddress import ip_address
 import pytest
 
 from lm_factuality.retrieval.references.connection import Limits, Network
-from lm_factuality.retrieval.references.fetcher import RequestSettings
 
 PAGE = b"""<!DOCTYPE html><html><head><title>The  Lighthouse</title></head><body><nav><a href="/">Home</a></nav><main>
 <h1>The lighthouse</h1><p>It was built in 1871 by the engineer Orla Finch, who lived in it for nine years.</p></main>
@@ -147,9 +146,3 @@ def network(site) -> Network:
         extraction_seconds=20,
     )
     return Network(limits, "lm-factuality/test", frozenset({site.endpoint}))
-
-
-@pytest.fixture
-def settings() -> RequestSettings:
-    """Nobody else is there to be polite to."""
-    return RequestSettings(delay=0, user_agent="lm-factuality/test")
