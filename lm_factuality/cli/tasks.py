@@ -4,14 +4,13 @@
 """
 
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
@@ -150,11 +149,13 @@ def ls() -> None:
             lines_by_question[task.question].append(line.rstrip())
 
     for question, task_lines in lines_by_question.items():
-        sys.stdout.writelines(f"{line}\n" for line in (question, *task_lines))
-    sys.stdout.write("\nGroups\n")
+        echo(question)
+        for line in task_lines:
+            echo(line)
+    echo("\nGroups")
     for group in groups:
-        sys.stdout.write(f"{fill(group, 78, initial_indent='  ', subsequent_indent='    ')}\n")
-    sys.stdout.write(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}\n")
+        echo(fill(group, 78, initial_indent="  ", subsequent_indent="    "))
+    echo(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}")
 
 
 @app.command()
@@ -191,7 +192,8 @@ def validate(
 
     reports = check_targets(targets, data_dir, run_code)
     for report in reports:
-        sys.stdout.writelines(f"{line}\n" for line in _describe_report(report))
+        for line in _describe_report(report):
+            echo(line)
     return int(any(report.problems for report in reports))
 
 

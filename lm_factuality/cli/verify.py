@@ -5,10 +5,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -82,7 +82,7 @@ def verify_file(
     lines = read_lines(path, _parse_line, expected, advice)
     if not lines:
         raise DataError(f"{path}: no lines; {expected}")
-    pairs = [pair for _, pair in lines]
+    pairs = [line.pair for line in lines]
     verify_pairs = _verify_by_logprobs if config.verdicts == "logprobs" else verify
 
     with Judge.open(config, store=store) as judge:
@@ -96,16 +96,52 @@ def verify_file(
         verdicts = verify_pairs(judge, pairs)
         errors = judge.usage.errors
 
-    rows = []
-    for (content, _), verdict in zip(lines, verdicts, strict=True):
-        rows.append(json.dumps({**content, **asdict(verdict)}, ensure_ascii=False))
-    write_lines(out, rows)
+    output_lines = []
+    for line, verdict in zip(lines, verdicts, strict=True):
+        content = {**line.content, **asdict(verdict)}
+        output_lines.append(json.dumps(content, ensure_ascii=False))
+    write_lines(out, output_lines)
     _print_summary(verdicts, out, config.name)
     # Some verdicts are better than none: only a judge that gave none is an error.
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
         raise BackendDownError(
             f"judge {config.name}: no pair got a verdict; the first error is: {verdicts[0].reason}"
         )
+
+
+class _ParsedLine(NamedTuple):
+    """A line of the input file and the question that it asks the judge."""
+
+    content: Mapping[str, Any]
+    """The line as it is in the file, with all its keys."""
+
+    pair: Pair
+    """The claim and its passages, as the judge reads them."""
+
+
+def _parse_line(content: dict[str, Any]) -> _ParsedLine:
+    """Check a line of the input file and turn it into a question for the judge.
+
+    Example:
+        ``{"claim": "It is iron.", "passages": ["It is of iron."]}`` becomes
+        ``Pair("It is iron.", ("It is of iron.",))``.
+
+    Args:
+        content: The line.
+
+    Raises:
+        ValueError: The line lacks a key, or has a key of the output.
+    """
+    line = to_model(VerifyLine, content)
+    output_keys = [field.name for field in fields(Verification) if field.name in content]
+    if output_keys:
+        raise ValueError(
+            f"has {', '.join(output_keys)} already, which the output would replace; rename or"
+            " drop it"
+        )
+    # A lone surrogate such as "\ud83d" cannot be written: this line fails before the judge is paid.
+    json.dumps(content, ensure_ascii=False).encode()
+    return _ParsedLine(content, Pair(line.claim, tuple(map(str, line.passages))))
 
 
 def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
@@ -122,9 +158,11 @@ def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verificatio
     """
     askable_pairs = [pair for pair in pairs if not pair.problem]
     subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in askable_pairs]
+    # With one sample per question, the judge returns a list of one answer for each askable pair.
     answers = iter(
         judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
     )
+
     verdicts = []
     for pair in pairs:
         if pair.problem:
@@ -137,30 +175,6 @@ def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verificatio
         answer_texts = () if answer.text is None else (answer.text,)
         verdicts.append(Verification(outcome, reading.score, reading.reason, answer_texts))
     return verdicts
-
-
-def _parse_line(content: dict[str, Any]) -> tuple[dict[str, Any], Pair]:
-    """Check a line of the input file and turn it into a question for the judge.
-
-    Args:
-        content: The line, such as ``{"claim": "It is iron.", "passages": ["It is of iron."]}``.
-
-    Returns:
-        The unchanged line, and its claim with the passages as texts.
-
-    Raises:
-        ValueError: The line lacks a key, or has a key of the output.
-    """
-    line = to_model(VerifyLine, content)
-    output_keys = [field.name for field in fields(Verification) if field.name in content]
-    if output_keys:
-        raise ValueError(
-            f"has {', '.join(output_keys)} already, which the output would replace; rename or"
-            " drop it"
-        )
-    # A lone surrogate such as "\ud83d" cannot be written: this line fails before the judge is paid.
-    json.dumps(content, ensure_ascii=False).encode()
-    return content, Pair(line.claim, tuple(map(str, line.passages)))
 
 
 def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:
@@ -184,6 +198,7 @@ def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> 
     notes.append(f"verdicts: {path}")
     unscored = [verdict.reason for verdict in verdicts if verdict.verdict == UNSCORED]
     notes += map(str, reasons_of(unscored))
+
     rows = []
     for name in (SUPPORTED, NOT_SUPPORTED, UNSCORED):
         rows.append((name, str(counts[name]), f"{counts[name] / total:.1%}"))
