@@ -10,8 +10,8 @@ from judges.templates import Prompts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
-    problem_with_facts,
     is_abstention,
+    problem_with_facts,
     remove_citations,
     reply_to_facts,
     response_sentences,
@@ -46,7 +46,10 @@ def test_sentences_hold_words_and_know_initials():
 def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
     """The facts of a reply, or what is wrong with it."""
     read = read_reply(
-        Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, problem_with_facts
+        Answer(text, finish_reason),
+        FactsReply,
+        {"sentence": "A sang and left."},
+        problem_with_facts,
     )
     return reply_to_facts(read.value) if read.value else read.problem
 
