@@ -95,7 +95,7 @@ def _measure(response: DecidedResponse, generation: GeneratedText) -> Iterator[_
         for entity in generation.entities:
             pair = asked[fact.atom, entity]
             if pair.preset_judgement is None:
-                passages = [parse_passage(text) for text in pair.subject["passages"]]
+                passages = [parse_passage(text) for text in pair.verification_variables["passages"]]
                 is_supported = fact.is_supported and fact.supporting_topic == entity
                 features = feature_vector(Comparison(fact.atom, passages), FACT_FEATURES)
                 yield _Pair(generation.name, features, is_supported)

@@ -5,12 +5,11 @@
 
 import fnmatch
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality import __version__
 from lm_factuality.ground.command_line import App
@@ -156,7 +155,7 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
             problems.append(str(error))
             continue
         if blob == source.blob:
-            sys.stdout.write(f"{source.name}: {path}: git blob {blob}, as published\n")
+            echo(f"{source.name}: {path}: git blob {blob}, as published")
         else:
             problems.append(f"{source.name}: {path} has git blob {blob}, expected {source.blob}")
     if problems:

@@ -27,7 +27,7 @@ from lm_factuality.leaderboard.submission import (
     Submission,
     SubmittedModel,
 )
-from lm_factuality.people.correct import correct
+from lm_factuality.people.correct import correct_scores
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import read_results_files, write_correction
 
@@ -259,7 +259,7 @@ def _correct_scores(
         task = files_by_task[name].task(name) if name in files_by_task else None
         if task is None:
             raise ConfigError(f"--key {options.key}: its sheet is of {name}, which is not packed")
-        correction = correct(task, options.key, options.labels)
+        correction = correct_scores(task, options.key, options.labels)
         write_correction(correction, folder / files_by_task[name].path.name)
 
 

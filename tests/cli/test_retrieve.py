@@ -59,7 +59,7 @@ def test_alce_format(bm25, names, tmp_path, capsys):
         ["Qqq"],
     )
     assert "Passages for 1 of 2 names" in capsys.readouterr().out
-    found = read_generations([out], outputs=False)  # what the task and the judge read
+    found = read_generations([out], with_outputs=False)  # what the task and the judge read
     assert [each.name for each in found] == ["Lianelle Dickess"]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
@@ -25,13 +26,28 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
-from lm_factuality.benchmarks.factor_chat.metrics import read_word
+from lm_factuality.benchmarks.factor_chat.metrics import NoClearAnswerError, read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
+
+
+def read_true_or_false(text: str) -> None:
+    """Read an answer, also if it cannot be read."""
+    with suppress(NoClearAnswerError):
+        read_word(text, ("True", "False"))
+
+
+def verdict_or_reason(text: str, protocol: str) -> frozenset[int] | str:
+    try:
+        return read_verdict(text, 5, protocol)
+    except UnreadableAnswerError as error:
+        return str(error)
+
 
 READERS: dict[str, Callable[[str], Any]] = {
     "sentences": split_sentences,
@@ -41,8 +57,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
     "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
-    "verdict": lambda text: read_verdict(text, 5),
-    "verdict as the script": lambda text: read_verdict(text, 5, "code"),
+    "verdict": lambda text: verdict_or_reason(text, "paper"),
+    "verdict as the script": lambda text: verdict_or_reason(text, "code"),
     "abstention": is_abstention,
     "no answer": why_no_answer,
     "without citations": remove_citations,
@@ -56,13 +72,13 @@ READERS: dict[str, Callable[[str], Any]] = {
     ),
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
-    "word": lambda text: read_word(text, ("True", "False")),
+    "word": read_true_or_false,
     "completion": lambda text: complete_sentence("The bridge ", text),
     "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": split_into_pieces,
     "prose": strip_markdown,
-    "spans": sentences,
+    "spans": sentence_spans,
 }
 PIECES = (
     "U.S. ",

@@ -11,7 +11,8 @@ the share of precise citations.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import takewhile
+from typing import Literal, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
@@ -47,9 +48,13 @@ _NUMBER = r"(?:(?:documents?|docs?|passages?|sources?)\s*)?\d{1,3}"
 _SIGN = r"(?:[,;&-]|\u2013|\band\b)"  # between two numbers or two brackets
 _BRACKET = rf"\[\s*{_NUMBER}(?:\s*{_SIGN}\s*{_NUMBER})*\s*\]"
 _BRACKETS = re.compile(rf"(?<!\s)\s*{_BRACKET}(?:\s*(?:{_SIGN}\s*)?{_BRACKET})*", re.IGNORECASE)
-_LEADING = re.compile(rf"(?P<citations>{_BRACKETS.pattern})[.,;]?", re.IGNORECASE)
-_JOINT = re.compile(r"\]\s*([-\u2013])\s*\[")  # as in [1]-[3]
+_LEADING_CITATIONS = re.compile(rf"(?P<citations>{_BRACKETS.pattern})[.,;]?", re.IGNORECASE)
+_DASH_BETWEEN_BRACKETS = re.compile(r"\]\s*([-\u2013])\s*\[")  # as in [1]-[3]
 _RANGE = re.compile(r"(?P<first>\d+)(?:\s*(?:-|\u2013)\s*(?P<last>\d+))?")
+
+# What ALCE's scorer reads as the number of a passage, and what it removes from a claim.
+_ALCE_NUMBER = re.compile(r"\[(\d{1,9})")  # Nobody gives a model as many passages as that.
+_ALCE_CITATION = re.compile(r" ?\[\d+")
 
 
 @dataclass(frozen=True)
@@ -94,23 +99,25 @@ class JudgedCitations:
     """How the citations were read."""
 
     @property
-    def verdicts(self) -> dict[str, list[bool | None]]:
-        """The verdicts whose share of True is a figure, by the name of the figure.
+    def verdicts_by_figure(self) -> dict[str, list[bool | None]]:
+        """The verdicts on sentences (for recall) and on citations (for precision).
 
-        Recall is over sentences and precision over citations. Under ``fixed``, citations of
-        passages that were not given are imprecise. Under ``code`` they do not count, and a response
-        without citations has the precision 0.
+        Each figure is the share of True among its verdicts. A verdict of None is missing.
         """
         supported = [sentence.supported for sentence in self.sentences]
-        # An uncited sentence adds to recall only.
-        precise = [verdict for sentence in self.sentences for verdict in sentence.precise]
+        precise: list[bool | None] = []
+        for sentence in self.sentences:
+            precise += sentence.precise
+
         if self.protocol == "fixed":
+            # A citation of a passage that the model was not given is imprecise.
             precise += [False] * sum(sentence.dangling for sentence in self.sentences)
         elif self.sentences and not precise:
-            precise = [False]
+            # ALCE's scorer gives a response without citations the precision 0.
+            precise.append(False)
         return {"citation_recall": supported, "citation_precision": precise}
 
-    def figures(self, missing_verdict: bool | None = None) -> dict[str, float | None]:
+    def recall_and_precision(self, missing_verdict: bool | None = None) -> dict[str, float | None]:
         """Compute the citation recall and precision of the response.
 
         Args:
@@ -122,21 +129,23 @@ class JudgedCitations:
             citation, has a verdict.
         """
         figures = {}
-        for name, verdicts in self.verdicts.items():
-            assumed = [missing_verdict if verdict is None else verdict for verdict in verdicts]
-            figures[name] = average(assumed)
+        for name, verdicts in self.verdicts_by_figure.items():
+            filled_verdicts = [
+                missing_verdict if verdict is None else verdict for verdict in verdicts
+            ]
+            figures[name] = average(filled_verdicts)
         return figures
 
 
 def read_cited_sentences(
-    generation: GeneratedText, protocol: Protocol, split: Splitter = split_sentences
+    generation: GeneratedText, protocol: Protocol, split_line: Splitter = split_sentences
 ) -> list[CitedSentence]:
     """Split a response into sentences and read their citations.
 
     Args:
         generation: The response.
         protocol: How citations are read.
-        split: Splits one line into sentences.
+        split_line: Splits one line into sentences.
 
     Returns:
         The sentences without verdicts. There are none if the model never ended thinking.
@@ -146,54 +155,62 @@ def read_cited_sentences(
         return []
     num_passages = len(generation.passages)
     if protocol == "code":
+        # ALCE's scorer drops everything after the first line.
         first_line = generation.output.strip().split("\n")[0]
-        return [_read_citations_as_alce(sentence, num_passages) for sentence in split(first_line)]
+        sentences = split_line(first_line)
+        return [_read_citations_as_alce(sentence, num_passages) for sentence in sentences]
 
-    sentences: list[str] = []
+    sentences = []
     for line in generation.output.splitlines():
         if _has_words(line):
-            sentences += _split_line(line, split)
+            sentences += _split_cited_line(line, split_line)
         elif sentences:
             # A line of citations belongs to the sentence above it.
-            sentences[-1] += "".join(_BRACKETS.findall(line))
+            sentences[-1] += _citations_in(line)
     return [_read_citations(sentence, num_passages) for sentence in sentences]
 
 
-def _split_line(line: str, split: Splitter) -> list[str]:
+def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
     """Split a line into sentences, each with the citations that belong to it.
 
     Citations at the beginning of the line belong to the first sentence. All other citations belong
-    to the sentence before them, also behind its full stop.
+    to the sentence before them, even if its full stop comes first.
 
     Example:
         "She sang. [1] He won. [2]" becomes "She sang.[1]" and "He won.[2]".
 
     Args:
         line: A line of the response with at least one word.
-        split: Splits the line into sentences.
+        split_line: Splits the line into sentences.
     """
+    parts = split_line(line)
+    # A line that begins with "[1]" may get a first part of nothing but this citation.
+    opening_parts = list(takewhile(lambda part: not _has_words(part), parts))
+
     sentences: list[str] = []
-    opening_citations = ""
-    for sentence in split(line):
-        # The splitter may take "[1]" at the beginning of a line for a sentence.
-        if not sentences and not _has_words(sentence):
-            opening_citations += "".join(_BRACKETS.findall(sentence))
-            continue
-        # The splitter puts citations behind a full stop at the next sentence.
-        leading = _LEADING.match(sentence)
+    for part in parts[len(opening_parts) :]:
+        sentence = part
+        # Citations behind a full stop come at the beginning of the next part.
+        leading = _LEADING_CITATIONS.match(part)
         if leading and sentences:
             sentences[-1] += leading["citations"]
-            sentence = sentence[leading.end() :].strip()
+            sentence = part[leading.end() :].strip()
         if _has_words(sentence):
-            if opening_citations:
-                sentence = f"{opening_citations} {sentence}"
-                opening_citations = ""
             sentences.append(sentence)
+
+    opening_citations = "".join(map(_citations_in, opening_parts))
+    if opening_citations and sentences:
+        sentences[0] = f"{opening_citations} {sentences[0]}"
     return sentences
 
 
+def _citations_in(text: str) -> str:
+    """Return only the citations of a text, such as "[1][2]" for "- [1][2]."."""
+    return "".join(_BRACKETS.findall(text))
+
+
 def _has_words(text: str) -> bool:
-    """Return whether a text has more than citations and marks."""
+    """Return whether a text has a letter or digit outside its citations."""
     return re.search(r"\w", _BRACKETS.sub("", text)) is not None
 
 
@@ -204,16 +221,21 @@ def _read_citations(sentence: str, num_passages: int) -> CitedSentence:
         sentence: The sentence, such as "She sang [1][2].".
         num_passages: How many passages the model was given. Citations of others are dangling.
     """
-    # A dict keeps the order and drops repeated numbers.
-    numbers: dict[int, None] = {}
+    numbers: list[int] = []
     for match in _BRACKETS.finditer(sentence):
         # [1]-[3] is read as [1-3].
-        brackets = _JOINT.sub(r"\1", match[0])
-        numbers |= dict.fromkeys(_cited_numbers(brackets))
-    citations = tuple(number for number in numbers if 1 <= number <= num_passages)
-    claim = _BRACKETS.sub("", sentence).strip()
-    dangling = len(numbers) - len(citations)
-    return CitedSentence(sentence, claim, citations=citations, dangling=dangling)
+        brackets = _DASH_BETWEEN_BRACKETS.sub(r"\1", match[0])
+        numbers += _cited_numbers(brackets)
+
+    # A passage that is cited twice counts once. The order is that of the text.
+    distinct_numbers = tuple(dict.fromkeys(numbers))
+    citations = tuple(number for number in distinct_numbers if 1 <= number <= num_passages)
+    return CitedSentence(
+        text=sentence,
+        claim=_BRACKETS.sub("", sentence).strip(),
+        citations=citations,
+        dangling=len(distinct_numbers) - len(citations),
+    )
 
 
 def _cited_numbers(brackets: str) -> list[int]:
@@ -240,19 +262,24 @@ def _cited_numbers(brackets: str) -> list[int]:
 def _read_citations_as_alce(sentence: str, num_passages: int) -> CitedSentence:
     """Read the citations of a sentence as ALCE's scorer does.
 
+    The first number of each bracket counts, up to three numbers in total.
+
     Args:
-        sentence: The sentence. The first number of each bracket counts, up to three in total.
+        sentence: The sentence, such as "She sang [1][2].".
         num_passages: How many passages the model was given. A citation of any other leaves the
             sentence without citations.
     """
-    # A longer number is no citation, since nobody gives a model so many passages.
-    numbers = [int(number) for number in re.findall(r"\[(\d{1,9})", sentence)]
-    claim = re.sub(r" ?\[\d+", "", sentence).replace(" |", "").replace("]", "").strip()
+    numbers = [int(number) for number in _ALCE_NUMBER.findall(sentence)]
+    # The scorer also removes tokens " |" and all closing brackets from the claim.
+    claim = _ALCE_CITATION.sub("", sentence).replace(" |", "").replace("]", "").strip()
     if any(number > num_passages for number in numbers):
         return CitedSentence(sentence, claim, dangling=len(numbers))
-    # The scorer uses number - 1 as an index of Python, so that [0] is the last passage.
-    citations = tuple(number or num_passages for number in numbers[:MOST_CITATIONS])
-    return CitedSentence(sentence, claim, citations=citations)
+
+    citations = []
+    for number in numbers[:MOST_CITATIONS]:
+        # The scorer uses number - 1 as an index of Python, so that [0] is the last passage.
+        citations.append(num_passages if number == 0 else number)
+    return CitedSentence(sentence, claim, citations=tuple(citations))
 
 
 def sentence_splitter(name: Literal["rules", "punkt"]) -> Splitter:
@@ -266,25 +293,27 @@ def sentence_splitter(name: Literal["rules", "punkt"]) -> Splitter:
     """
     if name == "rules":
         return split_sentences
-    try:
-        from nltk.tokenize import sent_tokenize
 
+    from nltk.tokenize import sent_tokenize
+
+    # NLTK has no types, so the type is stated.
+    split_with_punkt: Splitter = sent_tokenize
+    try:
         # NLTK looks for its data only when it splits a text.
-        sent_tokenize("One. Two.")
+        split_with_punkt("One. Two.")
     except LookupError as error:
         raise ConfigError(
             "--sentences punkt needs NLTK's data 'punkt_tab'; fetch it with: python -m"
             " nltk.downloader punkt_tab (NLTK_DATA names its folder), or use --sentences rules"
         ) from error
-    splitter: Splitter = sent_tokenize
-    return splitter
+    return split_with_punkt
 
 
 def judge_citations(
     generations: Sequence[GeneratedText],
     entailment: Entailment,
     protocol: Protocol = "fixed",
-    split: Splitter = split_sentences,
+    split_line: Splitter = split_sentences,
 ) -> list[JudgedCitations]:
     """Judge all sentences and citations of responses with a model of inference.
 
@@ -296,38 +325,62 @@ def judge_citations(
         generations: The responses.
         entailment: The model. It keeps its verdicts.
         protocol: How citations are read. Under ``code`` a missing verdict means "not entailed".
-        split: Splits one line into sentences.
+        split_line: Splits one line into sentences.
 
     Returns:
         The responses with their judged sentences, in order.
     """
-    sentences_by_response = [
-        read_cited_sentences(generation, protocol, split) for generation in generations
-    ]
+    unjudged = []
+    for generation in generations:
+        sentences = read_cited_sentences(generation, protocol, split_line)
+        unjudged.append(JudgedCitations(generation, tuple(sentences), protocol))
+
+    while True:
+        judging_round = _judge_with_stored_verdicts(unjudged, entailment, protocol)
+        if not judging_round.missing_pairs:
+            return judging_round.judged
+        # One batch for all responses is faster than one per sentence.
+        entailment.entail(judging_round.missing_pairs)
+
+
+class _JudgingRound(NamedTuple):
+    """The result of judging all responses with the verdicts known so far."""
+
+    judged: list[JudgedCitations]
+    """The responses. Verdicts that depend on a missing pair are None."""
+
+    missing_pairs: list[EntailmentPair]
+    """The pairs of a claim and passages that the model has to be asked about next."""
+
+
+def _judge_with_stored_verdicts(
+    responses: Sequence[JudgedCitations], entailment: Entailment, protocol: Protocol
+) -> _JudgingRound:
+    """Judge responses without asking the model, and collect the pairs it has to be asked about.
+
+    Args:
+        responses: The responses.
+        entailment: The model, whose stored verdicts are used.
+        protocol: How citations are read.
+    """
     missing_pairs: list[EntailmentPair] = []
 
-    def known_verdict(pair: EntailmentPair) -> bool | None:
-        """Return the verdict on a pair, or None and remember that it is missing."""
+    def look_up_or_queue(pair: EntailmentPair) -> bool | None:
+        """Return the verdict on a pair, or add the pair to the missing ones."""
         if pair not in entailment.verdicts:
             missing_pairs.append(pair)
             return None
         verdict = entailment.verdicts[pair]
         return bool(verdict) if protocol == "code" else verdict
 
-    while True:
-        # This costs no request where all verdicts are known.
-        judged = []
-        for generation, sentences in zip(generations, sentences_by_response, strict=True):
-            judged_sentences = [
-                _judge_sentence(sentence, generation.passages, known_verdict)
-                for sentence in sentences
-            ]
-            judged.append(JudgedCitations(generation, tuple(judged_sentences), protocol))
-        if not missing_pairs:
-            return judged
-        # One batch for all responses is faster than one per sentence.
-        entailment.entail(missing_pairs)
-        missing_pairs.clear()
+    judged = []
+    for response in responses:
+        sentences = [
+            _judge_sentence(sentence, response.generation.passages, look_up_or_queue)
+            for sentence in response.sentences
+        ]
+        judged.append(replace(response, sentences=tuple(sentences)))
+    return _JudgingRound(judged, missing_pairs)
 
 
 def _judge_sentence(
@@ -348,21 +401,38 @@ def _judge_sentence(
 
     citations = sentence.citations
     # A sentence without citations is never supported.
-    supported = is_entailed_by(citations) if citations else False
-    precise: list[bool | None] = []
+    if not citations:
+        return replace(sentence, supported=False, precise=())
+    supported = is_entailed_by(citations)
+    # An unsupported sentence needs no citation, and a supported one needs its only citation.
+    if not supported or len(citations) == 1:
+        return replace(sentence, supported=supported, precise=(supported,) * len(citations))
+
+    precise = []
     for position, citation in enumerate(citations):
-        if not supported or len(citations) == 1:
-            # An only citation is needed exactly if the sentence is supported.
-            precise.append(supported)
-            continue
-        is_precise = is_entailed_by([citation])
-        if is_precise is False:
-            # The citation is still needed if the others do not suffice without it.
-            others = citations[:position] + citations[position + 1 :]
-            is_entailed_by_others = is_entailed_by(others)
-            is_precise = None if is_entailed_by_others is None else not is_entailed_by_others
-        precise.append(is_precise)
+        further_citations = citations[:position] + citations[position + 1 :]
+        precise.append(_is_precise(citation, further_citations, is_entailed_by))
     return replace(sentence, supported=supported, precise=tuple(precise))
+
+
+def _is_precise(
+    citation: int,
+    further_citations: Sequence[int],
+    is_entailed_by: Callable[[Sequence[int]], bool | None],
+) -> bool | None:
+    """Return whether a supported sentence needs a citation, or None if there is no verdict.
+
+    Args:
+        citation: The citation.
+        further_citations: All other citations of the sentence, at least one.
+        is_entailed_by: Returns whether the passages of some citations entail the sentence.
+    """
+    is_enough_alone = is_entailed_by([citation])
+    if is_enough_alone is not False:
+        return is_enough_alone
+    # The citation is still needed if the others do not suffice without it.
+    is_entailed_without = is_entailed_by(further_citations)
+    return None if is_entailed_without is None else not is_entailed_without
 
 
 def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
@@ -372,13 +442,19 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
         judged: The judged responses, at least one. All have the same protocol.
 
     Returns:
-        The mean recall and precision over responses as fractions, or None if no response has them;
-        their 95% ``intervals``, which bootstrap the names; counts of sentences and citations; and
-        under ``unscored`` how much has no verdict, and what the means would be at worst and best.
+        A dict with these keys:
+
+        - ``citation_recall`` and ``citation_precision``: means over responses, as fractions, or
+          None if no response has a value
+        - ``intervals``: their 95% intervals, for which the names are resampled
+        - ``protocol``, and ``choices``: sentences that say how it reads citations
+        - ``unscored``: how much has no verdict, and the means at worst and at best
+        - the counts of `_count_citations`
     """
-    rows = []
-    for response in judged:
-        rows.append(clustered_outcomes(response.figures(), response.generation.name))
+    rows = [
+        clustered_outcomes(response.recall_and_precision(), response.generation.name)
+        for response in judged
+    ]
     means, intervals = bootstrapped_means(rows)
     protocol = judged[0].protocol
     return {
@@ -392,10 +468,15 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
 
 
 def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
-    """Count the responses, sentences and citations, and those without a citation.
+    """Count the responses, their sentences and their citations.
 
     Args:
         judged: The judged responses.
+
+    Returns:
+        The total numbers (``num_...``), the ``sentences_without_citation``, the citations of
+        passages that the model was not given (``dangling_citations``), the responses without any
+        sentence, and the responses that have sentences but no citation.
     """
     responses_without_sentence = 0
     responses_without_citation = 0
@@ -410,7 +491,7 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
     return {
         "num_responses": len(judged),
         "num_sentences": len(sentences),
-        "num_citations": sum(len(sentence.precise) for sentence in sentences),
+        "num_citations": sum(len(sentence.citations) for sentence in sentences),
         "sentences_without_citation": sum(not sentence.has_citation for sentence in sentences),
         "dangling_citations": sum(sentence.dangling for sentence in sentences),
         "responses_without_sentence": responses_without_sentence,
@@ -441,7 +522,7 @@ def _mean_figures(
     judged: Sequence[JudgedCitations], missing_verdict: bool
 ) -> dict[str, float | None]:
     """Return the mean recall and precision over responses if all missing verdicts are this one."""
-    figures = [response.figures(missing_verdict) for response in judged]
+    figures = [response.recall_and_precision(missing_verdict) for response in judged]
     return {name: average(row[name] for row in figures) for name in figures[0]}
 
 
@@ -452,6 +533,6 @@ def citation_record(judged: JudgedCitations) -> JsonObject:
         "index": generation.index,
         "name": generation.name,
         "question": generation.question,
-        **judged.figures(),
+        **judged.recall_and_precision(),
         "sentences": to_jsonable_python(judged.sentences),
     }

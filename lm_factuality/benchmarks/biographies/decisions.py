@@ -13,7 +13,7 @@ average for 2.27 groups, and those of Llama-2-13b-chat have 1.096 for 1.098.
 """
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +34,7 @@ _EXPECTED = (
     " 'decisions' and 'global_decisions'"
 )
 MIN_SHARED_WORDS = 0.6
-"""The share of common words, of all words of both, above which facts belong to a text."""
+"""The share of common words, of all words of both, above which a text is that of the facts."""
 
 _WORD = re.compile(r"\w+")
 
@@ -77,27 +77,27 @@ class DecidedResponse:
     """The facts that grouping returned. It may have lost or invented facts."""
 
     @cached_property
-    def grouped_numbers(self) -> list[int | None]:
+    def grouped_fact_numbers(self) -> list[int | None]:
         """For each grouped fact its number in ``facts``, or None if grouping invented it.
 
-        Facts with the same text are matched in order.
+        A text that is there several times is matched in order: its first grouped fact gets the
+        number of its first fact.
         """
-        # A response may state the same fact twice.
-        unmatched_numbers: dict[str, list[int]] = defaultdict(list)
+        unmatched_numbers: dict[str, deque[int]] = defaultdict(deque)
         for number, fact in enumerate(self.facts):
             unmatched_numbers[fact.atom].append(number)
 
-        numbers: list[int | None] = []
+        fact_numbers: list[int | None] = []
         for fact in self.grouped:
-            candidates = unmatched_numbers[fact.atom]
-            numbers.append(candidates.pop(0) if candidates else None)
-        return numbers
+            numbers_of_text = unmatched_numbers[fact.atom]
+            fact_numbers.append(numbers_of_text.popleft() if numbers_of_text else None)
+        return fact_numbers
 
     @cached_property
     def grouped_verdicts(self) -> list[bool | None]:
-        """For each of ``facts`` whether it is supported after grouping, or None if it was lost."""
+        """Whether each of ``facts`` is supported after grouping, None if grouping lost it."""
         verdicts: list[bool | None] = [None] * len(self.facts)
-        for number, fact in zip(self.grouped_numbers, self.grouped, strict=True):
+        for number, fact in zip(self.grouped_fact_numbers, self.grouped, strict=True):
             if number is not None:
                 verdicts[number] = fact.is_supported
         return verdicts
@@ -141,8 +141,11 @@ def read_decisions(path: Path) -> Decisions:
             problems.append(
                 f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
             )
-        # Facts are None if the model declined, and `grouped_facts` may be empty.
-        responses.append(DecidedResponse(facts, grouped_facts or ()) if facts else None)
+        # The file has null where the model declined.
+        if facts is None:
+            responses.append(None)
+        else:
+            responses.append(DecidedResponse(facts, grouped_facts or ()))
     # All faulty entries are named in one error.
     refuse(problems, "entries", advice="Restore the file as it was released.")
     if not any(responses):
@@ -158,6 +161,16 @@ class ReleasedGroup(NamedTuple):
 
     facts: tuple[int, ...]
     """The numbers of the facts, in ascending order."""
+
+
+class FactAndEntity(NamedTuple):
+    """A fact of a response together with a candidate entity."""
+
+    fact: int
+    """The number of the fact."""
+
+    entity: str
+    """The title of the entity's page."""
 
 
 @dataclass
@@ -176,14 +189,17 @@ class ReleasedResponse:
     decided: DecidedResponse
 
     @cached_property
-    def judged(self) -> JudgedBiography:
-        """The response with its released facts, each assigned to the sentence that states it."""
+    def biography(self) -> JudgedBiography:
+        """The response with its released facts, each assigned to the sentence that states it.
+
+        It has no facts if the response has no sentences.
+        """
         prepared = AMBIGBIO.prepare(self.generation)
+        if not prepared.sentences:
+            return prepared
         texts = [fact.atom for fact in self.decided.facts]
         sentence_numbers = _align_facts(texts, prepared.sentences)
-        # A response without sentences has no numbers, and so no facts.
-        facts = map(Fact, texts, sentence_numbers)
-        return replace(prepared, facts=tuple(facts))
+        return replace(prepared, facts=tuple(map(Fact, texts, sentence_numbers)))
 
     @cached_property
     def groups(self) -> tuple[ReleasedGroup, ...]:
@@ -193,41 +209,54 @@ class ReleasedResponse:
         has only the first letters of titles.
         """
         titles = [fact.supporting_topic for fact in self.decided.grouped]
-        # Different entities may begin with the same letter.
+        # Titles cut to one letter do not tell entities apart.
         if any(title is not None and len(title) == 1 for title in titles):
             return ()
 
         groups = []
-        for run in _split_into_runs(self.decided.grouped_numbers, titles):
+        for run in _split_into_runs(self.decided.grouped_fact_numbers, titles):
             numbers = sorted(number for number in run.fact_numbers if number is not None)
             groups.append(ReleasedGroup(run.entity, tuple(numbers)))
         return tuple(groups)
 
     @cached_property
-    def verdicts(self) -> Mapping[tuple[int, str], bool]:
+    def verdicts(self) -> Mapping[FactAndEntity, bool]:
         """Whether the page of an entity supports a fact, as far as the files tell.
 
-        The keys are pairs of the number of a fact and the title of a candidate. Pairs on which the
-        two lists of the file contradict each other are left out.
+        The file has two lists of facts, before and after grouping. A verdict on which the two
+        contradict each other is left out, and so are entities that are no candidates.
         """
+        verdicts: dict[FactAndEntity, bool] = {}
+        contradictory = set()
+        for key, is_supported in [*self._verdicts_on_facts(), *self._verdicts_on_groups()]:
+            # The first verdict on a pair is kept, to compare the second with it.
+            first_verdict = verdicts.setdefault(key, is_supported)
+            if is_supported != first_verdict:
+                contradictory.add(key)
+
         candidates = self.generation.entities
-        decisions: dict[tuple[int, str], set[bool | None]] = defaultdict(set)
+        return {
+            key: is_supported
+            for key, is_supported in verdicts.items()
+            if key not in contradictory and key.entity in candidates
+        }
+
+    def _verdicts_on_facts(self) -> Iterator[tuple[FactAndEntity, bool]]:
+        """Yield the verdicts before grouping, which search all candidates for each fact."""
         for number, fact in enumerate(self.decided.facts):
             title = fact.supporting_topic
             # A fact without a title is supported by none of the candidates.
-            for entity in candidates if title is None else (title,):
-                decisions[number, entity].add(fact.is_supported)
-        # After grouping, a fact was verified by the page of its group's entity.
+            entities = self.generation.entities if title is None else (title,)
+            for entity in entities:
+                yield FactAndEntity(number, entity), fact.is_supported
+
+    def _verdicts_on_groups(self) -> Iterator[tuple[FactAndEntity, bool]]:
+        """Yield the verdicts after grouping, which are by the page of the group's entity."""
         for group in self.groups:
             for number in group.facts:
-                decisions[number, group.entity].add(self.decided.grouped_verdicts[number])
-
-        verdicts = {}
-        for (number, entity), values in decisions.items():
-            # The judge can only be asked about candidates.
-            if len(values) == 1 and entity in candidates:
-                verdicts[number, entity] = bool(values.pop())
-        return verdicts
+                # Every fact of a group came back from grouping, and so has a verdict.
+                is_supported = bool(self.decided.grouped_verdicts[number])
+                yield FactAndEntity(number, group.entity), is_supported
 
 
 class _Alignment(NamedTuple):
@@ -248,10 +277,10 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
 
     Args:
         facts: The texts of the facts, in the order of the response.
-        sentences: The sentences of the response.
+        sentences: The sentences of the response, at least one.
 
     Returns:
-        The number of the sentence of each fact, or an empty list if there are no sentences.
+        The number of the sentence of each fact, in ascending order.
     """
     words_by_sentence = [distinct_words(sentence) for sentence in sentences]
     # The best alignment of the facts so far, for each sentence that may hold the last of them.
@@ -259,16 +288,16 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     for fact in facts:
         fact_words = distinct_words(fact)
         extended_alignments = []
-        best = _Alignment(-1.0, [])
+        # The best alignment in which the fact before stands in this sentence or an earlier one.
+        best = alignments[0]
         for number, sentence_words in enumerate(words_by_sentence):
-            # The fact before stands in this sentence or in an earlier one.
             best = max(best, alignments[number], key=attrgetter("similarity"))
             # A fact without words would otherwise divide by zero.
             share = len(fact_words & sentence_words) / (len(fact_words) or 1)
             extended = _Alignment(best.similarity + share, [*best.sentence_numbers, number])
             extended_alignments.append(extended)
         alignments = extended_alignments
-    return max(alignments, key=attrgetter("similarity")).sentence_numbers if alignments else []
+    return max(alignments, key=attrgetter("similarity")).sentence_numbers
 
 
 def _split_into_runs(
@@ -285,21 +314,24 @@ def _split_into_runs(
         left out, since they may belong to either.
     """
     runs: list[_Run] = []
-    pending: list[int | None] = []  # unsupported facts since the last supported one
+    unassigned: list[int | None] = []  # the facts since the last supported one
     for number, title in zip(fact_numbers, titles, strict=True):
-        pending.append(number)
+        unassigned.append(number)
         if title is None:
             continue
         if not runs:
-            # Nothing comes before the first run, so the facts before it belong to it.
-            runs.append(_Run(title, pending))
+            # Unsupported facts at the beginning can only belong to the first run.
+            runs.append(_Run(title, [*unassigned]))
         elif runs[-1].entity == title:
-            runs[-1].fact_numbers.extend(pending)
+            runs[-1].fact_numbers += unassigned
         else:
+            # The entity changes, so the unsupported facts before this one are dropped.
             runs.append(_Run(title, [number]))
-        pending = []
+        unassigned.clear()
+
+    # Unsupported facts at the end can only belong to the last run.
     if runs:
-        runs[-1].fact_numbers.extend(pending)
+        runs[-1].fact_numbers += unassigned
     return runs
 
 
@@ -309,8 +341,8 @@ def match_texts(
     """Find the generated text that the facts of each response were taken from.
 
     Decision files and generation files have no common key, and one may lack entries of the other.
-    The text that shares most words with the facts is therefore taken, if more than 60% of all
-    words of both are common.
+    The text whose words are most similar to those of the facts is therefore taken. Similarity is
+    the share of common words among all distinct words of both. It has to exceed 0.6.
 
     Args:
         responses: The released decisions, None where the model declined.
@@ -325,10 +357,13 @@ def match_texts(
             continue
         # The facts of a response repeat most words of its text.
         fact_words = distinct_words(" ".join(fact.atom for fact in response.facts))
-        shares = [len(fact_words & words) / len(fact_words | words) for words in words_by_text]
-        best_share = max(shares)
-        if best_share > MIN_SHARED_WORDS:
-            yield response, texts[shares.index(best_share)]
+        similarities = []
+        for text_words in words_by_text:
+            similarity = len(fact_words & text_words) / len(fact_words | text_words)
+            similarities.append(similarity)
+        best_number = similarities.index(max(similarities))
+        if similarities[best_number] > MIN_SHARED_WORDS:
+            yield response, texts[best_number]
 
 
 def distinct_words(text: str) -> set[str]:

@@ -29,8 +29,9 @@ _QUESTION = re.compile(
 )
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
 _QUESTION_START = "Tell me a bio of "
-_TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
-_TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
+# The end of each line that is followed by a line "Title: ...".
+_BEFORE_TITLE = re.compile(r"\n(?=Title: [^\n]+\n)")
+_TITLED_PASSAGE = re.compile(r"Title: (?P<title>[^\n]+)\n(?P<text>.*)", re.DOTALL)
 
 # The published files. Each file of generations (ChatGPT, Llama-2-13b-chat) comes before the file of
 # decisions on it. The last one has the names.
@@ -56,13 +57,13 @@ class _AlceFile(BaseModel):
     data: Annotated[list[_AlceRow], Field(min_length=1)]
 
 
-def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[GeneratedText]:
+def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> list[GeneratedText]:
     """Read generated biographies from ALCE's JSON files.
 
     Args:
         paths: The files. Their rows are numbered from 0 through all files.
-        outputs: Whether to read the outputs, which every row must then have. If False, the outputs
-            are empty, and only the questions and passages are read.
+        with_outputs: Whether to read the outputs, which every row must then have. If False, only
+            the questions and passages are read, and the outputs are empty.
 
     Raises:
         DataError: A file cannot be read, or has rows that cannot be used.
@@ -70,49 +71,65 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
     generations: list[GeneratedText] = []
     for path in paths:
         for number, row in enumerate(read_model(path, _AlceFile, _EXPECTED).data):
-            if outputs and row.output is None:
-                raise DataError(
-                    f"{path}: data[{number}] has no output, the text that a model wrote;"
-                    f" {_EXPECTED}"
-                )
+            output = ""
+            if with_outputs:
+                if row.output is None:
+                    raise DataError(
+                        f"{path}: data[{number}] has no output, the text that a model wrote;"
+                        f" {_EXPECTED}"
+                    )
+                # A thought before the biography is dropped. A thought that never ends is kept
+                # whole: the judge then reports it.
+                output = answer_or_thoughts(row.output)
+
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
                 # Only some files state the name.
                 name=name_in_question(row.name or row.question),
-                # A thought before the text is no part of the biography.
-                output=answer_or_thoughts(row.output or "") if outputs else "",
-                passages=_split_joined_passages(row.docs),
+                output=output,
+                passages=_split_documents(row.docs),
             )
             generations.append(generation)
     return generations
 
 
-def _split_joined_passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
-    """Split the documents of a row that hold several passages.
+def _split_documents(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
+    """Return the passages of a row, whose documents may hold several passages each.
 
-    Files made from citation logs have such documents. Each further passage begins with a line
-    ``Title: ...``. If a row has one, its repeated passages are dropped.
-
-    Example:
-        A document "Ada" with the lines "A painter.", "Title: Bea" and "A baker." becomes the
-        passage "A painter." of the page "Ada" and the passage "A baker." of the page "Bea".
+    Files made from citation logs have such documents. If a row has one, its repeated passages are
+    dropped.
 
     Args:
         docs: The documents of the row.
     """
     passages: list[RetrievedPassage] = []
     for doc in docs:
-        # The text before the first such line belongs to the title of the document.
-        first_text, *further_passages = _TITLE_LINE.split(doc.text)
-        passages.append(RetrievedPassage(doc.title.strip(), first_text.strip()))
-        for titled_text in further_passages:
-            for title, text in _TITLED.findall(titled_text):
-                passages.append(RetrievedPassage(title.strip(), text.strip()))
+        passages += _split_document(doc)
+    # A citation such as [3] counts all documents, so a row without joined passages keeps them all.
+    if len(passages) == len(docs):
+        return tuple(passages)
+    return tuple(dict.fromkeys(passages))
 
-    # Other rows may repeat a passage: their citations count every one.
-    has_joined_passages = len(passages) > len(docs)
-    return tuple(dict.fromkeys(passages) if has_joined_passages else passages)
+
+def _split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
+    """Split a document before each line ``Title: ...``, with which a further passage begins.
+
+    Example:
+        The document "Ada" with the lines "A painter.", "Title: Bea" and "A baker." becomes the
+        passage "A painter." of the page "Ada" and the passage "A baker." of the page "Bea".
+
+    Args:
+        doc: The document. Most have a single passage.
+    """
+    first_text, *titled_texts = _BEFORE_TITLE.split(doc.text)
+    passages = [RetrievedPassage(doc.title.strip(), first_text.strip())]
+    for titled_text in titled_texts:
+        match = _TITLED_PASSAGE.match(titled_text)
+        # A title with another title directly below it has no passage.
+        if match is not None:
+            passages.append(RetrievedPassage(match["title"].strip(), match["text"].strip()))
+    return passages
 
 
 def name_in_question(question: str) -> str:
@@ -163,12 +180,12 @@ def read_names(path: Path) -> list[str]:
     """
     names: dict[str, None] = {}
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
-        # A line without a tab is a name.
-        question, _, _ = line.partition("\t")
-        name = _DISAMBIGUATION.sub(" ", question.removeprefix(_QUESTION_START))
-        names[" ".join(name.split())] = None
-    # A line with nothing but the mark of ambiguity has no name.
-    names.pop("", None)
+        name_or_question, _, _ = line.partition("\t")
+        name = _DISAMBIGUATION.sub(" ", name_or_question.removeprefix(_QUESTION_START))
+        name = " ".join(name.split())
+        # A line with nothing but "(disambiguation)" has no name.
+        if name:
+            names[name] = None
     if not names:
         raise DataError(f"{path}: no names; expected one per line")
     return list(names)
@@ -196,12 +213,12 @@ def passages_by_title(generation: GeneratedText) -> dict[str, list[str]]:
 
 
 def nearest_passages(
-    page: tuple[str, ...], query: str, count: int = MAX_PASSAGES
+    passages: tuple[str, ...], query: str, count: int = MAX_PASSAGES
 ) -> tuple[str, ...]:
     """Return the passages of a page with the highest BM25 scores for a query.
 
     Args:
-        page: The passages of the page. A page with at most ``count`` passages is returned whole.
+        passages: All passages of the page. If there are at most ``count``, all are returned.
         query: The text to search for, such as a fact.
         count: How many passages to return.
 
@@ -209,17 +226,17 @@ def nearest_passages(
         The best passages first. If fewer than ``count`` passages share a word with the query, the
         first passages of the page follow.
     """
-    if len(page) <= count:
-        return page
-    ranked_numbers = [number for number, _ in _searcher(page).best(query, count)]
+    if len(passages) <= count:
+        return passages
+    ranked_indices = [index for index, _ in _searcher(passages).best(query, count)]
     # BM25 ranks no passage that shares no word with the query.
-    other_numbers = [number for number in range(len(page)) if number not in ranked_numbers]
-    best_numbers = [*ranked_numbers, *other_numbers][:count]
-    return tuple(page[number] for number in best_numbers)
+    unranked_indices = [index for index in range(len(passages)) if index not in ranked_indices]
+    chosen_indices = [*ranked_indices, *unranked_indices][:count]
+    return tuple(passages[index] for index in chosen_indices)
 
 
 # The facts of one response search the same few pages.
 @lru_cache(maxsize=256)
-def _searcher(page: tuple[str, ...]) -> Searcher:
+def _searcher(passages: tuple[str, ...]) -> Searcher:
     """Index the passages of a page for BM25."""
-    return Searcher.from_texts(page)
+    return Searcher.from_texts(passages)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_factuality.benchmarks.biographies.types import Judgement
+from lm_factuality.benchmarks.biographies.types import Judgement, Linking, Protocol
 
 Links = tuple[int | None, ...]
 """For each fact group the number of its entity, or None if it has no entity."""
@@ -21,8 +21,8 @@ def link_groups(
     groups: Sequence[Sequence[int]],
     entities: Sequence[str],
     matrix: Sequence[Sequence[Judgement]],
-    linking: str = "greedy",
-    protocol: str = "paper",
+    linking: Linking = "greedy",
+    protocol: Protocol = "paper",
 ) -> Links:
     """Link each fact group to the entity whose page supports most of its facts (equation 1).
 
@@ -40,11 +40,10 @@ def link_groups(
         The number of the entity of each group, or None for a group without one.
     """
     counts = np.zeros((len(groups), len(entities)), dtype=np.int64)
-    for row, group in enumerate(groups):
-        for fact in group:
-            for entity, judgement in enumerate(matrix[fact]):
-                if judgement.outcome == "supported":
-                    counts[row, entity] += 1
+    for group_number, group in enumerate(groups):
+        for entity in range(len(entities)):
+            outcomes = [matrix[fact][entity].outcome for fact in group]
+            counts[group_number, entity] = outcomes.count("supported")
 
     # Entities are numbered in the order of retrieval.
     preference = list(range(len(entities)))
@@ -65,12 +64,16 @@ def link_greedily(counts: SupportCounts, preference: Sequence[int]) -> Links:
     Returns:
         The entity of each group, or None for a group of which no entity supports any fact.
     """
+    # A response may have been written from no pages at all.
+    if not preference:
+        return (None,) * len(counts)
+
     links: list[int | None] = []
-    for row in counts:
+    for counts_of_group in counts:
         # Of equal values, max returns the first.
-        best_entity = max(preference, key=lambda entity: row[entity], default=None)
+        best_entity = max(preference, key=lambda entity: counts_of_group[entity])
         # A group without supported facts belongs to nobody.
-        has_support = best_entity is not None and row[best_entity] > 0
+        has_support = counts_of_group[best_entity] > 0
         links.append(best_entity if has_support else None)
     return tuple(links)
 
@@ -98,7 +101,7 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
 
     ordered_counts = counts[:, list(preference)]
     is_best_of_group = ordered_counts == ordered_counts.max(axis=1, keepdims=True)
-    # One more supported fact outweighs the bonus for best entities of all groups together.
+    # Each best entity adds 1. One more supported fact adds more than all of these together.
     weights = ordered_counts * (len(counts) + 1) + is_best_of_group
     rows, columns = linear_sum_assignment(weights, maximize=True)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):

@@ -6,8 +6,9 @@ are computed from the resulting matrix.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
@@ -86,16 +87,28 @@ class FactPair:
     """The number of the fact's sentence if an index found the passages, otherwise None."""
 
     @property
-    def subject(self) -> dict[str, Any]:
+    def verification_variables(self) -> dict[str, Any]:
         """The variables of the prompt that asks whether the page supports the fact."""
-        passages = list(self.evidence)
-        if self.entity:
-            passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
-        subject: dict[str, Any] = {"kind": "verify", "claim": self.fact, "passages": passages}
-        # Passages that an index found are of several entities.
-        if self.sentence is None:
-            subject["entity"] = self.entity
-        return {**subject, **self.prompt_variables}
+        return {
+            "kind": "verify",
+            "claim": self.fact,
+            "passages": self.titled_passages(self.evidence),
+            **self.page_variables,
+        }
+
+    def titled_passages(self, passages: Iterable[str]) -> list[str]:
+        """Put the title of the page before each passage, if the page has a title."""
+        if not self.entity:
+            return list(passages)
+        return [f"Title: {self.entity}\n{passage}" for passage in passages]
+
+    @property
+    def page_variables(self) -> dict[str, Any]:
+        """The variables of the prompt that do not depend on the fact."""
+        # The passages that an index finds for a sentence are of several entities.
+        if self.sentence is not None:
+            return {**self.prompt_variables}
+        return {"entity": self.entity, **self.prompt_variables}
 
     @property
     def page(self) -> str:
@@ -132,8 +145,7 @@ def pair_facts_with_pages(
 
     Returns:
         The pairs, each with the passages of the page that are nearest to the fact. If an entity has
-        no page, its pairs are judged as not supported. Left unscored, such an entity would take
-        all facts that no page supports out of the scores.
+        no page, its pairs have a preset judgement.
     """
     # Each page is looked up once, although several facts need it.
     page_by_entity = {entity: find_page(entity) for entity in entities}
@@ -145,13 +157,26 @@ def pair_facts_with_pages(
             passages = tuple(filter(str.strip, page or ()))
             if passages:
                 pairs.append(FactPair(fact, entity, nearest_passages(passages, fact)))
-                continue
-            problem = f"that of {entity!r} is empty"
-            if page is None:
-                problem = f"none is called {entity!r}"
-            unsupported = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {problem}")
-            pairs.append(FactPair(fact, entity, (), unsupported))
+            else:
+                pairs.append(FactPair(fact, entity, (), _judgement_without_page(entity, page)))
     return pairs
+
+
+def _judgement_without_page(entity: str, page: Sequence[str] | None) -> Judgement:
+    """Judge a fact as not supported by an entity that has no page.
+
+    The fact is not unscored: FActScore leaves out a fact that no page supports if a page is
+    unscored, so it would leave out nearly all false facts.
+
+    Args:
+        entity: The title of the page.
+        page: Its passages, which are all blank, or None if there is no page.
+    """
+    if page is None:
+        reason = f"{NO_PAGE}: none is called {entity!r}"
+    else:
+        reason = f"{NO_PAGE}: that of {entity!r} is empty"
+    return Judgement(NOT_SUPPORTED, 0.0, reason)
 
 
 def judge_pairs(
@@ -182,11 +207,12 @@ def judge_pairs(
         else:
             judgements[key] = pair.preset_judgement
 
+    ask = judge_pairs_singly
     if judge.config.verdicts == "logprobs":
-        return judgements | _judge_pairs_by_logprobs(judge, pairs_to_ask, folder)
-    if judge.config.verify == "page":
-        return judgements | _judge_pairs_by_page(judge, pairs_to_ask, folder)
-    return judgements | judge_pairs_singly(judge, pairs_to_ask, folder)
+        ask = _judge_pairs_by_logprobs
+    elif judge.config.verify == "page":
+        ask = _judge_pairs_by_page
+    return judgements | ask(judge, pairs_to_ask, folder)
 
 
 def _judge_pairs_by_logprobs(
@@ -200,11 +226,13 @@ def _judge_pairs_by_logprobs(
         folder: The folder of the prompts.
 
     Returns:
-        The judgement of each pair.
+        The judgement of each pair. Several samples of a pair are combined by majority.
     """
-    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs.values()]
+    prompt_variables = [
+        {**pair.verification_variables, "choices": TRUE_FALSE} for pair in pairs.values()
+    ]
     answers_by_pair = judge.ask(
-        f"{folder}/verify_true_false", subjects, _PROGRESS, top_logprobs=TOP_LOGPROBS
+        f"{folder}/verify_true_false", prompt_variables, _PROGRESS, top_logprobs=TOP_LOGPROBS
     )
     judgements = {}
     for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
@@ -217,7 +245,7 @@ def _judge_pairs_by_logprobs(
 def _judge_pairs_by_page(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge all pairs on the same page with one question, and singly the facts it leaves out.
+    """Judge all facts on the same page with one question, and singly those that a reply leaves out.
 
     Args:
         judge: The judge.
@@ -225,7 +253,8 @@ def _judge_pairs_by_page(
         folder: The folder of the prompts.
 
     Returns:
-        The judgement of each pair.
+        The judgement of each pair. If the judge is offline, the facts that a reply leaves out are
+        unscored.
     """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(pairs)
@@ -237,14 +266,13 @@ def _judge_pairs_by_page(
 
     missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
     if judge.is_offline:
-        # A dry run has no replies, so every pair is missing. A real judge leaves out few facts, and
-        # the plan states the cost of asking about them separately.
+        # The plan of a run, which asks offline, counts the single questions separately.
         return judgements | dict.fromkeys(missing_pairs, Judgement(UNSCORED))
     return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
 
 def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:
-    """Group the pairs of a response and a page into questions about several facts.
+    """Make one question about all facts of a response that are verified against the same page.
 
     Each question shows all passages that any of its facts would be shown if it were asked singly.
 
@@ -254,18 +282,16 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
     questions = []
     for keys in split_by_page(pairs, lambda key: (key.response, pairs[key].page)):
         pairs_on_page = [pairs[key] for key in keys]
-        # A dict keeps the order of the passages and drops repeated ones.
-        evidence: dict[str, None] = {}
-        for pair in pairs_on_page:
-            evidence |= dict.fromkeys(pair.evidence)
-
-        shared_variables = replace(pairs_on_page[0], evidence=tuple(evidence)).subject
-        passages = shared_variables.pop("passages")
-        # These two describe a single fact.
-        del shared_variables["kind"]
-        del shared_variables["claim"]
-        facts = [pair.fact for pair in pairs_on_page]
-        subject = page_subject(facts, passages, evidence=list(evidence), **shared_variables)
+        # Several facts may have the same passages, which are shown once.
+        evidence = list(dict.fromkeys(chain.from_iterable(pair.evidence for pair in pairs_on_page)))
+        # Everything but facts and evidence is the same in all pairs on the page.
+        first_pair = pairs_on_page[0]
+        subject = page_subject(
+            [pair.fact for pair in pairs_on_page],
+            first_pair.titled_passages(evidence),
+            evidence=evidence,
+            **first_pair.page_variables,
+        )
         questions.append(PageQuestion(keys, subject))
     return questions
 
@@ -281,10 +307,10 @@ def judge_pairs_singly(
         folder: The folder of the prompts.
 
     Returns:
-        The judgement of each pair.
+        The judgement of each pair. Several samples of a pair are combined by majority.
     """
-    subjects = [pair.subject for pair in pairs.values()]
-    replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _PROGRESS)
+    prompt_variables = [pair.verification_variables for pair in pairs.values()]
+    replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, prompt_variables, _PROGRESS)
     judgements = {}
     for (key, pair), replies in zip(pairs.items(), replies_by_pair, strict=True):
         samples = [reply_to_judgement(reply) for reply in replies]
@@ -304,19 +330,18 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
         samples that say supported, or the judge's own score if only one sample has a verdict.
         The judgement is unscored if two outcomes are equally common or no sample has a verdict.
     """
-    # A sample that cannot be read has no vote.
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
 
     votes = Counter(judgement.outcome for judgement in scored)
     most_votes = max(votes.values())
-    winners = [outcome for outcome, count in votes.items() if count == most_votes]
-    # The judge contradicts itself.
-    if len(winners) > 1:
+    commonest_outcomes = [outcome for outcome, count in votes.items() if count == most_votes]
+    # A tie decides nothing.
+    if len(commonest_outcomes) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
 
-    winner = next(judgement for judgement in scored if judgement.outcome == winners[0])
+    winner = next(judgement for judgement in scored if judgement.outcome in commonest_outcomes)
     score = winner.score if len(scored) == 1 else votes[SUPPORTED] / len(scored)
     return replace(winner, score=score, evidence=evidence)
 
@@ -346,7 +371,6 @@ def judgement_from_logprobs(answer: Answer) -> Judgement:
         score. If the probabilities cannot be used, the text is read instead, and the reason of
         the judgement says why.
     """
-    # A judge that gave no answer decides nothing.
     if answer.text is None:
         return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
     text = without_thinking(answer.text)
@@ -357,13 +381,14 @@ def judgement_from_logprobs(answer: Answer) -> Judgement:
         return _judgement_from_text(text, "a thought comes first")
 
     # Other words, such as "The", share the rest of the probability.
-    true = _word_probability("true", answer.first_token_logprobs)
-    false = _word_probability("false", answer.first_token_logprobs)
-    if true + false > 0:
-        score = true / (true + false)
-        reason = f"by log-probabilities: true {true:.3g}, false {false:.3g}"
-        return Judgement(SUPPORTED if score > 0.5 else NOT_SUPPORTED, score, reason)
-    return _judgement_from_text(text, "neither word among the most likely")
+    true_probability = _word_probability("true", answer.first_token_logprobs)
+    false_probability = _word_probability("false", answer.first_token_logprobs)
+    total = true_probability + false_probability
+    if total == 0:
+        return _judgement_from_text(text, "neither word among the most likely")
+    score = true_probability / total
+    reason = f"by log-probabilities: true {true_probability:.3g}, false {false_probability:.3g}"
+    return Judgement(SUPPORTED if score > 0.5 else NOT_SUPPORTED, score, reason)
 
 
 def _word_probability(word: str, alternatives: Collection[tuple[str, float]]) -> float:
@@ -374,29 +399,30 @@ def _word_probability(word: str, alternatives: Collection[tuple[str, float]]) ->
         alternatives: Tokens with their natural log-probabilities. "True" and " true" count for
             the same word.
     """
-    probabilities = []
-    for token, logprob in alternatives:
-        if token.strip(BLANKS).lower() == word:
-            probabilities.append(math.exp(logprob))
-    return math.fsum(probabilities)
+    return math.fsum(
+        math.exp(logprob) for token, logprob in alternatives if token.strip(BLANKS).lower() == word
+    )
 
 
-def _judgement_from_text(text: str | None, why_text: str) -> Judgement:
+def _judgement_from_text(text: str | None, fallback_reason: str) -> Judgement:
     """Read an answer that should be the word True or False.
 
     Args:
         text: The answer without thoughts, or None if a thought never ends.
-        why_text: Why the text is read and not the probabilities. It becomes part of the reason.
+        fallback_reason: Why the text is read and not the probabilities. It becomes part of the
+            reason of the judgement.
 
     Returns:
         Supported for "True", not supported for "False", in any case and with marks such as "**"
         around it. Any other text is unscored.
     """
+    source = f"by the text ({fallback_reason})"
     if text is None:
-        return Judgement(UNSCORED, None, f"by the text ({why_text}): {UNFINISHED}")
+        return Judgement(UNSCORED, None, f"{source}: {UNFINISHED}")
     # Chat models often write "**True**.".
     word = text.strip(_MARKS).lower()
-    if word not in ("true", "false"):
-        return Judgement(UNSCORED, None, f"by the text ({why_text}): neither true nor false")
-    outcome = SUPPORTED if word == "true" else NOT_SUPPORTED
-    return Judgement(outcome, float(word == "true"), f"by the text ({why_text}): {word}")
+    if word == "true":
+        return Judgement(SUPPORTED, 1.0, f"{source}: true")
+    if word == "false":
+        return Judgement(NOT_SUPPORTED, 0.0, f"{source}: false")
+    return Judgement(UNSCORED, None, f"{source}: neither true nor false")

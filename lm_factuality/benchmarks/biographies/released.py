@@ -19,10 +19,18 @@ from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import average
 
 Protocol = Literal["code", "fixed"]
-_METRICS = (
-    *("factscore", "factscore_penalised", "d_factscore", "num_entities"),
-    *("facts_per_response", "respond_ratio", "difference"),
-)
+"""``code`` computes scores as the authors' script does, ``fixed`` as the paper defines them."""
+
+# A declined question counts only in the share of responses.
+_METRICS_IF_DECLINED = {
+    "factscore": None,
+    "factscore_penalised": None,
+    "d_factscore": None,
+    "num_entities": None,
+    "facts_per_response": None,
+    "respond_ratio": 0.0,
+    "difference": None,
+}
 
 
 def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonObject:
@@ -35,20 +43,25 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
             and counts facts that grouping lost as unscored.
 
     Returns:
-        The means over responses as fractions (``respond_ratio`` is over names), their 95%
-        intervals, which bootstrap names, and counts. ``num_biographies`` is the number that the
-        file states, or None. ``num_nan`` counts the responses of which grouping lost every fact.
+        The content of the metrics file:
+
+        - the means over responses as fractions (``respond_ratio`` is over names), and under
+          ``intervals`` their 95% intervals, for which names are resampled
+        - ``choices``: sentences that say what the protocol computes
+        - ``num_biographies``: the mean number of groups that the file states, or None
+        - ``num_nan``: how many responses have lost every fact by grouping
+        - further counts of names, responses and unscored facts
     """
     rows = []
-    answered = []
     for number, response in enumerate(decisions.responses):
-        # A declined question counts only in the share of responses.
-        metrics = dict.fromkeys(_METRICS) | {"respond_ratio": float(response is not None)}
-        if response is not None:
-            answered.append(response)
-            metrics |= _response_metrics(response, protocol)
-        rows.append(clustered_outcomes(metrics, str(number)))
+        if response is None:
+            metrics = _METRICS_IF_DECLINED
+        else:
+            metrics = _response_metrics(response, protocol)
+        # There is one response per name.
+        rows.append(clustered_outcomes(metrics, cluster=str(number)))
 
+    answered = [response for response in decisions.responses if response is not None]
     means, intervals = bootstrapped_means(rows)
     return {
         "protocol": protocol,
@@ -64,19 +77,20 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 
 
 def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
-    """Compute the metrics of one response by their names in the metrics file.
+    """Compute the metrics of one response, under their names in the metrics file.
 
     Args:
         response: The released decisions on the response.
-        protocol: Decides which facts D-FActScore is averaged over, see `score_decisions`.
+        protocol: ``fixed`` averages D-FActScore over all facts that have a verdict after
+            grouping, ``code`` over all facts that grouping returned, also invented ones.
 
     Returns:
         The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
         fact of the response.
     """
     factscore = released_factscore(response)
-    # Lost facts are None here, and `average` leaves them out.
     if protocol == "fixed":
+        # Facts that grouping lost have the verdict None, and `average` leaves them out.
         d_factscore = average(response.grouped_verdicts)
     else:
         d_factscore = released_d_factscore(response)
@@ -91,6 +105,7 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         # An unsupported fact has no title.
         "num_entities": float(len(titles - {None})),
         "facts_per_response": float(num_facts),
+        "respond_ratio": 1.0,
         "difference": None if d_factscore is None else factscore - d_factscore,
     }
 
@@ -130,7 +145,7 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
         "responses": sum(set(verdicts) == {None} for verdicts in verdicts_by_response),
         "facts": sum(verdicts.count(None) for verdicts in verdicts_by_response),
         "first_facts": sum(verdicts[0] is None for verdicts in verdicts_by_response),
-        "facts_made_up": sum(response.grouped_numbers.count(None) for response in responses),
+        "facts_made_up": sum(response.grouped_fact_numbers.count(None) for response in responses),
         "d_factscore": {"worst": average(worst_shares), "best": average(best_shares)},
     }
 

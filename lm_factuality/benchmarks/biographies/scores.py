@@ -12,7 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, Outcome
+from lm_factuality.benchmarks.biographies.types import (
+    JudgedBiography,
+    Judgement,
+    Outcome,
+    Protocol,
+)
 from lm_factuality.benchmarks.declaration import (
     DIFFERENCE,
     PRECISION,
@@ -28,7 +33,9 @@ from lm_factuality.scores.statistics import MEAN, Aggregation, average
 
 NO_PAGE = "no page"  # The reason of a judgement begins so if the entity has no page.
 GAMMA = 10  # Responses with fewer facts than this are penalised (Min et al., 2023).
-MERGED = "one_bio_many_entities"
+# The type of a response that merges people, and the metric that is 1 for these responses.
+MERGED_TYPE = "one_bio_many_entities"
+MERGED_METRIC = MERGED_TYPE
 _LONGEST_REASON = 60  # characters
 _RESAMPLES = 2000
 
@@ -69,7 +76,7 @@ SCORES: tuple[Score, ...] = (
         "people about whom a response says something true",
     ),
     Score(
-        MERGED,
+        MERGED_METRIC,
         MEAN,
         SHARE,
         "People merged",
@@ -85,12 +92,17 @@ SCORES: tuple[Score, ...] = (
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
-    *("num_biographies", "num_entities", "facts_per_response", MERGED),
+    *("num_biographies", "num_entities", "facts_per_response", MERGED_METRIC),
 )
-_EXTREMES = worst_and_best_of("factscore", 0.0, 1.0) | worst_and_best_of("d_factscore", 0.0, 1.0)
+# What a response without scores counts as, at worst and at best.
+_BOUNDS_WITHOUT_SCORES = worst_and_best_of("factscore", 0.0, 1.0) | worst_and_best_of(
+    "d_factscore", 0.0, 1.0
+)
 
 
-def score_biography(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores | None:
+def score_biography(
+    judged: JudgedBiography, protocol: Protocol = "paper"
+) -> BiographyScores | None:
     """Compute FActScore, D-FActScore and the counts of one judged biography.
 
     Args:
@@ -122,23 +134,22 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
     factscore = factscores["factscore"]
 
     # D-FActScore looks at the page of one entity, FActScore at all pages.
-    linked_outcomes = outcomes_by_linked_entity(judged)
-    linked_values = list(linked_outcomes.values())
-    d_factscores: dict[str, float | None] = {
-        "d_factscore": None,
-        # No grouping can support more facts than FActScore at its best.
-        **worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"]),
-    }
+    outcome_by_fact = outcomes_by_linked_entity(judged)
+    linked_outcomes = list(outcome_by_fact.values())
     if linked_outcomes:
-        d_factscores = _supported_shares("d_factscore", linked_values)
+        d_factscores = _supported_shares("d_factscore", linked_outcomes)
+    else:
+        # No grouping can support more facts than FActScore at its best.
+        bounds = worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"])
+        d_factscores = {"d_factscore": None, **bounds}
     d_factscore = d_factscores["d_factscore"]
 
-    # The authors subtract the scores as they are, each over its own facts.
     if protocol == "paper":
-        difference = _difference_over_common_facts(outcomes, linked_outcomes)
+        difference = _difference_over_common_facts(outcomes, outcome_by_fact)
     elif factscore is None or d_factscore is None:
         difference = None
     else:
+        # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
 
     # Ungrouped facts say nothing about the number of biographies.
@@ -157,7 +168,7 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
         "kind": num_biographies and response_type(num_biographies, num_entities),
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
-        "unscored_grouped": linked_values.count("unscored") if linked_values else num_facts,
+        "unscored_grouped": linked_outcomes.count("unscored") if linked_outcomes else num_facts,
         "candidates": len(judged.entities),
         "without_page": sum(all(map(is_without_page, column)) for column in columns),
     }
@@ -172,15 +183,17 @@ def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
     Returns:
         ``supported`` if any page supports the fact. Otherwise ``unscored`` if any page has no
         verdict, since that page might support the fact, or if there is no candidate. Otherwise
-        ``irrelevant`` or ``not_supported``, whichever most pages say.
+        ``irrelevant`` if more pages say so than ``not_supported``. Entities without a page have no
+        vote; if none has a page, the fact is not supported.
     """
-    # An entity without a page is judged "not supported", but nobody looked at anything.
     outcomes = Counter(judgement.outcome for judgement in row if not is_without_page(judgement))
     if outcomes["supported"]:
         return "supported"
     if outcomes["unscored"] or not row:
         return "unscored"
-    return "irrelevant" if outcomes["irrelevant"] > outcomes["not_supported"] else "not_supported"
+    if outcomes["irrelevant"] > outcomes["not_supported"]:
+        return "irrelevant"
+    return "not_supported"
 
 
 def is_without_page(judgement: Judgement) -> bool:
@@ -196,12 +209,14 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
         outcomes: The verdicts on the facts. There is at least one.
 
     Returns:
-        The share of the facts with a verdict that are supported, or None if no fact has a verdict.
-        Also the score's ``_worst`` and ``_best`` value, over all facts: with every unscored fact
-        not supported, and supported.
+        Three fractions, by the names of the scores:
+
+        - the score: the supported share of the facts that have a verdict, or None if none has
+        - ``..._worst``: the supported share of all facts if unscored ones were not supported
+        - ``..._best``: the supported share of all facts if unscored ones were supported
     """
-    total = len(outcomes)
     # Irrelevant facts stay in the total, as in the equations of the paper.
+    total = len(outcomes)
     supported = outcomes.count("supported")
     unscored = outcomes.count("unscored")
     scored = total - unscored
@@ -218,30 +233,29 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
 
     Returns:
         The outcome by the number of the fact, in the order of groups. A fact whose group has no
-        entity is not supported. It is unscored if a page has no verdict on it, since that page
-        might be the one of the individual.
+        entity is not supported, or unscored if a page has no verdict on it: that page might have
+        become the entity of the group.
     """
     outcomes: dict[int, Outcome] = {}
-    for fact, entity in linked_entities(judged).items():
-        row = judged.matrix[fact]
-        if entity is not None:
-            outcomes[fact] = row[entity].outcome
-            continue
-        outcome = outcome_by_any_page(row)
-        # The page of another individual may support the fact. That does not count here.
-        outcomes[fact] = "not_supported" if outcome == "supported" else outcome
+    for fact, entity in linked_entity_by_fact(judged).items():
+        if entity is None:
+            outcome = outcome_by_any_page(judged.matrix[fact])
+            # The page of another individual may support the fact. That does not count here.
+            outcomes[fact] = "not_supported" if outcome == "supported" else outcome
+        else:
+            outcomes[fact] = judged.matrix[fact][entity].outcome
     return outcomes
 
 
-def linked_entities(judged: JudgedBiography) -> dict[int, int | None]:
+def linked_entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
     """Return the entity to which the group of each fact is linked.
 
     Args:
         judged: The response with its groups and links.
 
     Returns:
-        The number of the entity, or None if the group has none, by the number of the fact. The
-        order is that of groups. Facts in no group are left out.
+        For the number of each fact that is in a group, the number of the entity, or None if the
+        group has no entity. The order is that of groups.
     """
     entities: dict[int, int | None] = {}
     for group, entity in zip(judged.groups, judged.links, strict=True):
@@ -263,13 +277,14 @@ def _difference_over_common_facts(
         The share of facts that some page supports, but not that of their own entity. It is never
         below 0. None if no fact has a verdict in both scores.
     """
-    is_lost_by_linking = []
+    counts_only_for_factscore = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
-        # Only such facts show what linking changes.
-        if "unscored" not in (outcome, linked_outcome):
-            is_lost_by_linking.append(outcome == "supported" and linked_outcome != "supported")
-    return average(is_lost_by_linking)
+        # A fact that only one of the scores counts would change their difference.
+        if "unscored" in (outcome, linked_outcome):
+            continue
+        counts_only_for_factscore.append(outcome == "supported" and linked_outcome != "supported")
+    return average(counts_only_for_factscore)
 
 
 def length_penalty(num_facts: int) -> float:
@@ -284,17 +299,16 @@ def length_penalty(num_facts: int) -> float:
     return 1.0 if num_facts >= GAMMA else math.exp(1 - GAMMA / num_facts)
 
 
-def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
+def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -> list[int | None]:
     """Find the entity that each fact is taken from, to count the entities of a response.
 
-    Only entities whose page supports the fact are considered (section 2.4). Of several, ``paper``
-    prefers the entity that the fact's group is linked to, then one that another group is linked to,
-    then the one that was retrieved first. ``code`` prefers the entity that supports most facts of
-    the response, as the authors' code does.
+    Only entities whose page supports the fact are considered (section 2.4).
 
     Args:
         judged: The response with its matrix, groups and links.
-        protocol: ``paper`` or ``code``.
+        protocol: Of several entities, ``paper`` prefers the one that the fact's group is linked to.
+            ``code`` takes the one that supports most facts of the response, as the authors' code
+            does.
 
     Returns:
         The number of the entity of each fact, in the order of facts. None if no page supports it.
@@ -303,21 +317,37 @@ def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> lis
         [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
         for row in judged.matrix
     ]
-    # The authors' code does not look at groups here.
     if protocol == "code":
         return _most_supporting_entities(supporting_entities, judged.entities)
 
-    linked_entity_by_fact = linked_entities(judged)
-    attributed: list[int | None] = []
-    for fact, entities in enumerate(supporting_entities):
-        linked_entity = linked_entity_by_fact.get(fact)
-        if linked_entity in entities:
-            attributed.append(linked_entity)
-            continue
-        # A fact of a wrongly linked group may still be about another person of the text.
-        entities_of_groups = [entity for entity in entities if entity in judged.links]
-        attributed.append(min(entities_of_groups or entities, default=None))
-    return attributed
+    linked_entities = linked_entity_by_fact(judged)
+    return [
+        _prefer_linked_entity(entities, linked_entities.get(fact), judged.links)
+        for fact, entities in enumerate(supporting_entities)
+    ]
+
+
+def _prefer_linked_entity(
+    supporting_entities: Sequence[int],
+    linked_entity: int | None,
+    links: Sequence[int | None],
+) -> int | None:
+    """Choose the entity that a fact is taken from among those whose pages support it.
+
+    Args:
+        supporting_entities: The numbers of these entities, in the order of retrieval.
+        linked_entity: The entity that the fact's group is linked to, or None.
+        links: The entities that all groups of the response are linked to.
+
+    Returns:
+        The linked entity. If its page does not support the fact, the first entity that another
+        group is linked to, otherwise the first entity. None if no page supports the fact.
+    """
+    if linked_entity in supporting_entities:
+        return linked_entity
+    # A fact of a wrongly linked group may still be about another person of the text.
+    entities_of_groups = [entity for entity in supporting_entities if entity in links]
+    return next(iter(entities_of_groups or supporting_entities), None)
 
 
 def _most_supporting_entities(
@@ -325,20 +355,28 @@ def _most_supporting_entities(
 ) -> list[int | None]:
     """Choose for each fact the entity that supports most facts, as the authors' code does.
 
+    Of entities that support equally many facts, the one that supports the earliest fact is chosen,
+    then the alphabetically first title.
+
     Args:
         supporting_entities: For each fact the entities whose page supports it.
-        titles: The titles of all entities. Of entities that support equally many facts, the one
-            that supports the earliest fact is chosen, then the alphabetically first title.
+        titles: The titles of all entities.
 
     Returns:
         The chosen entity of each fact, or None if no page supports it.
     """
     support_counts: Counter[int] = Counter()
-    for entities in supporting_entities:
-        support_counts.update(sorted(entities, key=lambda entity: titles[entity]))
-    # Entities with equal counts stay in the order in which they were first counted.
-    ranking = [entity for entity, _ in support_counts.most_common()]
-    return [min(entities, key=ranking.index, default=None) for entities in supporting_entities]
+    first_facts: dict[int, int] = {}
+    for fact, entities in enumerate(supporting_entities):
+        support_counts.update(entities)
+        for entity in entities:
+            first_facts.setdefault(entity, fact)
+
+    def rank(entity: int) -> tuple[int, int, str]:
+        """Return the sort key of an entity. The chosen entity has the smallest."""
+        return -support_counts[entity], first_facts[entity], titles[entity]
+
+    return [min(entities, key=rank, default=None) for entities in supporting_entities]
 
 
 def response_type(num_biographies: int, num_entities: int) -> str:
@@ -355,7 +393,7 @@ def response_type(num_biographies: int, num_entities: int) -> str:
     """
     # Several people in one biography are the error that the benchmark looks for.
     if num_entities > 1:
-        return MERGED if num_biographies == 1 else "many_bios_many_entities"
+        return MERGED_TYPE if num_biographies == 1 else "many_bios_many_entities"
     return "one_bio_one_entity" if num_biographies == num_entities == 1 else "other"
 
 
@@ -372,18 +410,16 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
     """
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
-    # A response without facts has no scores. An abstention has no problem either.
     if scores is None:
         return judged.problem
     if scores["factscore"] is None:
         return "no fact has a verdict"
-    if scores["d_factscore"] is None:
-        # Under protocol `code` the only fact of a group may have been dropped.
-        has_grouped_facts = any(judged.groups)
-        return (
-            "no fact in a group has a verdict" if has_grouped_facts else "no fact left in a group"
-        )
-    return judged.problem
+    if scores["d_factscore"] is not None:
+        return judged.problem
+    if any(judged.groups):
+        return "no fact in a group has a verdict"
+    # Under protocol `code` the only fact of a group may have been dropped.
+    return "no fact left in a group"
 
 
 def row_metrics(record: Verdict) -> JsonObject:
@@ -394,24 +430,26 @@ def row_metrics(record: Verdict) -> JsonObject:
 
     Returns:
         By the name of each metric, the value of the response together with its name as the cluster,
-        or None if the response is not part of this mean. A response without scores counts as 0
-        in ``..._worst`` and as 1 in ``..._best``, unless the model declined to answer. Also
-        ``unscored``, the reason why scores are missing.
+        or None if the response is not part of this mean. Also ``unscored``, the reason why scores
+        are missing.
     """
-    values: JsonObject = {} if record["abstained"] else dict(_EXTREMES)
-    values |= metrics_from_scores(record["scores"])
+    values = metrics_from_scores(record["scores"])
+    # A response that could not be scored is bounded by 0 and 1. An abstention is in no mean.
+    if not values and not record["abstained"]:
+        values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.
-    is_unfinished = record["unscored"] == UNFINISHED
-    values["respond_ratio"] = None if is_unfinished else not record["abstained"]
+    if record["unscored"] != UNFINISHED:
+        values["respond_ratio"] = not record["abstained"]
 
-    metrics = {name: values.get(name) for name in (*MEANS, *_EXTREMES, "respond_ratio")}
+    metric_names = (*MEANS, *_BOUNDS_WITHOUT_SCORES, "respond_ratio")
+    metrics = {name: values.get(name) for name in metric_names}
     # Responses about one name are not independent, so the name is the cluster.
     outcomes = clustered_outcomes(metrics, record["generation"]["name"])
     return {**outcomes, "unscored": record["unscored"]}
 
 
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
-    """Add the metrics that follow from the scores of a response to these scores.
+    """Return the scores of a response together with two metrics that follow from them.
 
     Args:
         scores: What `score_biography` returned.
@@ -422,10 +460,11 @@ def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     """
     if scores is None:
         return {}
-    # Without groups the kind is None, and nobody knows whether people are merged.
-    response_kind = scores["kind"]
-    is_merged = None if response_kind is None else response_kind == MERGED
-    return {**scores, "facts_per_response": scores["facts"], MERGED: is_merged}
+    is_merged = None
+    # Without groups the type of the response is not known.
+    if scores["kind"] is not None:
+        is_merged = scores["kind"] == MERGED_TYPE
+    return {**scores, "facts_per_response": scores["facts"], MERGED_METRIC: is_merged}
 
 
 def clustered_outcomes(
@@ -463,15 +502,18 @@ def bootstrapped_means(
 
     Args:
         rows: The metrics of each response. All rows have the same keys, and there is at least one.
+
+    Returns:
+        The mean and the interval of each metric, by name.
     """
     means = {}
     intervals = {}
     for metric in rows[0]:
+        # A response without a value has no part in the mean.
         outcomes = [row[metric] for row in rows]
         means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
-        # A response without a value has no part in the mean.
-        ends = statistics.bootstrap_interval(outcomes, resamples=_RESAMPLES)
-        intervals[metric] = [statistics.none_if_nan(end) for end in ends]
+        bounds = statistics.bootstrap_interval(outcomes, resamples=_RESAMPLES)
+        intervals[metric] = [statistics.none_if_nan(bound) for bound in bounds]
     return MeansWithIntervals(means, intervals)
 
 
@@ -482,10 +524,15 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         records: The judge's records of the responses.
 
     Returns:
-        The reasons why responses are ``unscored`` with their counts; the number of responses that
-        ``abstained``; numbers of facts; the ``types`` of responses with their counts; the number
-        of ``candidates``; and ``without_page``: how many candidates have no page, and for how
-        many responses no candidate has one.
+        A dict with these keys:
+
+        - ``unscored``: the reasons why responses have no scores, with their counts
+        - ``abstained``: the number of responses that decline to answer
+        - ``facts``, ``irrelevant_facts``, ``unscored_facts``, ``unscored_facts_in_groups``
+        - ``types``: the kinds that `response_type` returns, with their counts
+        - ``candidates``: the number of candidate entities
+        - ``without_page``: the number of candidates without a page, and the number of responses
+          of which no candidate has a page
     """
     scored = [record["scores"] for record in records if record["scores"]]
 
@@ -495,8 +542,9 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
 
     responses_without_page = 0
     for scores in scored:
+        num_candidates = scores["candidates"]
         # A response without candidates lacks no page.
-        if 0 < scores["candidates"] == scores["without_page"]:
+        if num_candidates > 0 and num_candidates == scores["without_page"]:
             responses_without_page += 1
 
     return {

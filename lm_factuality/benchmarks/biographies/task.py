@@ -111,7 +111,7 @@ class AmbigBioTask(JudgedTask):
             self._own_data, AMBIGBIO_SOURCE, self._data_dir
         )
         docs = []
-        for generation in read_generations([path], outputs=False):
+        for generation in read_generations([path], with_outputs=False):
             doc = generation_to_doc(generation)
             docs.append({**doc, "text": self._prompt.render(doc)})
         return docs

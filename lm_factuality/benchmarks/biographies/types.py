@@ -3,8 +3,9 @@
 All modules of this package use these types. Each line of a ``verdicts.jsonl`` holds one record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,12 @@ from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.harness.generation import JsonObject
 
 Outcome = Literal["supported", "not_supported", "irrelevant", "unscored"]
+
+Linking = Literal["greedy", "hungarian"]
+"""How fact groups are linked to entities, see `link_groups`."""
+
+Protocol = Literal["paper", "code"]
+"""Whether scores follow the paper, or the authors' code where it differs from the paper."""
 
 SINGLE_SUBJECT = ("",)
 """The entities of a response about a single subject: one entity without a name.
@@ -132,23 +139,25 @@ class JudgedBiography:
 def biography_to_record(judged: JudgedBiography) -> JsonObject:
     """Convert a judged biography to JSON values.
 
+    Many judgements share the same passages. The record therefore holds each passage once, and the
+    judgements refer to passages by number.
+
     Args:
         judged: The biography with the results of all steps.
 
     Returns:
-        The fields of `JudgedBiography`, and under ``evidence`` each distinct passage once. A
-        judgement refers to its passages by their numbers in this list, since many facts share
-        the same passages.
+        The fields of `JudgedBiography`, and under ``evidence`` the list of distinct passages. The
+        ``evidence`` of a judgement has the numbers of its passages in this list.
     """
     record = to_jsonable_python(judged)
     number_by_passage: dict[str, int] = {}
-    # Numbers follow the first use of each passage.
-    for row in record["matrix"]:
-        for judgement in row:
-            passages = judgement["evidence"]
-            for passage in passages:
-                number_by_passage.setdefault(passage, len(number_by_passage))
-            judgement["evidence"] = [number_by_passage[passage] for passage in passages]
+    for judgement in chain.from_iterable(record["matrix"]):
+        passage_numbers = []
+        for passage in judgement["evidence"]:
+            # A passage that was not seen before gets the next number.
+            number = number_by_passage.setdefault(passage, len(number_by_passage))
+            passage_numbers.append(number)
+        judgement["evidence"] = passage_numbers
     return {**record, "evidence": list(number_by_passage)}
 
 
@@ -163,17 +172,8 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
             example, a group holds the number of a fact that does not exist.
     """
     try:
-        # A dict instead of the list, so that a negative number raises KeyError.
-        passages = dict(enumerate(record["evidence"]))
-        matrix = []
-        for row in record["matrix"]:
-            judgements = []
-            for judgement in row:
-                evidence = [passages[number] for number in judgement["evidence"]]
-                judgements.append({**judgement, "evidence": evidence})
-            matrix.append(judgements)
-
-        # Pydantic checks the type of each field. Their numbers are checked by us.
+        matrix = _matrix_with_passages(record["matrix"], record["evidence"])
+        # Pydantic checks the type of each field. Whether numbers exist is checked next.
         judged = to_model(JudgedBiography, {**record, "matrix": matrix})
         _check_numbers(judged)
     except (LookupError, TypeError, ValueError) as error:
@@ -182,6 +182,30 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
             f"not a record of a judged biography: {type(error).__name__}: {error}"
         ) from error
     return judged
+
+
+def _matrix_with_passages(
+    matrix: Sequence[Sequence[JsonObject]], passages: Sequence[str]
+) -> list[list[JsonObject]]:
+    """Replace the passage numbers in the ``evidence`` of all judgements by the passages.
+
+    Args:
+        matrix: The judgements of a record, one row for each fact.
+        passages: The passages of the record.
+
+    Raises:
+        KeyError: There is no passage with this number.
+    """
+    # A list would accept negative numbers, a dict does not.
+    passage_by_number = dict(enumerate(passages))
+    rows = []
+    for row in matrix:
+        judgements = []
+        for judgement in row:
+            evidence = [passage_by_number[number] for number in judgement["evidence"]]
+            judgements.append({**judgement, "evidence": evidence})
+        rows.append(judgements)
+    return rows
 
 
 def _check_numbers(judged: JudgedBiography) -> None:
@@ -194,22 +218,25 @@ def _check_numbers(judged: JudgedBiography) -> None:
         ValueError: A number refers to nothing, a fact is in two groups, or the lengths of two lists
             differ. The message names all such parts.
     """
-    sentence_numbers = set(range(len(judged.sentences)))
-    fact_numbers = set(range(len(judged.facts)))
-    entity_numbers = set(range(len(judged.entities)))
-    grouped_facts = [fact for group in judged.groups for fact in group]
-    row_lengths = [len(row) for row in judged.matrix]
+    fact_numbers = range(len(judged.facts))
+    entity_numbers = range(len(judged.entities))
+    sentence_numbers = range(len(judged.sentences))
+    grouped_facts = list(chain.from_iterable(judged.groups))
 
-    is_sound_by_part = {
-        "a sentence in 'facts'": {fact.sentence for fact in judged.facts} <= sentence_numbers,
-        "a fact in 'groups'": set(grouped_facts) <= fact_numbers,
-        "a fact twice in 'groups'": len(set(grouped_facts)) == len(grouped_facts),
-        "an entity in 'links'": set(judged.links) - {None} <= entity_numbers,
-        "the length of 'links'": len(judged.links) == len(judged.groups),
-        "the lengths in 'matrix'": row_lengths == [len(judged.entities)] * len(judged.facts),
-    }
     # All wrong parts are named at once, so that a file is mended once.
-    wrong_parts = [part for part, is_sound in is_sound_by_part.items() if not is_sound]
+    wrong_parts = []
+    if any(fact.sentence not in sentence_numbers for fact in judged.facts):
+        wrong_parts.append("a sentence in 'facts'")
+    if any(fact_number not in fact_numbers for fact_number in grouped_facts):
+        wrong_parts.append("a fact in 'groups'")
+    if len(set(grouped_facts)) < len(grouped_facts):
+        wrong_parts.append("a fact twice in 'groups'")
+    if any(link is not None and link not in entity_numbers for link in judged.links):
+        wrong_parts.append("an entity in 'links'")
+    if len(judged.links) != len(judged.groups):
+        wrong_parts.append("the length of 'links'")
+    if [len(row) for row in judged.matrix] != [len(entity_numbers)] * len(fact_numbers):
+        wrong_parts.append("the lengths in 'matrix'")
     if wrong_parts:
         raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
 
@@ -227,12 +254,14 @@ def read_verdicts(path: Path) -> list[JsonObject]:
         DataError: The file cannot be read, or some lines hold no record. The error names the lines.
     """
 
-    def parse_record(line: Mapping[str, Any]) -> JsonObject:
+    def check_record(line: Mapping[str, Any]) -> JsonObject:
         """Check that a line holds a record, and return a copy of it."""
         # The biography itself is not needed: reports also use the other keys of the record.
         biography_from_record(line)
         return dict(line)
 
     return read_lines(
-        path, parse_record, "make it with: lm-factuality judge ambigbio ... --out DIR"
+        path,
+        parse=check_record,
+        expected="make it with: lm-factuality judge ambigbio ... --out DIR",
     )

@@ -35,7 +35,6 @@ from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskResult
 from lm_factuality.harness.samples import results_in
 
@@ -65,8 +64,8 @@ class FactorAudit:
         return None if request_arguments(sample) == expected_requests else DIFFERENT_REQUEST
 
 
-def keep_scores(sample: Sample) -> KeptRow:
-    """Keep what is needed of a sample to score its row again.
+def select_for_rescoring(sample: Sample) -> KeptRow:
+    """Select the fields of a sample that are needed to score its row again.
 
     Returns:
         The row with its choices as ``doc``, and the log-probabilities of the choices as ``scores``.
@@ -89,17 +88,14 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
 
     Args:
         task: The results of the task, which name its protocol.
-        rows: All rows of the task, as `keep_scores` kept them. Each error type that occurs in any
-            of them has metrics of its own.
+        rows: All rows of the task, as `select_for_rescoring` returns them. Each error type that
+            occurs in any of them has metrics of its own.
     """
     error_types = named_error_types(row["doc"]["error_types"] for row in rows)
     protocol = str(task.metadata.get("protocol", "paper"))
-
-    def score_again(row: KeptRow) -> JsonObject:
-        """Return the metrics of one kept row, by name."""
-        return metrics.row_metrics(row["doc"], row["scores"], protocol, error_types)
-
-    return Rescorer(score_again)
+    return Rescorer(
+        lambda row: metrics.row_metrics(row["doc"], row["scores"], protocol, error_types)
+    )
 
 
 _PROTOCOLS = {
@@ -124,15 +120,15 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
 
     window = task.metadata.get("window")
-    # Without token counts no window is applied.
+    # Without this metric, tokens could not be counted, and so no window was applied.
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif window != PAPER_WINDOW:
         size = "no window" if window is None else f"window of {window} tokens"
         yield f"{size}, the paper's is {PAPER_WINDOW}"
 
-    # The protocol `paper` needs no note.
     protocol = str(task.metadata.get("protocol"))
+    # The protocol `paper` needs no note.
     if protocol in _PROTOCOLS:
         yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
 
@@ -141,7 +137,7 @@ _QUESTIONS = load_questions(__package__)
 _ERROR_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
-def read_units(path: Path) -> list[Unit]:
+def read_rows_to_judge(path: Path) -> list[Unit]:
     """Read the rows of a table whose contradictions people are to judge.
 
     In section 3.3 of the paper (tables 2 and 3), people say whether the contradictions of a
@@ -157,13 +153,13 @@ def read_units(path: Path) -> list[Unit]:
         ConfigError: A column is missing.
         DataError: There is no such table, or lines of it cannot be read.
     """
-    # Other files are those of a run, which this function does not read.
+    # Results and samples of runs are read elsewhere.
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
-    # The file is read as if a YAML without any settings named it.
+    # These are the settings of a task whose YAML only names the file.
     config = {
         "task": path.stem,
         "dataset_path": str(path.resolve()),
@@ -182,7 +178,8 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
         row: The row.
 
     Returns:
-        The questions as one unit, which people are given as a whole.
+        The questions as one unit, which people are given as a whole. Its ``strata`` name the error
+        types of the row, so that units can be drawn by them.
     """
     # People see these texts beside the contradiction.
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
@@ -190,17 +187,26 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
     for index, contradiction in enumerate(row.choices):
         if index == row.gold:
             continue
-        error_type = row.error_types[index]
         for question in _QUESTIONS:
-            # People's answers are compared with the error type that the file names.
-            is_answered = question == "error_type" and error_type in _ERROR_TYPES
-            verdict = error_type if is_answered else None
-            items.append(Item(f"{question}:{index}", question, contradiction, context, verdict))
+            known_answer = _known_answer(question, row.error_types[index])
+            item_id = f"{question}:{index}"
+            items.append(Item(item_id, question, contradiction, context, known_answer))
 
-    # Sheets can be drawn by the error types that a row has.
     error_types = named_error_types([row.error_types])
     strata = {"error type": " + ".join(error_types)} if error_types else {}
     return Unit(str(row_index), row.doc_id, tuple(items), strata)
+
+
+def _known_answer(question: str, error_type: str) -> str | None:
+    """Return the answer that the file gives to a question about a contradiction, None if none.
+
+    Args:
+        question: The name of the question. Only ``error_type`` is answered by the file.
+        error_type: The error type of the contradiction in the file, empty if it is not known.
+    """
+    if question == "error_type" and error_type in _ERROR_TYPES:
+        return error_type
+    return None
 
 
 _REPOSITORY = "AI21Labs/factor"
@@ -233,7 +239,7 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("factor_acc", "acc_bytes"),
         scores=SCORES,
-        keep_row=keep_scores,
+        keep_row=select_for_rescoring,
         make_rescorer=make_rescorer,
         floor=metric_floor,
     ),
@@ -254,5 +260,5 @@ BENCHMARK = Benchmark(
         audit=FactorAudit,
     ),
     order=10,
-    people=People(tuple(_QUESTIONS.values()), read_units=read_units),
+    people=People(tuple(_QUESTIONS.values()), read_units=read_rows_to_judge),
 )

@@ -76,6 +76,11 @@ class ModelOnCorpus:
         count = number_of(self.perplexity_run.task.metrics.get("num_tokens"))
         return None if count is None else int(count)
 
+    @property
+    def has_perplexity(self) -> bool:
+        """Whether the perplexity per token or per byte is known."""
+        return any(self.perplexity(unit) for unit in _PERPLEXITIES)
+
     def perplexity(self, unit: str) -> ScoreFigure | None:
         """Return the perplexity, or None if it is not known.
 
@@ -129,11 +134,8 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     Returns:
         The tables. If there is nothing to compare, one empty table holds the notes on the runs.
     """
-    models, notes = models_on_corpora(runs)
-    # Notes on perplexity runs, such as their windows, explain the tables.
-    for run in runs:
-        if run.task.kind == "perplexity":
-            notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
+    models, notes_on_omitted_runs = models_on_corpora(runs)
+    notes = [*notes_on_omitted_runs, *_notes_on_perplexity_runs(runs)]
 
     tables = list(_agreement_tables(models, notes))
     if not tables and notes:
@@ -142,6 +144,15 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     if gains:
         tables.append(_gain_table(gains))
     return tables
+
+
+def _notes_on_perplexity_runs(runs: Sequence[Run]) -> list[str]:
+    """Return the notes on all perplexity runs, such as on their windows, with task and model."""
+    notes = []
+    for run in runs:
+        if run.task.kind == "perplexity":
+            notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
+    return notes
 
 
 def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[str]]:
@@ -155,30 +166,32 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
     Returns:
         The models with an accuracy, by task and model, and notes on the runs that are left out.
     """
-    factor_runs, notes = newest_runs(
+    factor_runs, factor_notes = newest_runs(
         run for run in runs if run.task.kind == "factor" and not run.protocol
     )
     perplexity_runs, perplexity_notes = newest_runs(
         run for run in runs if run.task.kind == "perplexity"
     )
-    notes += perplexity_notes
-    # FACTOR runs take their perplexity run out of this mapping.
-    unpaired_runs = {}
+    # Both kinds of runs are found by the FACTOR task of the corpus and the model.
+    perplexity_run_by_key = {}
     for run in perplexity_runs:
         corpus = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
-        unpaired_runs[corpus, run.label] = run
+        perplexity_run_by_key[corpus, run.label] = run
 
-    models = []
+    model_by_key = {}
     for run in factor_runs:
         accuracy = score_figure(run.task, ACCURACY.name)
         # A backend that shows no tokenizer has no accuracy per token.
         if accuracy is not None:
-            perplexity_run = unpaired_runs.pop((run.task.task, run.label), None)
-            models.append(ModelOnCorpus(run, accuracy, perplexity_run))
-    # The order does not depend on the order of files.
-    models.sort(key=lambda model: (model.task, model.model))
+            key = (run.task.task, run.label)
+            model_by_key[key] = ModelOnCorpus(run, accuracy, perplexity_run_by_key.get(key))
 
-    notes += [_note_on_unpaired(run, corpus) for (corpus, _), run in unpaired_runs.items()]
+    notes = [*factor_notes, *perplexity_notes]
+    for (corpus, label), run in perplexity_run_by_key.items():
+        if (corpus, label) not in model_by_key:
+            notes.append(_note_on_unpaired(run, corpus))
+    # The order does not depend on the order of files.
+    models = sorted(model_by_key.values(), key=lambda model: (model.task, model.model))
     return models, notes
 
 
@@ -193,13 +206,16 @@ def _note_on_unpaired(run: Run, corpus: str) -> str:
         A note such as ``x_factor_perplexity, gpt2: perplexity 8.00, per byte 1.800; no accuracy on
         x_factor to go with it``.
     """
-    texts = []
-    for metric in _PERPLEXITIES.values():
+    value_by_unit = {}
+    for unit, metric in _PERPLEXITIES.items():
         perplexity = score_figure(run.task, metric.name)
-        texts.append("none" if perplexity is None else f"{perplexity.value:.{metric.digits}f}")
+        # The tokens of some models cannot be counted.
+        value_by_unit[unit] = (
+            "none" if perplexity is None else f"{perplexity.value:.{metric.digits}f}"
+        )
     return (
-        f"{run.task.task}, {run.label}: perplexity {texts[0]}, per byte {texts[1]}; no accuracy on"
-        f" {corpus} to go with it"
+        f"{run.task.task}, {run.label}: perplexity {value_by_unit['token']}, per byte"
+        f" {value_by_unit['byte']}; no accuracy on {corpus} to go with it"
     )
 
 
@@ -217,22 +233,21 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
     # SciPy takes long to import, and every command imports this module.
     from scipy.stats import kendalltau
 
-    likelihoods = []
+    negated_perplexities = []
     accuracies = []
     for model in models:
         perplexity = model.perplexity(unit)
-        if perplexity is None:
-            continue
-        # The lower perplexity is better.
-        likelihoods.append(-perplexity.value)
-        accuracies.append(model.accuracy.value)
+        if perplexity is not None:
+            # The lower perplexity is better, so that its sign is changed.
+            negated_perplexities.append(-perplexity.value)
+            accuracies.append(model.accuracy.value)
 
     num_models = len(accuracies)
     # A single model has no rank.
     if num_models < 2:
         return RankAgreement(None, num_models)
+    tau = float(kendalltau(negated_perplexities, accuracies, variant="b").statistic)
     # SciPy gives NaN if all values of a score are equal.
-    tau = float(kendalltau(likelihoods, accuracies, variant="b").statistic)
     return RankAgreement(tau if math.isfinite(tau) else None, num_models)
 
 
@@ -244,8 +259,8 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         second: Another model on the same corpus, or the same model without retrieval.
 
     Returns:
-        The difference. It is paired by row and clustered by document if both runs kept the samples
-        that their accuracies are of. Otherwise it has no standard error, and ``shared_rows`` is 0.
+        The difference. It is paired by row and clustered by document if the samples of both runs
+        are at hand. Otherwise it has no standard error, and ``shared_rows`` is 0.
     """
     first_value = first.accuracy.value
     second_value = second.accuracy.value
@@ -256,7 +271,7 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
     second_rows = second.run.scored_rows.get(ACCURACY.name)
     if first_rows and second_rows:
         paired = paired_difference(first_rows, second_rows, ACCURACY)
-        # Samples of another run, or of other rows, give another difference.
+        # It differs if the two runs scored different rows, or if the samples are of another run.
         if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
             return paired
     return PairedDifference(
@@ -274,24 +289,46 @@ def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
         The pairs. Their p-values are corrected for all pairs of models with different accuracies,
         also for those on which perplexity and accuracy agree.
     """
-    gaps = {}
+    accuracy_gaps = {}
     # Each pair comes in both orders, and only one of them has the better model first.
     for first, second in permutations(models, 2):
         if first.accuracy.value > second.accuracy.value:
-            gaps[first, second] = accuracy_difference(first, second)
+            accuracy_gaps[first, second] = accuracy_difference(first, second)
 
     disagreements = []
-    for (better_by_accuracy, other_model), gap in adjust_p_values(gaps).items():
-        units = []
-        # The more accurate model has the higher perplexity.
-        for unit in _PERPLEXITIES:
-            perplexity = better_by_accuracy.perplexity(unit)
-            lower_perplexity = other_model.perplexity(unit)
-            if perplexity and lower_perplexity and lower_perplexity.value < perplexity.value:
-                units.append(unit)
+    for (better_model, worse_model), gap in adjust_p_values(accuracy_gaps).items():
+        units = _units_ranked_differently(better_model, worse_model)
         if units:
-            disagreements.append(Disagreement(other_model, better_by_accuracy, tuple(units), gap))
+            disagreements.append(
+                Disagreement(
+                    better_by_perplexity=worse_model,
+                    better_by_accuracy=better_model,
+                    units=units,
+                    accuracy_gap=gap,
+                )
+            )
     return disagreements
+
+
+def _units_ranked_differently(
+    better_model: ModelOnCorpus, worse_model: ModelOnCorpus
+) -> tuple[str, ...]:
+    """Return the units, ``token`` or ``byte``, in which the worse model has the lower perplexity.
+
+    Args:
+        better_model: The model with the higher accuracy.
+        worse_model: The model with the lower accuracy on the same corpus.
+    """
+    units = []
+    for unit in _PERPLEXITIES:
+        perplexity = better_model.perplexity(unit)
+        perplexity_of_worse = worse_model.perplexity(unit)
+        # Without both perplexities the models have no rank.
+        if perplexity is None or perplexity_of_worse is None:
+            continue
+        if perplexity_of_worse.value < perplexity.value:
+            units.append(unit)
+    return tuple(units)
 
 
 def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
@@ -303,21 +340,27 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     Returns:
         The gains. Their p-values are corrected for all models of a corpus.
     """
-    models_by_task: dict[str, dict[tuple[str, str], ModelOnCorpus]] = defaultdict(dict)
-    for model in models:
-        # The variant says whether the model was run with retrieval.
-        file = model.run.file
-        models_by_task[model.task][file.model, file.variant] = model
-
     gains = []
-    for models_of_task in models_by_task.values():
+    for models_of_task in _models_by_task(models).values():
+        # The variant of a run says whether the model was run with retrieval.
+        model_by_variant = {
+            (model.run.file.model, model.run.file.variant): model for model in models_of_task
+        }
         differences = {}
-        for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(models_of_task):
+        for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(model_by_variant):
             difference = accuracy_difference(with_retrieval, without_retrieval)
             differences[without_retrieval, with_retrieval] = difference
-        for runs, difference in adjust_p_values(differences).items():
-            gains.append(RetrievalGain(*runs, difference))
+        for (without_retrieval, with_retrieval), difference in adjust_p_values(differences).items():
+            gains.append(RetrievalGain(without_retrieval, with_retrieval, difference))
     return gains
+
+
+def _models_by_task(models: Sequence[ModelOnCorpus]) -> dict[str, list[ModelOnCorpus]]:
+    """Group models by the name of the FACTOR task, in the order in which the tasks first occur."""
+    models_by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
+    for model in models:
+        models_by_task[model.task].append(model)
+    return models_by_task
 
 
 _TAU_NOTE = (
@@ -375,25 +418,22 @@ def _agreement_tables(
         The table of all models, unless no model has a perplexity, and the table of pairs, unless
         there are none.
     """
-    models_by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
-    for model in models:
-        # Without a perplexity there is nothing to compare the accuracy with.
-        if any(model.perplexity(unit) for unit in _PERPLEXITIES):
-            models_by_task[model.task].append(model)
-    if not models_by_task:
+    # Without a perplexity there is nothing to compare the accuracy with.
+    compared_models = [model for model in models if model.has_perplexity]
+    if not compared_models:
         return
 
     rows = []
     remarks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
-    for task, models_of_task in models_by_task.items():
+    for task, models_of_task in _models_by_task(compared_models).items():
         rows += _agreement_rows(models_of_task)
         for unit in _PERPLEXITIES:
-            tau, num_models = kendall_tau(models_of_task, unit)
-            if tau is not None:
-                remarks.append(f"{task}: {tau:.2f} over {num_models} models, perplexity per {unit}")
-        # Tokenizers and windows may forbid a comparison of perplexities.
-        remarks += [f"{task}: {caution}" for caution in _cautions(models_of_task)]
+            agreement = kendall_tau(models_of_task, unit)
+            if agreement.tau is not None:
+                count = f"{agreement.num_models} models"
+                remarks.append(f"{task}: {agreement.tau:.2f} over {count}, perplexity per {unit}")
+        remarks += [f"{task}: {reason}" for reason in _reasons_not_comparable(models_of_task)]
         disagreements += find_disagreements(models_of_task)
 
     # Without this note, readers could think that the table of pairs is missing.
@@ -415,21 +455,24 @@ def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
         models: Models on one corpus, each with a perplexity.
 
     Returns:
-        The cells of each row, in the order of ``_AGREEMENT_COLUMNS``. Empty for what is not known.
+        The cells of each row, in the order of ``_AGREEMENT_COLUMNS``. A cell is empty if its value
+        is not known. The number of tokens shows which models share a tokenizer.
     """
     rows = []
     for model in sorted(models, key=lambda model: model.accuracy.value, reverse=True):
-        perplexities = []
-        for unit, metric in _PERPLEXITIES.items():
-            perplexity = model.perplexity(unit)
-            text = ""
-            if perplexity is not None:
-                text = _with_stderr(perplexity.value, perplexity.stderr, metric.digits)
-            perplexities.append(text)
-        # Models with the same number of tokens have the same tokenizer.
+        perplexities = [_perplexity_cell(model, unit) for unit in _PERPLEXITIES]
+        # With separators of thousands, such as 12,345.
         num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
         rows.append((model.task, model.model, _percent(model), *perplexities, num_tokens))
     return rows
+
+
+def _perplexity_cell(model: ModelOnCorpus, unit: str) -> str:
+    """Write a model's perplexity per ``token`` or ``byte``, such as ``8.31 ± 0.10``, or nothing."""
+    perplexity = model.perplexity(unit)
+    if perplexity is None:
+        return ""
+    return _with_stderr(perplexity.value, perplexity.stderr, _PERPLEXITIES[unit].digits)
 
 
 def _percent(model: ModelOnCorpus) -> str:
@@ -453,16 +496,17 @@ def _with_stderr(value: float, stderr: float | None, digits: int, factor: float 
     return text if stderr is None else f"{text} ± {factor * stderr:.{digits}f}"
 
 
-def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
-    """Say why perplexities of models on one corpus cannot be compared, if so.
+def _reasons_not_comparable(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
+    """Say why perplexities of models on one corpus cannot be compared.
 
     Args:
         models: Models on one corpus.
 
     Yields:
         A sentence if the models have different tokenizers, and one if they had different windows.
+        Nothing if all perplexities can be compared.
     """
-    # The same texts with other token counts mean another tokenizer.
+    # The same texts with different token counts mean different tokenizers.
     token_counts = {model.num_tokens for model in models}
     if None in token_counts:
         yield (
@@ -476,10 +520,11 @@ def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
         )
 
     # A longer window usually gives a lower perplexity.
-    windows = set()
-    for model in models:
-        if model.perplexity_run:
-            windows.add(model.perplexity_run.task.metadata.get("window_used"))
+    windows = {
+        model.perplexity_run.task.metadata.get("window_used")
+        for model in models
+        if model.perplexity_run
+    }
     if len(windows) > 1:
         yield f"windows differ: {', '.join(sorted(map(str, windows)))} tokens"
 
@@ -500,27 +545,26 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
 
     perplexities = []
     for unit, metric in _PERPLEXITIES.items():
-        low = likelier_model.perplexity(unit)
-        high = accurate_model.perplexity(unit)
+        likelier = likelier_model.perplexity(unit)
+        accurate = accurate_model.perplexity(unit)
         text = ""
-        if low and high:
-            text = f"{low.value:.{metric.digits}f} vs {high.value:.{metric.digits}f}"
+        if likelier and accurate:
+            text = f"{likelier.value:.{metric.digits}f} vs {accurate.value:.{metric.digits}f}"
         perplexities.append(text)
 
     # Accuracies are shown in percent.
-    low_accuracy = 100 * likelier_model.accuracy.value
-    high_accuracy = 100 * accurate_model.accuracy.value
-    # The table has columns of its own for the difference, and none for its interval.
-    _, _, p_value, corrected_p_value, _ = format_difference(gap, ACCURACY)
+    likelier_accuracy = 100 * likelier_model.accuracy.value
+    higher_accuracy = 100 * accurate_model.accuracy.value
+    formatted_gap = format_difference(gap, ACCURACY)
     return (
         likelier_model.task,
         likelier_model.model,
         accurate_model.model,
         *perplexities,
-        f"{low_accuracy:.1f} vs {high_accuracy:.1f}",
+        f"{likelier_accuracy:.1f} vs {higher_accuracy:.1f}",
         _with_stderr(gap.difference, gap.stderr, digits=1, factor=100),
-        p_value or "unknown",
-        corrected_p_value,
+        formatted_gap.p_value or "unknown",
+        formatted_gap.adjusted_p_value,
         " and ".join(disagreement.units),
     )
 
@@ -536,11 +580,15 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
     """
     rows = []
     for gain in gains:
-        # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
-        model = gain.with_retrieval
-        accuracies = (_percent(gain.without_retrieval), _percent(model))
-        rows.append(
-            (model.task, model.model, *accuracies, *format_difference(gain.difference, ACCURACY))
+        with_retrieval = gain.with_retrieval
+        row = (
+            with_retrieval.task,
+            # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
+            with_retrieval.model,
+            _percent(gain.without_retrieval),
+            _percent(with_retrieval),
+            *format_difference(gain.difference, ACCURACY),
         )
+        rows.append(row)
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

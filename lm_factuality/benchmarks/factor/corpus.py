@@ -164,23 +164,30 @@ class Corpus(TableYaml):
     metadata: FactorMetadata = FactorMetadata()
 
     @model_validator(mode="after")
-    def _names_data_once(self) -> "Corpus":
-        """Refuse a YAML without data, or one that names its columns in two ways."""
-        # A published file is found by its name alone.
+    def _check_data_and_columns(self) -> "Corpus":
+        """Refuse a YAML without data, or one that names its columns in two ways.
+
+        ``doc_to_text`` and its like are templates over the table's columns, and
+        ``metadata.columns`` names the columns directly.
+        """
+        # `source` names a published file, which needs no path.
         if not (self.metadata.source or self.dataset_path):
             raise ValueError(
                 "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
             )
-        # Columns and templates are not mixed.
-        if (self.doc_to_text is None) != (self.doc_to_choice is None):
+
+        has_templates = self.doc_to_text is not None
+        if has_templates != (self.doc_to_choice is not None):
             raise ValueError("give doc_to_text and doc_to_choice together, or neither")
-        if self.doc_to_text is None and self.doc_to_target is not None:
+        if self.doc_to_target is not None and not has_templates:
             raise ValueError("give doc_to_text and doc_to_choice with doc_to_target")
-        # No template names the column of documents, so doc_id may stand beside templates.
-        twice = self.metadata.columns.model_fields_set - {"doc_id"}
-        if twice and self.doc_to_text is not None:
+
+        # No template can name the column of documents, so doc_id is not redundant.
+        redundant_columns = self.metadata.columns.model_fields_set - {"doc_id"}
+        if redundant_columns and has_templates:
             raise ValueError(
-                f"metadata.columns.{min(twice)} and doc_to_text say the same thing twice; keep one"
+                f"metadata.columns.{min(redundant_columns)} and doc_to_text say the same thing"
+                " twice; keep one"
             )
         return self
 
@@ -207,17 +214,17 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type.
     """
-    return read_yaml(Corpus, config)
+    return check_config(Corpus, config)
 
 
 Yaml = TypeVar("Yaml", bound=TableYaml)
 
 
-def read_yaml(model: type[Yaml], config: Mapping[str, Any]) -> Yaml:
-    """Check the config of a task and return it as a pydantic model.
+def check_config(settings_class: type[Yaml], config: Mapping[str, Any]) -> Yaml:
+    """Check the config of a task and return it as an instance of a pydantic class.
 
     Args:
-        model: The model of the YAML, such as `Corpus`.
+        settings_class: The class that declares the keys, such as `Corpus`.
         config: The YAML of the task, as lm_eval loaded it.
 
     Raises:
@@ -228,4 +235,4 @@ def read_yaml(model: type[Yaml], config: Mapping[str, Any]) -> Yaml:
     # Metadata that are no mapping are refused below, with all other problems.
     if isinstance(metadata, Mapping):
         where = str(metadata.get("config_source", INLINE))
-    return read_settings(model, dict(config), where)
+    return read_settings(settings_class, dict(config), where)

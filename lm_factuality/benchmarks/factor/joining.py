@@ -58,19 +58,22 @@ class Join:
             completion: The true completion, or a contradiction of it.
 
         Returns:
-            The context and the continuation. With the rule ``authors``, ``"It rained. "`` and
-            ``"He left."`` become ``("It rained.", " He left.")``.
+            The context and the continuation, such as ``("It rained.", " He left.")``.
         """
         if self.rule == DOLA:
+            # DoLa's script always adds a space, even if there is one already.
             return prefix, " " + completion
-
         if self.rule == AUTHORS:
-            completion = completion.lstrip(" ")
-            # The space moves from the end of the prefix to the front of the completion.
-            if prefix.endswith(" "):
-                return prefix[:-1], " " + completion
-            return prefix, completion
+            return _join_as_authors(prefix, completion)
+        return self._join_with_delimiter(prefix, completion)
 
+    def _join_with_delimiter(self, prefix: str, completion: str) -> tuple[str, str]:
+        """Put the delimiter between two texts if there is no white space.
+
+        Example:
+            With a space as the delimiter, ``"It rained."`` and ``"He left."`` become
+            ``("It rained.", " He left.")``.
+        """
         has_white_space = prefix[-1:].isspace() or completion[:1].isspace()
         # An empty prefix needs no delimiter.
         if prefix and not has_white_space:
@@ -80,35 +83,54 @@ class Join:
         return context, spaces + completion
 
 
+def _join_as_authors(prefix: str, completion: str) -> tuple[str, str]:
+    """Move a space from the end of the prefix to the completion, as the authors' script does.
+
+    Example:
+        ``"It rained. "`` and ``"He left."`` become ``("It rained.", " He left.")``. Without the
+        space in the prefix, they become ``("It rained.", "He left.")``.
+    """
+    completion = completion.lstrip(" ")
+    if prefix.endswith(" "):
+        return prefix[:-1], " " + completion
+    return prefix, completion
+
+
 AUTHORS_JOIN = Join()
 
 
 def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
-    """Log once how the prefix and the true completion of the first sound row are joined.
+    """Log how the first row's prefix and true completion are joined, and return the description.
 
     Users can see there whether a space is missing or doubled.
 
     Args:
         task: The name of the task, for the log.
-        rows: The rows of the task. Rows with a problem are skipped.
+        rows: The rows of the task. Rows with a problem are skipped, since they may lack texts.
         join: The rule by which they are joined.
 
     Returns:
-        The join as the log shows it, such as
-        ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``. Empty if no row
-        can be scored.
+        The description, as `_describe_join` writes it. Empty if no row can be scored.
     """
-    # A broken row may lack the texts to show.
     sound_row = next((row for row in rows if not row.problem), None)
     if sound_row is None:
         return ""
-
-    context, continuation = join(sound_row.prefix, sound_row.choices[sound_row.gold])
-    end_of_context = context[-_SHOWN_CHARACTERS:]
-    rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
-    joined = f"{end_of_context!r} + {continuation[:_SHOWN_CHARACTERS]!r} (join: {rule})"
-
-    # A run makes its tasks twice, before it has the model and afterwards.
-    message = f"{task}: prefix and completion meet as {joined}"
+    description = _describe_join(join, sound_row)
+    message = f"{task}: prefix and completion meet as {description}"
+    # A run makes each task twice, so the message is logged only once.
     current_run().tell_once(logger, message, logging.INFO)
-    return joined
+    return description
+
+
+def _describe_join(join: Join, row: Row) -> str:
+    """Show the end of a row's prefix and the beginning of its true completion, with the rule.
+
+    Example:
+        ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``
+    """
+    context, continuation = join(row.prefix, row.choices[row.gold])
+    end_of_context = context[-_SHOWN_CHARACTERS:]
+    start_of_continuation = continuation[:_SHOWN_CHARACTERS]
+    # Only this rule has a delimiter.
+    rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
+    return f"{end_of_context!r} + {start_of_continuation!r} (join: {rule})"

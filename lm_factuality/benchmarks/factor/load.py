@@ -34,7 +34,7 @@ from lm_factuality.harness.own_data import read_dataset
 logger = logging.getLogger(__name__)
 
 PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_prefix")
-"""The columns that may hold the prefix; the first that a table has is read.
+"""The columns that may hold the prefix. The first one that a table has is read.
 
 The first is spelt as in the published files. The last holds the prefix before it was cut to the
 window of the authors' models.
@@ -57,6 +57,9 @@ class LoadedData:
     def rows_after_warning(self, task: str, unit: str) -> tuple[Any, ...]:
         """Log one warning about all rows that cannot be scored, and return all rows.
 
+        The warning counts the rows, quotes the first problem, and names ``lm-factuality validate``,
+        the command that lists them all.
+
         Args:
             task: The name of the task, for the warning.
             unit: The plural of what the rows are, such as ``rows`` or ``documents``.
@@ -65,18 +68,19 @@ class LoadedData:
             DataError: Lines of the file cannot be read.
         """
         refuse(self.problems)
-        # One warning for all rows, since a file may have thousands.
-        unscorable = [row for row in self.rows if row.problem]
-        if unscorable:
+        unscorable_rows = [row for row in self.rows if row.problem]
+        # One warning for all of them, since a file may have thousands.
+        if unscorable_rows:
+            first_row = unscorable_rows[0]
             logger.warning(
                 "%s: %d of %d %s cannot be scored, the first at %s: %s; 'lm-factuality validate"
                 " %s' lists them all",
                 task,
-                len(unscorable),
+                len(unscorable_rows),
                 len(self.rows),
                 unit,
-                unscorable[0].location,
-                unscorable[0].problem,
+                first_row.location,
+                first_row.problem,
                 task,
             )
         return self.rows
@@ -87,7 +91,7 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> LoadedDat
 
     Args:
         corpus: The settings of the task, which name the data.
-        data_dir: A folder with the published files, which are else downloaded.
+        data_dir: A folder with the published files, which are downloaded if it is None.
 
     Returns:
         The rows. A row that cannot be scored keeps its place, and its ``problem`` says why. Lines
@@ -103,14 +107,14 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> LoadedDat
 
 
 def load_table(
-    yaml: TableYaml, source: str | None = None, data_dir: str | Path | None = None
+    settings: TableYaml, source: str | None = None, data_dir: str | Path | None = None
 ) -> tuple[Table, JsonObject]:
-    """Read the table that a YAML names.
+    """Read the table that the settings of a task name.
 
     Args:
-        yaml: The settings of the task.
-        source: The name of a published file, which is read instead of ``dataset_path``.
-        data_dir: A folder with the published files, which are else downloaded.
+        settings: The settings, whose ``dataset_path`` is a file or a dataset on the Hub.
+        source: The name of a published file, such as ``news_factor``, which is read instead.
+        data_dir: A folder with the published files, which are downloaded if it is None.
 
     Returns:
         The table, and where it is from in a form that results files can hold, such as
@@ -120,31 +124,27 @@ def load_table(
         ConfigError: There is no such file or dataset.
         DataError: Nothing can be read.
     """
-    path = yaml.dataset_path or ""
-    provenance: JsonObject
+    path = settings.dataset_path or ""
     if source:
-        # Results record the checksum of the file, and whether it is the published one.
-        published = locate(find_source(source), data_dir)
-        table = read_table(published.path)
-        provenance = {
-            "source": source,
-            "git_blob": published.blob,
-            "is_upstream": published.is_upstream,
-            "upstream_rows": published.source.rows,
-        }
+        table, provenance = _published_table(source, data_dir)
     elif "://" in path:
         raise ConfigError(
-            f"{yaml.where}: dataset_path: found the address {path!r}, which is not read; expected"
-            " a file on this machine or a dataset on the Hub; download it and name the file"
+            f"{settings.where}: dataset_path: found the address {path!r}, which is not read;"
+            " expected a file on this machine or a dataset on the Hub; download it and name the"
+            " file"
         )
     elif path.lower().endswith(tuple(FORMATS)):
-        file = _local_file(yaml, path)
+        file = _local_file(settings, path)
         table = read_table(file)
         provenance = {"file": file.name, "git_blob": blob_id(file)}
     else:
         # Any other name is that of a dataset on the Hub or in a folder.
         table, provenance = read_dataset(
-            yaml.where, path, yaml.dataset_name, yaml.dataset_kwargs, yaml.test_split
+            settings.where,
+            path,
+            settings.dataset_name,
+            settings.dataset_kwargs,
+            settings.test_split,
         )
 
     # Every line of the file is broken.
@@ -153,8 +153,30 @@ def load_table(
     return table, provenance
 
 
-def _local_file(yaml: TableYaml, name: str) -> Path:
-    """Return the path of a file that a YAML names relative to its own folder.
+def _published_table(source: str, data_dir: str | Path | None) -> tuple[Table, JsonObject]:
+    """Read a published file, and say in which version it was read.
+
+    Args:
+        source: The name of the file, such as ``news_factor``.
+        data_dir: A folder with the published files, which are downloaded if it is None.
+    """
+    published = locate(find_source(source), data_dir)
+    # A user's own copy in the folder may differ from the published file.
+    provenance = {
+        "source": source,
+        "git_blob": published.blob,
+        "is_upstream": published.is_upstream,
+        "upstream_rows": published.source.rows,
+    }
+    return read_table(published.path), provenance
+
+
+def _local_file(settings: TableYaml, name: str) -> Path:
+    """Return the path of a data file, whose name is relative to the folder of the task's YAML.
+
+    Args:
+        settings: The settings of the task.
+        name: The name of the file, such as ``data/my_rows.csv``.
 
     Raises:
         ConfigError: The folder of the YAML is not known, or the YAML has arguments for datasets of
@@ -162,31 +184,32 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
     """
     path = Path(name).expanduser()
     # lm_eval passes the folder on only if it finds the YAML by the name of its task.
-    if not path.is_absolute() and yaml.folder is None:
+    if not path.is_absolute() and settings.folder is None:
         raise ConfigError(
-            f"task {yaml.task}: the path {name!r} is relative to the YAML, but lm_eval does not say"
-            " in which folder the YAML is; give --include_path FOLDER and the name of the task, or"
-            " an absolute path to the data"
+            f"task {settings.task}: the path {name!r} is relative to the YAML, but lm_eval does not"
+            " say in which folder the YAML is; give --include_path FOLDER and the name of the task,"
+            " or an absolute path to the data"
         )
-    # They are arguments of the datasets library, which does not read files on this machine.
-    if yaml.dataset_kwargs:
+    # dataset_kwargs are for the datasets library, which does not read this file.
+    if settings.dataset_kwargs:
         raise ConfigError(
-            f"{yaml.where}: dataset_kwargs: found {', '.join(yaml.dataset_kwargs)}, expected none"
-            " for a file on this machine; CSV is read with commas and UTF-8"
+            f"{settings.where}: dataset_kwargs: found {', '.join(settings.dataset_kwargs)},"
+            " expected none for a file on this machine; CSV is read with commas and UTF-8"
         )
-    return (yaml.folder or Path()) / path
+    return (settings.folder or Path()) / path
 
 
 def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
     """Make the rows of a corpus by the columns or the templates that its YAML names.
+
+    If the YAML says ``spacing: normalised``, the rows have no spaces before punctuation.
 
     Args:
         corpus: The settings of the task.
         table: The table that the settings name.
 
     Returns:
-        One row for each record of the table, in its order, without spaces before punctuation if the
-        YAML says ``spacing: normalised``.
+        One row for each record of the table, in its order.
 
     Raises:
         ConfigError: The table lacks a column, or a template fails.
@@ -268,33 +291,29 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             contradictions.
     """
     names = column_names(table)
+    prefix_column = columns.prefix
     # The published files have more than one column of prefixes.
-    prefix = columns.prefix
-    if prefix is None:
-        prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
-    contradictions = columns.contradictions or _contradiction_columns(names)
+    if prefix_column is None:
+        prefix_column = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
 
-    # The authors' columns: contradiction_0 and contradiction_0_type, and so on.
-    error_types: Sequence[str] = [f"{name}_type" for name in contradictions]
-    if columns.error_types:
-        error_types = columns.error_types
-    elif not set(error_types) <= set(names):
-        error_types = []
+    contradiction_columns = columns.contradictions or _contradiction_columns(names)
+    type_columns = columns.error_types or _error_type_columns(contradiction_columns, names)
     # Error types are matched with contradictions by their order.
-    if error_types and len(error_types) != len(contradictions):
+    if type_columns and len(type_columns) != len(contradiction_columns):
         raise ConfigError(
-            f"{where}: metadata.columns: {len(error_types)} error_types for"
-            f" {len(contradictions)} contradictions; name one for each"
+            f"{where}: metadata.columns: {len(type_columns)} error_types for"
+            f" {len(contradiction_columns)} contradictions; name one for each"
         )
 
+    choice_columns = [columns.completion, *contradiction_columns]
     # The keys are those by which messages name the columns.
     compile_template = partial(compile_cell_template, where, columns=names)
     renderers = RowRenderers(
-        prefix=compile_template("metadata.columns.prefix", prefix),
-        choices=compile_template("metadata.columns", [columns.completion, *contradictions]),
+        prefix=compile_template("metadata.columns.prefix", prefix_column),
+        choices=compile_template("metadata.columns", choice_columns),
         # The completion is the first choice.
         target=compile_template("doc_to_target", 0),
-        error_types=compile_template("metadata.columns.error_types", list(error_types)),
+        error_types=compile_template("metadata.columns.error_types", list(type_columns)),
     )
     return _render_rows(where, renderers, columns.doc_id, table)
 
@@ -309,6 +328,22 @@ def _contradiction_columns(names: Sequence[str]) -> Sequence[str]:
     # So that contradiction_10 comes behind contradiction_9.
     numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
     return numbered or ["contradiction_0"]
+
+
+def _error_type_columns(
+    contradiction_columns: Sequence[str], names: Sequence[str]
+) -> Sequence[str]:
+    """Return the authors' columns of error types, such as ``contradiction_0_type``.
+
+    Args:
+        contradiction_columns: The columns of the contradictions, such as ``contradiction_0``.
+        names: The columns of the table.
+
+    Returns:
+        One column for each contradiction, or none if the table lacks any of them.
+    """
+    type_columns = [f"{column}_type" for column in contradiction_columns]
+    return type_columns if set(type_columns) <= set(names) else []
 
 
 def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
@@ -355,7 +390,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
 
     Args:
         where: The path of the YAML, for messages.
-        renderers: The functions that make the parts of the row.
+        renderers: The functions that make the parts of the row of the record's cells.
         doc_id: The name of the row's document.
         record: The cells by column, and the line of the file.
 
@@ -371,8 +406,8 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         choices = renderers.choices(cells)
         target = renderers.target(cells)
         error_types = renderers.error_types(cells)
-    # A template may fit one row and fail at another.
     except (TemplateError, ValueError, TypeError) as error:
+        # A template that fits the first row may fail at a later one.
         raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
     if not isinstance(choices, list | tuple):
         raise ConfigError(
@@ -382,12 +417,18 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
 
     # A choice that is no text becomes None, which makes the row unscorable.
     texts = [cell_text(choice) for choice in choices]
-    types = [""] * len(texts)
+    types_of_choices = [""] * len(texts)
     if isinstance(error_types, list) and error_types:
         # The true completion comes first and has no error type.
-        types = ["", *(cell_text(error_type) or "" for error_type in error_types)]
-    gold = gold_index(target, texts)
-    return make_row(record.location, doc_id, cell_text(prefix), texts, gold, types)
+        types_of_choices = ["", *(cell_text(error_type) or "" for error_type in error_types)]
+    return make_row(
+        location=record.location,
+        doc_id=doc_id,
+        prefix=cell_text(prefix),
+        choices=texts,
+        gold=gold_index(target, texts),
+        error_types=types_of_choices,
+    )
 
 
 def document_ids(where: str, column: str | None, table: Table, unit: str = "row") -> list[str]:
@@ -395,12 +436,12 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
 
     Args:
         where: The path of the YAML, for messages.
-        column: The column that holds it, None for ``doc_id`` if the table has that column.
+        column: The column that holds the name, None for ``doc_id`` if the table has that column.
         table: The table.
-        unit: What a row is called.
+        unit: The first word of the name of a row without one, such as ``row`` in ``row 12``.
 
     Returns:
-        A name for each row. A row without one is a document of its own, such as ``row 12``.
+        A name for each row. A row whose cell is empty is a document of its own.
 
     Raises:
         ConfigError: The YAML names a column that the table lacks.

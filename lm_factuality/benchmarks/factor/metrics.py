@@ -21,8 +21,8 @@ from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, Outcome
 
-NUM_DRAWINGS = 20
-"""How often each word gets a random weight."""
+NUM_DRAWS = 20
+"""How often every word gets a random weight."""
 
 _BYTES_PER_WEIGHT = 3
 
@@ -35,6 +35,9 @@ MARGIN_BY_TYPE = "margin_vs_"
 """The beginning of a metric: the margin over the contradictions of one error type."""
 
 FLOOR = "floor"
+_ACCURACIES_WITHOUT_TOKENS = ("acc", "acc_bytes")
+"""The accuracies of a backend that shows no tokenizer, so that tokens cannot be counted."""
+
 _CONTINUOUS_OF_SUMS = ("bits_per_byte", "choice_prob", "brier_score")
 CONTINUOUS = (*_CONTINUOUS_OF_SUMS, "pairwise_acc", "margin")
 """The scores that show smaller differences than accuracies. The last two need token counts."""
@@ -60,7 +63,7 @@ def row_metrics(
     protocol: str,
     error_types: Sequence[str],
 ) -> JsonObject:
-    """Return every metric of one row.
+    """Return every metric of one row, that is, of a prefix with a true and several false choices.
 
     Args:
         doc: The row (see `lm_factuality.benchmarks.factor.rows.row_document`).
@@ -72,25 +75,24 @@ def row_metrics(
         The values by metric. A value is None if the row is unscored or, for an error type, if the
         row has no contradiction of that type. Without token counts there are no metrics per token.
     """
-    # The scores of all metrics follow from this one comparison.
     row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
-    # A backend that shows no tokenizer only gives sums of log-probabilities.
     counts_tokens = has_tokens(scores)
 
     metrics: JsonObject = {}
-    for name in NORMALISATIONS if counts_tokens else ("acc", "acc_bytes"):
-        metrics[name] = Outcome(row_score.correct[name], cluster) if row_score.correct else None
+    for name in NORMALISATIONS if counts_tokens else _ACCURACIES_WITHOUT_TOKENS:
+        is_right = row_score.correct.get(name)
+        metrics[name] = None if is_right is None else Outcome(is_right, cluster)
     for name in _CONTINUOUS_OF_SUMS:
+        value = row_score.continuous.get(name)
         # Bits are averaged over all bytes of the data, not over rows.
         weight = completion_bytes(doc) if name == "bits_per_byte" else 1
-        value = row_score.continuous.get(name)
         metrics[name] = None if value is None else Outcome(value, cluster, weight)
     if counts_tokens:
         metrics |= _metrics_of_tokens(doc, row_score, protocol, error_types)
 
-    # The floor is that of the rows that the accuracy is of.
-    is_scored = bool(row_score.correct)
+    # Accuracies are over scored rows, so the floor that they are compared with is too.
+    is_scored = not row_score.unscored
     metrics[FLOOR] = floor_accuracy(doc["choices"], doc["gold"]) if is_scored else None
     metrics["unscored"] = row_score.unscored or None
     return metrics
@@ -118,19 +120,23 @@ def _metrics_of_tokens(
         error_types: All error types of the data.
 
     Returns:
-        The values by metric. They are None for contradictions that the row does not have.
+        The values by metric, such as ``margin_vs_entity``. None if the row is unscored or has no
+        contradiction of that error type.
     """
     metrics: JsonObject = {}
-    metrics["pairwise_acc"], metrics["margin"] = _compare(doc, row_score, protocol)
+    comparison = _compare_with_contradictions(doc, row_score, protocol)
+    metrics["pairwise_acc"] = comparison.pairwise_acc
+    metrics["margin"] = comparison.margin
     # Every row has the same metrics, also those of error types that it lacks.
     for error_type in error_types:
-        comparison = _compare(doc, row_score, protocol, error_type)
+        comparison = _compare_with_contradictions(doc, row_score, protocol, error_type)
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
         metrics[f"{MARGIN_BY_TYPE}{error_type}"] = comparison.margin
 
+    is_right = row_score.correct.get("factor_acc")
     # An unscored row is wrong in the worst case and right in the best.
-    worst = Outcome(row_score.correct.get("factor_acc", False), doc["doc_id"])
-    best = Outcome(row_score.correct.get("factor_acc", True), doc["doc_id"])
+    worst = Outcome(bool(is_right), doc["doc_id"])
+    best = Outcome(is_right is not False, doc["doc_id"])
     metrics |= worst_and_best_of("factor_acc", worst, best)
     metrics["factor_mean_logprob"] = ChoiceValues(row_score.mean_logprob, doc["gold"])
     metrics["factor_num_tokens"] = list(row_score.num_tokens)
@@ -148,27 +154,27 @@ class ContradictionComparison(NamedTuple):
     """Its lead over the likeliest contradiction. None if there are none."""
 
 
-def _compare(
+def _compare_with_contradictions(
     doc: JsonObject, row_score: RowScore, protocol: str, error_type: str | None = None
 ) -> ContradictionComparison:
     """Compare a model's score of the true completion of a row with those of its contradictions.
 
     Args:
         doc: The row.
-        row_score: The score of the row, with the lead over each choice.
+        row_score: The score of the row. Its ``leads`` say by how much the true completion is ahead
+            of each choice.
         protocol: ``paper``, ``code`` or ``dola``; only with ``dola`` a tie is won.
         error_type: Restricts the contradictions to those of one type.
 
     Returns:
-        The share of contradictions that it beats, and its lead over the likeliest of them.
+        The share of contradictions that it beats, and its lead over the likeliest of them. Both are
+        None if the row is unscored or has no contradiction of the type.
     """
     leads = []
     for index, lead in enumerate(row_score.leads):
-        if index == doc["gold"]:
-            continue
-        if error_type in (None, doc["error_types"][index]):
+        is_of_type = error_type is None or doc["error_types"][index] == error_type
+        if index != doc["gold"] and is_of_type:
             leads.append(lead)
-    # The row is unscored, or has no contradiction of this type.
     if not leads:
         return ContradictionComparison(None, None)
 
@@ -210,32 +216,42 @@ def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
         seed: Selects other random weights.
 
     Returns:
-        The mean over `NUM_DRAWINGS` weights of each word, from 0 to 1.
+        The mean over `NUM_DRAWS` draws of all weights, from 0 to 1.
     """
-    # One sum for each choice and drawing.
-    sums = np.zeros((len(choices), NUM_DRAWINGS), dtype=np.int64)
+    # One row for each choice, one column for each draw.
+    sums = np.zeros((len(choices), NUM_DRAWS), dtype=np.int64)
     for index, choice in enumerate(choices):
-        # Words are separated by white space.
         for word in choice.split():
             sums[index] += _random_weights(word, seed)
-    shares = [pick_probabilities(drawing)[gold] for drawing in sums.T.tolist()]
+
+    shares = []
+    # The transposed table has a row for each draw.
+    for sums_of_draw in sums.T.tolist():
+        shares.append(pick_probabilities(sums_of_draw)[gold])
     return float(np.mean(shares))
 
 
 @lru_cache(maxsize=1 << 16)
 def _random_weights(word: str, seed: int) -> Ints:
-    """Return `NUM_DRAWINGS` weights of a word, which are the same on every machine.
+    """Return `NUM_DRAWS` random weights of a word, which are the same on every machine.
 
-    Weights are whole numbers around 0, so that the order of words cannot break a tie as it can
-    with rounded fractions.
+    Args:
+        word: The word. Its hash gives the weights, so that it has the same ones in every row.
+        seed: Selects other weights.
+
+    Returns:
+        Whole numbers around 0, since the order of words could break ties of rounded fractions.
     """
-    # A hash gives a word the same weights in every row and on every machine.
     text = f"{seed}/{word}".encode("utf-8", "replace")
-    digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWINGS).digest()
-    digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWINGS, _BYTES_PER_WEIGHT)
-    place_values = 256 ** np.arange(_BYTES_PER_WEIGHT)
-    weights: Ints = digits.astype(np.int64) @ place_values - 256**_BYTES_PER_WEIGHT // 2
-    return weights
+    digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWS).digest()
+
+    # Without it, all weights would be positive, and the longest choice would win.
+    middle = 256**_BYTES_PER_WEIGHT // 2
+    weights = []
+    for start in range(0, len(digest), _BYTES_PER_WEIGHT):
+        weight_bytes = digest[start : start + _BYTES_PER_WEIGHT]
+        weights.append(int.from_bytes(weight_bytes, "little") - middle)
+    return np.array(weights, dtype=np.int64)
 
 
 def pick_probabilities(values: Sequence[float]) -> list[float]:

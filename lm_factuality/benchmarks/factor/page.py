@@ -12,11 +12,9 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.chosen import Entry, ReportRuns, reported_scores, series_name
 from lm_factuality.benchmarks.declaration import (
-    PERPLEXITY,
     Sample,
     SampleDisplay,
     Score,
-    is_bound_name,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
@@ -40,8 +38,9 @@ LEAD = (
     " nothing scores on the same rows."
 )
 _MEAN_LOGPROB = "factor_mean_logprob"
-_PARAMETERS = "parameters"
-"""The label of an axis that shows the sizes of models."""
+
+_ERROR_TYPE_LABELS = {ACCURACY_BY_TYPE: "Against", MARGIN_BY_TYPE: "Margin against"}
+"""How the labels of scores of one error type begin, by the beginning of the metric's name."""
 
 
 def task_sections(runs: ReportRuns) -> Sequence[Markup]:
@@ -54,7 +53,7 @@ def task_sections(runs: ReportRuns) -> Sequence[Markup]:
 
 
 def _task_section(runs: ReportRuns, task: str) -> Markup:
-    """Return the tables and the plots of one task.
+    """Return the tables and the plots of one task as HTML.
 
     Args:
         runs: The runs that the report shows.
@@ -66,21 +65,20 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
     entries = sorted(runs.of_task(task), key=_headline_value, reverse=True)
     scores = reported_scores(entries)
 
-    metrics = {
-        name for entry in entries for name in entry.result.metrics if not is_bound_name(name)
-    }
-    scores_by_type = [_score_of_error_type(name) for name in sorted(metrics)]
+    # Runs differ in their metrics if their backends do.
+    metric_names = {name for entry in entries for name in entry.result.metrics}
+    scores_by_type = [_score_of_error_type(name) for name in sorted(metric_names)]
 
     # Models of unknown size are left out of this plot.
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
-    size_plot = _plot_accuracy(f"{task} accuracy by model size", _PARAMETERS, entries, sizes)
+    size_title = f"{task} accuracy by model size"
     return render(
         f"{__package__}/page.html",
         task=task,
         entries=entries,
         scores=[score for score in scores if score.name not in CONTINUOUS],
         finer=[score for score in scores if score.name in CONTINUOUS],
-        by_size=size_plot,
+        by_size=_plot_accuracy(size_title, "parameters", entries, sizes, by_size=True),
         by_type=[score for score in scores_by_type if score],
         by_perplexity=_plot_by_perplexity(runs, task, entries),
     )
@@ -101,41 +99,44 @@ def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -
         entries: The runs of this task.
 
     Returns:
-        The plot, with the perplexity per token or, if no run has it, per byte. None without either.
+        The plot, with the perplexity per token or, if no run has it, per byte. None if no model has
+        both an accuracy and that perplexity.
     """
     # The perplexity task on the texts of news_factor is news_factor_perplexity.
     perplexity_runs = runs.of_task(task + PERPLEXITY_SUFFIX)
-    # The perplexity per token is declared before the one per byte.
-    for score in reported_scores(perplexity_runs):
-        perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
-        if score.value_range == PERPLEXITY and any(perplexities.values()):
+    scores = {score.name: score for score in reported_scores(perplexity_runs)}
+    for name in ("perplexity", "byte_perplexity"):
+        if name not in scores:
+            continue
+        perplexities = {run.model.id: run.dot(scores[name]) for run in perplexity_runs}
+        # A run may name the score without a value.
+        if any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
-            return _plot_accuracy(title, score.label.lower(), entries, perplexities)
+            return _plot_accuracy(title, scores[name].label.lower(), entries, perplexities)
     return None
 
 
 def _plot_accuracy(
-    title: str, x_label: str, entries: Sequence[Entry], x_values: Mapping[str, Dot | None]
+    title: str,
+    x_label: str,
+    entries: Sequence[Entry],
+    x_values: Mapping[str, Dot | None],
+    by_size: bool = False,
 ) -> Plot | None:
-    """Plot the accuracy of each model, with a line for a model that knows nothing.
+    """Plot the accuracy of each model in percent, with a line for a model that knows nothing.
 
     Args:
         title: The title of the plot.
-        x_label: The label of the x axis. Sizes of models are on a logarithmic scale.
+        x_label: The label of the x axis.
         entries: The runs of one task.
         x_values: The x value of each model, by the model's id. A model without one is left out.
+        by_size: Whether the x values are numbers of parameters, on a logarithmic scale.
 
     Returns:
         The plot, or None if too few models have both values.
     """
-    floor = None
     points = []
     for entry in entries:
-        figure = entry.figure(entry.headline)
-        # All runs score the same rows, so the first floor stands for all.
-        if floor is None and figure and figure.floor is not None:
-            floor = ("floor", 100 * figure.floor)
-
         model = entry.model
         x = x_values.get(model.id)
         y = entry.dot(entry.headline)
@@ -144,31 +145,43 @@ def _plot_accuracy(
             label = model.label.rsplit("/", 1)[-1]
             points.append(Point(label, series_name(model.family, model.variant), x, y))
 
-    by_size = x_label == _PARAMETERS
     # One model says nothing about sizes.
     fewest_points = 2 if by_size else 1
     if len(points) < fewest_points:
         return None
-    return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=floor)
+    floor_line = _floor_line(entries)
+    return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=floor_line)
+
+
+def _floor_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
+    """Return the label and the height in percent of the line for a model that knows nothing.
+
+    All runs of a task score the same rows, so the first floor stands for all. None if no run has
+    one.
+    """
+    for entry in entries:
+        figure = entry.figure(entry.headline)
+        if figure and figure.floor is not None:
+            return "floor", 100 * figure.floor
+    return None
 
 
 def _score_of_error_type(metric: str) -> Score | None:
-    """Return the score of a metric that is against contradictions of one error type.
+    """Return the score that shows a metric of one error type, such as ``factor_acc_vs_entity``.
 
     Args:
         metric: The name of any metric of a FACTOR task.
 
     Returns:
-        The score, with a label such as ``Against entity errors`` for ``factor_acc_vs_entity``. None
-        for a metric that is not of one error type.
+        The score, with a label such as ``Against entity errors``. None for a metric that is not of
+        one error type.
     """
-    for prefix, label in ((ACCURACY_BY_TYPE, "Against"), (MARGIN_BY_TYPE, "Margin against")):
-        if not metric.startswith(prefix):
-            continue
-        # One declared score, such as factor_acc_vs_*, stands for all error types.
-        (score,) = (score for score in SCORES if score.covers(metric))
-        error_type = metric.removeprefix(prefix)
-        return replace(score, name=metric, label=f"{label} {error_type} errors")
+    for prefix, label in _ERROR_TYPE_LABELS.items():
+        if metric.startswith(prefix):
+            error_type = metric.removeprefix(prefix)
+            # One declared score, such as factor_acc_vs_*, stands for all error types.
+            score = next(score for score in SCORES if score.covers(metric))
+            return replace(score, name=metric, label=f"{label} {error_type} errors")
     return None
 
 
@@ -176,16 +189,15 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a FACTOR sample as the report shows it.
 
     Args:
-        result: The results of the task.
+        result: The results of the task, which this benchmark does not need.
         sample: A line of its samples file.
     """
     doc = sample["doc"]
     scores = {name: value for name, value in sample.items() if value is not None}
-    # Backends that show no tokenizer have no accuracy per token.
-    is_right = scores.get("factor_acc", scores.get("acc_bytes"))
-
-    # Samples hold the fields of a response as texts.
+    # Samples hold the fields of a response as strings.
     responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
+
+    # The names are those that page.js reads.
     detail = {
         "means": scores.get(_MEAN_LOGPROB),
         "sums": [response.logprob for response in responses],
@@ -196,10 +208,13 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         "verdicts": {name: bool(scores[name]) for name in NORMALISATIONS if name in scores},
         "finer": {name: scores[name] for name in CONTINUOUS if name in scores},
     }
-    return row_of_choices(sample, is_right, scores.get("margin"), detail, _score_parts(doc, scores))
+    # Backends that show no tokenizer have no accuracy per token.
+    is_right = scores.get("factor_acc", scores.get("acc_bytes"))
+    counts = _score_counts(doc, scores)
+    return row_of_choices(sample, is_right, scores.get("margin"), detail, counts)
 
 
-def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
+def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
     """Return what a row adds to each score that two models are compared in.
 
     Args:
@@ -209,31 +224,42 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
     Returns:
         By score, the value times its weight, and the weight.
     """
-    error_types = list(doc["error_types"])
-    # A score that is a mean over pairs or bytes is weighted by their number.
-    weights = {"pairwise_acc": len(error_types) - 1}
-    if "bits_per_byte" in scores:
-        weights["bits_per_byte"] = completion_bytes(doc)
-
-    parts = {}
+    counts = {}
     for name in (*NORMALISATIONS, *CONTINUOUS):
         if name in scores:
-            parts[name] = mean_counts(scores[name], weights.get(name, 1))
+            counts[name] = mean_counts(scores[name], _weight_of_score(doc, name))
 
     # The mean log-probability is that of the true completion alone.
-    means = scores.get(_MEAN_LOGPROB)
+    mean_logprobs = scores.get(_MEAN_LOGPROB)
     is_scored = "factor_acc" in scores or "acc_bytes" in scores
-    if means and is_scored:
-        parts[_MEAN_LOGPROB] = mean_counts(means[doc["gold"]])
+    if mean_logprobs and is_scored:
+        counts[_MEAN_LOGPROB] = mean_counts(mean_logprobs[doc["gold"]])
 
     for name, value in scores.items():
         if name.startswith(MARGIN_BY_TYPE):
-            parts[name] = mean_counts(value)
+            counts[name] = mean_counts(value)
         elif name.startswith(ACCURACY_BY_TYPE):
-            # The value is a mean over all contradictions of the error type.
-            num_contradictions = error_types.count(name.removeprefix(ACCURACY_BY_TYPE))
-            parts[name] = mean_counts(value, max(1, num_contradictions))
-    return parts
+            counts[name] = mean_counts(value, _weight_of_score(doc, name))
+    return counts
+
+
+def _weight_of_score(doc: JsonObject, name: str) -> int:
+    """Return the weight of a row in a score: the number of pairs or bytes, and else 1.
+
+    Args:
+        doc: The row.
+        name: The name of the score, such as ``pairwise_acc``, whose value for a row is a mean over
+            the pairs of the true completion and a contradiction.
+    """
+    if name == "bits_per_byte":
+        return completion_bytes(doc)
+    error_types = list(doc["error_types"])
+    if name == "pairwise_acc":
+        return len(error_types) - 1
+    if name.startswith(ACCURACY_BY_TYPE):
+        # Only pairs with a contradiction of the error type count.
+        return max(1, error_types.count(name.removeprefix(ACCURACY_BY_TYPE)))
+    return 1
 
 
 def row_of_choices(
@@ -241,7 +267,7 @@ def row_of_choices(
     is_right: float | None,
     margin: float | None,
     detail: JsonObject,
-    parts: Mapping[str, Counts],
+    score_counts: Mapping[str, Counts],
 ) -> SampleRow:
     """Return a sample of a prefix and its choices as the report shows it.
 
@@ -250,17 +276,20 @@ def row_of_choices(
         is_right: 1 if the model is right, 0 if not, None if the row is unscored.
         margin: By how much the true completion leads the best contradiction, None if unscored.
         detail: The responses of the model, for the page's script.
-        parts: What the row adds to each score that two models are compared in.
+        score_counts: What the row adds to each score that two models are compared in.
     """
     doc = sample["doc"]
     # The report colours rows by their outcome.
     outcome = "unscored"
     if is_right is not None:
         outcome = "right" if is_right else "wrong"
+
+    # The gold of a broken row is -1, so its first choice is the title.
+    title_choice = doc["choices"][max(doc["gold"], 0)]
     return SampleRow(
         key=row_key(sample, doc["prefix"], *doc["choices"]),
         cluster=str(doc["doc_id"]),
-        title=snippet(doc["choices"][max(doc["gold"], 0)]),
+        title=snippet(title_choice),
         doc={
             "id": doc["doc_id"],
             "types": list(doc["error_types"]),
@@ -272,7 +301,7 @@ def row_of_choices(
         margin=margin,
         facets=named_error_types([doc["error_types"]]),
         detail=detail,
-        score_counts=parts,
+        score_counts=score_counts,
     )
 
 

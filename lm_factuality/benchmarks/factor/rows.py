@@ -57,15 +57,16 @@ class Row:
 
 
 def cell_text(value: object) -> str | None:
-    """Return a cell of a table as text.
+    """Return a cell of a table as text, or None if it holds neither text nor a number.
 
-    Returns:
-        None for null, NaN, true, false and lists. The number 12 becomes ``"12"``.
+    Example:
+        The number 12 becomes ``"12"``. Null, NaN, true, false and lists become None.
     """
     if isinstance(value, str):
         return value
-    # To Python, true and false are numbers.
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    # In Python, bool is a subclass of int.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or math.isnan(value):
         return None
     return str(value)
 
@@ -89,16 +90,16 @@ def make_row(
         error_types: The error type of each choice.
 
     Returns:
-        The row. Missing texts are empty in it, and its ``problem`` says what is wrong.
+        The row. Missing texts are empty in it, and its ``problem`` says why it cannot be scored.
     """
     return Row(
-        location,
-        doc_id,
-        replace_surrogates(prefix),
-        tuple(replace_surrogates(choice) for choice in choices),
-        gold,
-        tuple(error_types),
-        _find_problem(prefix, choices, gold),
+        location=location,
+        doc_id=doc_id,
+        prefix=replace_surrogates(prefix),
+        choices=tuple(replace_surrogates(choice) for choice in choices),
+        gold=gold,
+        error_types=tuple(error_types),
+        problem=_find_problem(prefix, choices, gold),
     )
 
 
@@ -112,12 +113,12 @@ def replace_surrogates(text: str | None) -> str:
 
 
 def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
-    """Say why a row cannot be scored.
+    """Find the first reason why a row cannot be scored.
 
     Args:
         prefix: The text before the completion, None if it is missing.
         choices: The true completion and its contradictions, each None if it is missing.
-        gold: The index of the true completion.
+        gold: The index of the true completion in ``choices``.
 
     Returns:
         The problem, such as ``choice 2 is empty``. Empty if the row can be scored.
@@ -125,27 +126,28 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
     if prefix is None:
         return f"the prefix {NOT_TEXT}, expected text"
 
-    texts = []
-    # The first problem is reported, as the user mends one after the other.
+    # Choices that differ only in white space at their ends count as the same choice.
+    stripped_choices = []
     for index, choice in enumerate(choices):
         if choice is None:
             return f"choice {index} {NOT_TEXT}, expected text"
         if not choice.strip():
             return f"choice {index} is empty"
-        texts.append(choice.strip())
-    # Such a text cannot be sent to a model or written to a file.
-    if SURROGATE_PATTERN.search("".join([prefix, *texts])):
-        return LONE_SURROGATE
+        stripped_choices.append(choice.strip())
 
-    if not 0 <= gold < len(texts):
+    # A surrogate cannot be encoded, so the text could not be sent to a model or written to a file.
+    if SURROGATE_PATTERN.search("".join([prefix, *stripped_choices])):
+        return LONE_SURROGATE
+    if not 0 <= gold < len(choices):
         return (
-            f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
-            " the text of a choice"
+            f"the gold is not an index of a choice (found {gold}), expected an index from 0 to"
+            f" {len(choices) - 1} or the text of a choice"
         )
-    # Texts that differ only in white space at their ends are the same.
-    if len(set(texts)) < 2:
-        return f"{len(set(texts))} distinct choice, expected at least 2"
-    if texts.count(texts[gold]) > 1:
+
+    num_distinct = len(set(stripped_choices))
+    if num_distinct < 2:
+        return f"{num_distinct} distinct choice, expected at least 2"
+    if stripped_choices.count(stripped_choices[gold]) > 1:
         return "a contradiction is identical to the completion, expected exactly one gold"
     return ""
 
@@ -188,16 +190,18 @@ def row_document(row: Row) -> JsonObject:
 
     Returns:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
-        on every machine. ``gold`` is -1 if it is the index of no choice.
+        on every machine. ``gold`` is -1 if it is out of range.
     """
-    # A copy, since the row itself does not change.
-    document = dict(vars(row))
-    document["location"] = Path(row.location).name
-    document["choices"] = list(row.choices)
-    document["error_types"] = list(row.error_types)
-    if not 0 <= row.gold < len(row.choices):
-        document["gold"] = -1
-    return document
+    is_choice = 0 <= row.gold < len(row.choices)
+    return {
+        "location": Path(row.location).name,
+        "doc_id": row.doc_id,
+        "prefix": row.prefix,
+        "choices": list(row.choices),
+        "gold": row.gold if is_choice else -1,
+        "error_types": list(row.error_types),
+        "problem": row.problem,
+    }
 
 
 _ENVIRONMENT = BoundedEnvironment()
@@ -208,27 +212,25 @@ def compile_cell_template(
 ) -> CellRenderer:
     """Compile an entry of a YAML, such as ``doc_to_text``, into a function of a row's cells.
 
+    For example, ``title`` gives the cell of the column ``title``, ``0`` gives 0,
+    ``"{{ title }}: {{ text }}"`` gives the rendered text, and a list gives a list.
+
     Args:
         where: The path of the YAML, for messages.
         key: The key of the entry, for messages.
         template: A column, a number, a sandboxed Jinja template, or a list of these.
         columns: The names of the table's columns.
 
-    Returns:
-        The function. ``title`` gives the cell of the column ``title``, ``0`` gives 0,
-        ``"{{ title }}: {{ text }}"`` gives the rendered text, and a list gives a list.
-
     Raises:
-        ConfigError: The template is none of these. lm_eval itself would send a word that is not a
-            column to the model as it is.
+        ConfigError: The template is none of these, such as a misspelt column.
     """
     if isinstance(template, list):
-        # Each item of a list is a template of its own.
-        parts = [
-            compile_cell_template(where, f"{key}[{index}]", part, columns)
-            for index, part in enumerate(template)
-        ]
-        return lambda cells: [render_part(cells) for render_part in parts]
+        renderers = []
+        for index, item in enumerate(template):
+            renderers.append(compile_cell_template(where, f"{key}[{index}]", item, columns))
+        return lambda cells: [render_item(cells) for render_item in renderers]
+
+    # A number stands for itself, such as the index of the true completion.
     if isinstance(template, int):
         return lambda cells: template
     if isinstance(template, str) and template in columns:
@@ -245,39 +247,42 @@ def compile_cell_template(
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
     """Compile a Jinja template into a function of a row's cells.
 
+    The function gives a text, such as ``Rome: a city`` for ``{{ title }}: {{ text }}``. Only a
+    template that is a single expression, such as ``{{ [truth, false_1] }}``, gives the value of the
+    expression, in this example a list.
+
     Args:
         where: The path of the YAML, for messages.
         key: The key of the template, for messages.
         template: The template, whose variables are columns.
         columns: The names of the table's columns.
 
-    Returns:
-        The function. It gives a text, but ``{{ [truth, false_1] }}``, a single expression, gives
-        the value of the expression, here a list.
-
     Raises:
         ConfigError: The template is not valid, or it uses a name that is not a column.
     """
+    # White space around the braces makes the template a text.
+    expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
+    render: Callable[..., object]
     try:
-        # An unknown name is an error now, and not in the middle of the data.
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
-        unknown = variables.difference(columns, _ENVIRONMENT.globals)
-        if unknown:
-            raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
-
-        # White space around the braces makes it a text.
-        expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
         if expression and "{{" not in expression[1]:
-            evaluate = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
-            return lambda cells: evaluate(**cells)
-        text = _ENVIRONMENT.from_string(template)
+            render = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
+        else:
+            render = _ENVIRONMENT.from_string(template).render
     except (TemplateError, RecursionError) as error:
         raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
-    return lambda cells: text.render(**cells)
+
+    # An unknown name is an error now, and not in the middle of the data.
+    unknown_names = variables.difference(columns, _ENVIRONMENT.globals)
+    if unknown_names:
+        raise ConfigError(f"{where}: {key} uses {min(unknown_names)!r}, which is not a column")
+    return lambda cells: render(**cells)
 
 
 def gold_index(target: object, choices: Sequence[str | None]) -> int:
     """Return the index of the choice that a target names.
+
+    For example, ``2``, ``"2"`` and the text of the third choice all give 2.
 
     Args:
         target: An index, or the text of a choice. A text is searched among the choices before it is
@@ -285,16 +290,16 @@ def gold_index(target: object, choices: Sequence[str | None]) -> int:
         choices: The texts of the choices, None where a text is missing.
 
     Returns:
-        The index, which may lie outside of the choices. -1 if no choice has that text.
+        The index, which is out of range if there is no such choice. -1 if no choice has the text.
     """
-    # To Python, true and false are numbers.
+    # In Python, bool is a subclass of int.
     if isinstance(target, int) and not isinstance(target, bool):
         return target
 
+    target_text = str(target).strip()
+    for index, choice in enumerate(choices):
+        if (choice or "").strip() == target_text:
+            return index
     # A table may hold indices as text.
-    text = str(target).strip()
-    texts = [(choice or "").strip() for choice in choices]
-    if text in texts:
-        return texts.index(text)
-    is_index = re.fullmatch(r"-?\d{1,9}", text) is not None
-    return int(text) if is_index else -1
+    is_index = re.fullmatch(r"-?\d{1,9}", target_text) is not None
+    return int(target_text) if is_index else -1

@@ -73,13 +73,12 @@ def score_row(
         mean_logprob=tuple(_mean_logprob(score) for score in scores),
         num_tokens=tuple(score.num_tokens for score in scores),
         truncated=any(score.truncated for score in scores),
-        unscored=problem or _why_unscored(scores),
+        unscored=problem or _first_problem(scores),
     )
     if row_score.unscored:
         return row_score
 
-    # None of them is None now, which the type checker cannot know.
-    sums = [float(score.logprob or 0.0) for score in scores]
+    sums = [float(score.logprob) for score in scores if score.logprob is not None]
     # Bytes do not depend on the tokenizer, so models can be compared.
     per_byte = [
         total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
@@ -88,19 +87,19 @@ def score_row(
         "acc": gold_wins(sums, gold, protocol),
         "acc_bytes": gold_wins(per_byte, gold, protocol),
     }
-
-    leads: list[float] = []
-    per_token = [mean for mean in row_score.mean_logprob if mean is not None]
-    # Tokens are counted for all choices, or for none if the backend shows no tokenizer.
-    if len(per_token) == len(scores):
-        compared_values = sums if protocol == "dola" else per_token
-        correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
-        leads = [compared_values[gold] - value for value in compared_values]
-
     continuous = continuous_scores(sums, gold)
     # From nats to bits.
     continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
-    return replace(row_score, correct=correct, leads=tuple(leads), continuous=continuous)
+    row_score = replace(row_score, correct=correct, continuous=continuous)
+
+    per_token = [mean for mean in row_score.mean_logprob if mean is not None]
+    # A backend that shows no tokenizer counts the tokens of no choice.
+    if len(per_token) < len(scores):
+        return row_score
+    compared_values = sums if protocol == "dola" else per_token
+    correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
+    leads = [compared_values[gold] - value for value in compared_values]
+    return replace(row_score, correct=correct, leads=tuple(leads))
 
 
 def _mean_logprob(score: ScoredContinuation) -> float | None:
@@ -110,7 +109,7 @@ def _mean_logprob(score: ScoredContinuation) -> float | None:
     return score.logprob / score.num_tokens
 
 
-def _why_unscored(scores: Sequence[ScoredContinuation]) -> str:
+def _first_problem(scores: Sequence[ScoredContinuation]) -> str:
     """Name the first choice without a finite log-probability, or return an empty text.
 
     Example:
@@ -155,10 +154,12 @@ def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
         follows (the softmax of the sums), and ``brier_score``, the squared distance of all choices'
         probabilities from certainty of the truth, from 0 to 2. lm_eval defines them likewise.
     """
-    # Without the highest sum, exp() would give 0 for every long text.
-    weights = [math.exp(value - max(sums)) for value in sums]
-    probabilities = [weight / sum(weights) for weight in weights]
+    # Without subtracting the highest sum, exp() would give 0 for every long text.
+    highest_sum = max(sums)
+    weights = [math.exp(value - highest_sum) for value in sums]
+    total_weight = sum(weights)
 
+    probabilities = [weight / total_weight for weight in weights]
     squared_errors = []
     for index, probability in enumerate(probabilities):
         truth = 1 if index == gold else 0

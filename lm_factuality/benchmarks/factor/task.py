@@ -56,7 +56,7 @@ class FactorTask(SuiteTask):
 
         Args:
             config: The YAML of the task.
-            metadata: Its metadata with those of the command line.
+            metadata: Its metadata with those of the command line, which ``config`` also has.
 
         Returns:
             The settings for lm_eval, and the metadata that results files record.
@@ -64,7 +64,8 @@ class FactorTask(SuiteTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        self._corpus = corpus = self.corpus_of(config)
+        corpus = self.corpus_of(config)
+        self._corpus = corpus
         lm_eval_settings = {
             "output_type": "multiple_choice",
             "doc_to_text": "prefix",
@@ -93,14 +94,16 @@ class FactorTask(SuiteTask):
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
         rows = loaded.rows_after_warning(corpus.task, "rows")
-        if self.joins:
-            self.seam = log_first_join(corpus.task, rows, corpus.join)
+
         self._error_types = named_error_types(row.error_types for row in rows)
         self.config.metadata["data"] = dict(loaded.provenance)
+        # Chat models are shown prefix and completion as two texts.
+        if self.joins:
+            self.seam = log_first_join(corpus.task, rows, corpus.join)
 
         documents = [row_document(row) for row in rows]
         if corpus.metadata.protocol == DOLA:
-            # The report reads there whether sums or means per token decided the row.
+            # The report has only samples, and has to know that sums decided the row.
             for document in documents:
                 document["protocol"] = DOLA
         return documents
@@ -116,31 +119,34 @@ class FactorTask(SuiteTask):
         Returns:
             The requests, each for the log-probability of a continuation.
         """
-        corpus = self._corpus
-        join = corpus.join
+        join = self._corpus.join
         if kwargs.get("apply_chat_template"):
             # A chat template ends as its model expects it, so nothing is put behind it.
             join = replace(join, delimiter="")
 
-        arguments = without_chat(kwargs)
-        texts = [join(ctx, choice) for choice in doc["choices"]]
-        return [
-            Instance(
-                requests.REQUEST_TYPE, doc, (*text, corpus.metadata.window), index, **arguments
+        # lm_eval's requests take no arguments about the chat template.
+        instance_arguments = without_chat(kwargs)
+        instances = []
+        for index, choice in enumerate(doc["choices"]):
+            request = (*join(ctx, choice), self._corpus.metadata.window)
+            instances.append(
+                Instance(requests.REQUEST_TYPE, doc, request, index, **instance_arguments)
             )
-            for index, text in enumerate(texts)
-        ]
+        return instances
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, by name.
+
+        If the model's backend cannot count tokens, also sets the ``window`` in the task's metadata
+        to None, since no window was applied then.
 
         Args:
             doc: The document of the row.
             results: The model's response to each choice, with the fields of a `ScoredContinuation`.
         """
         scores = [ScoredContinuation(*result) for result in results]
+        # A window is a number of tokens.
         if not metrics.has_tokens(scores):
-            # The window counts tokens, so a backend that shows no tokenizer did not apply it.
             self.config.metadata["window"] = None
         protocol = self._corpus.metadata.protocol
         return metrics.row_metrics(doc, scores, protocol, self._error_types)

@@ -8,8 +8,8 @@ read too: a heading "Answer", a boxed list, JSON with the key ``answer``, ranges
 
 import json
 import re
-from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import NamedTuple
 
 from lm_factuality.ground.packages import load_patterns
 
@@ -21,49 +21,40 @@ CONTRADICTORY = "two answers that differ"
 CUT_OFF_BEFORE = "cut off before the answer"
 CUT_OFF_WITHIN = "cut off in the answer"
 
-UnitsOrReason: TypeAlias = frozenset[int] | str
-"""The 1-based numbers of the wrong units, or the reason why an output does not tell them."""
-
 _PATTERNS = load_patterns(__package__)
 
 # The digits of a number that are read. No answer has a billion units, and int() is slow for more.
 _MAX_DIGITS = 9
 
 
-class LocatedAnswer(NamedTuple):
-    """One answer in an output of a model."""
-
-    start: int
-    """The offset at which the answer begins, in characters."""
-
-    text: str
-    """The answer without the word "Answer", and all text up to the next answer."""
-
-
 class _AnswerMark(NamedTuple):
-    """The mark by which an answer is recognised, such as the word "Answer:"."""
+    """The mark by which an answer is recognised: the word "Answer:", a box or a JSON object."""
 
     start: int
-    """The offset at which the mark begins."""
+    """The offset at which the mark begins, in characters."""
 
     end: int
     """The offset behind the mark."""
 
-    value: str
-    """The answer inside the mark, if the mark is a box or a JSON object."""
+    value: str = ""
+    """The answer inside the mark. Empty for the word "Answer:", whose answer follows it."""
 
 
-class LeadingIds(NamedTuple):
+class _LeadingIds(NamedTuple):
     """The unit numbers at the beginning of an answer."""
 
-    ids: UnitsOrReason
-    """The numbers, or the reason why they cannot be read."""
+    ids: frozenset[int]
+    """The numbers, from 1."""
 
     end: int
-    """The offset behind the last number that was read."""
+    """The offset behind them, and behind words such as "are wrong"."""
 
 
-def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> UnitsOrReason:
+class UnreadableAnswerError(ValueError):
+    """An output gives no verdict. The message is the reason that results record."""
+
+
+def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> frozenset[int]:
     """Find the units (segments or claims) that a model's output says are wrong.
 
     If the output gives several answers, the last one counts, and the others have to agree with it.
@@ -77,57 +68,83 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> U
         is_cut_off: Whether the model had to stop because it reached its token limit.
 
     Returns:
-        The numbers of the wrong units, or the reason why the output cannot be read.
+        The 1-based numbers of the wrong units.
+
+    Raises:
+        UnreadableAnswerError: The output has no answer, or none that can be read.
     """
     # Models of mathematics write answers such as \text{2}.
-    text = _PATTERNS["latex_text"].sub(r"\1", text)
-    answers = list(_find_answers(text))
-    next_question = _PATTERNS["example"].search(text)
-    if answers and next_question and next_question.start() >= answers[0].start:
-        # Some models go on, invent further questions and answer them as well.
-        answers = list(_find_answers(text[: next_question.start()]))
-        is_cut_off = False
-    elif not answers and _is_bare_answer(text):
-        # The model answered without the word "Answer".
-        answers = [LocatedAnswer(0, text)]
+    full_text = _PATTERNS["latex_text"].sub(r"\1", text)
+    text_on_units = _drop_invented_questions(full_text)
+    # If the model went on to invent questions, it had finished its answer to ours.
+    is_answer_cut_off = is_cut_off and text_on_units == full_text
+
+    answers = _find_answers(text_on_units)
+    # Some models answer without the word "Answer".
+    if not answers and _is_bare_answer(text_on_units):
+        answers = [text_on_units]
     if not answers:
-        return CUT_OFF_BEFORE if is_cut_off else NO_ANSWER
+        raise UnreadableAnswerError(CUT_OFF_BEFORE if is_answer_cut_off else NO_ANSWER)
 
-    last_units = _read_single_answer(answers[-1].text, num_units, is_cut_off)
-    if isinstance(last_units, str):
-        # "Answer:" may have been the last word that fitted into the token limit.
-        is_unfinished = last_units == EMPTY_ANSWER and is_cut_off
-        return CUT_OFF_BEFORE if is_unfinished else last_units
-
+    flagged = _read_single_answer(answers[-1], num_units, is_answer_cut_off)
     for answer in answers[:-1]:
-        units = _read_single_answer(answer.text, num_units, is_cut_off=False)
-        # An earlier answer that cannot be read contradicts nothing.
-        if units != last_units and not isinstance(units, str):
-            return CONTRADICTORY
-    return last_units
+        try:
+            flagged_before = _read_single_answer(answer, num_units, is_cut_off=False)
+        except UnreadableAnswerError:
+            # An earlier answer that cannot be read contradicts nothing.
+            continue
+        if flagged_before != flagged:
+            raise UnreadableAnswerError(CONTRADICTORY)
+    return flagged
 
 
-def _find_answers(text: str) -> Iterator[LocatedAnswer]:
-    r"""Yield the answers in an output, in the order in which they appear.
+def _drop_invented_questions(text: str) -> str:
+    """Drop the further questions, and their answers, that some models invent behind an answer.
 
     Example:
-        ``Answer: 2. Or rather \boxed{3}.`` → ``2. Or rather``, ``3`` and what follows each
+        ``Answer: 2`` followed by a line ``Question: Who ...`` → ``Answer: 2``
 
     Args:
         text: The output of the model.
     """
-    marks = [_AnswerMark(*head.span(), "") for head in _PATTERNS["head"].finditer(text)]
-    for match in _PATTERNS["set_off"].finditer(text):
-        is_boxed = match["boxed"] is not None
-        values = [match["boxed"]] if is_boxed else _answers_in_json(match["json"])
-        # The line break keeps the answer apart from an explanation that follows.
-        marks += [_AnswerMark(*match.span(), f"{value}\n") for value in values]
-    marks.sort()
+    marks = _find_answer_marks(text)
+    question = _PATTERNS["next_question"].search(text)
+    # A question before the first answer repeats the prompt.
+    if not marks or question is None or question.start() < marks[0].start:
+        return text
+    return text[: question.start()]
 
+
+def _find_answers(text: str) -> list[str]:
+    r"""Return the answers in an output, in order, each with the explanation that follows it.
+
+    Example:
+        ``Answer: 2. Or rather \boxed{3} at last.`` → ``2. Or rather`` and ``3``, ``at last.``
+        behind a line break
+
+    Args:
+        text: The output of the model.
+    """
+    end_of_text = _AnswerMark(start=len(text), end=len(text))
+    marks = [*_find_answer_marks(text), end_of_text]
     # Each answer ends where the next one begins.
-    ends = [mark.start for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=False):
-        yield LocatedAnswer(mark.start, mark.value + text[mark.end : end])
+    return [mark.value + text[mark.end : next_mark.start] for mark, next_mark in pairwise(marks)]
+
+
+def _find_answer_marks(text: str) -> list[_AnswerMark]:
+    r"""Find the places in an output at which answers are given, in order.
+
+    They are the word "Answer:", boxes such as ``\boxed{2, 3}``, and JSON objects with the key
+    ``answer``.
+    """
+    marks = [_AnswerMark(*match.span()) for match in _PATTERNS["answer_word"].finditer(text)]
+    for match in _PATTERNS["boxed_or_json"].finditer(text):
+        boxed = match["boxed"]
+        values = _answers_in_json(match["json"]) if boxed is None else [boxed]
+        for value in values:
+            # The line break keeps the answer apart from an explanation that follows.
+            marks.append(_AnswerMark(match.start(), match.end(), f"{value}\n"))
+    return sorted(marks)
 
 
 def _answers_in_json(text: str) -> list[str]:
@@ -143,14 +160,15 @@ def _answers_in_json(text: str) -> list[str]:
         One answer for each time that the key occurs. Text that is not JSON has none.
     """
     try:
-        # Plain dicts would lose repeated keys, and repeated answers may contradict each other.
+        # As dicts, objects would lose repeated keys, and repeated answers may contradict each
+        # other. So each object, also a nested one, becomes a list of pairs (key, value).
         pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return []
 
     answers = []
     for key, value in pairs:
-        if not _PATTERNS["key"].fullmatch(key):
+        if not _PATTERNS["answer_key"].fullmatch(key):
             continue
         if isinstance(value, list):
             answers.append(", ".join(map(str, value)) or "none")
@@ -167,11 +185,11 @@ def _is_bare_answer(text: str) -> bool:
     """
     if "\n" in text:
         return False
-    is_all_correct = _PATTERNS["all_correct"].match(text)
-    return bool(is_all_correct or _PATTERNS["bare"].fullmatch(text))
+    is_all_correct = _PATTERNS["says_all_correct"].match(text)
+    return bool(is_all_correct or _PATTERNS["bare_ids"].fullmatch(text))
 
 
-def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> UnitsOrReason:
+def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> frozenset[int]:
     """Read one answer: the unit numbers or ALL_CORRECT at its beginning, then an explanation.
 
     Example:
@@ -183,45 +201,101 @@ def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> UnitsOrR
         is_cut_off: Whether the text ends because the model reached its token limit.
 
     Returns:
-        The numbers of the wrong units, or the reason why the answer cannot be read.
+        The numbers of the wrong units.
+
+    Raises:
+        UnreadableAnswerError: The answer is empty, contradicts itself, or has no clear end.
     """
     is_below_heading = body.startswith("\n")
     body = body.removeprefix("\n- ").strip()
     if not body:
-        return EMPTY_ANSWER
+        # "Answer:" may have been the last word that fitted into the token limit.
+        raise UnreadableAnswerError(CUT_OFF_BEFORE if is_cut_off else EMPTY_ANSWER)
 
-    all_correct = _PATTERNS["all_correct"].match(body)
+    all_correct = _PATTERNS["says_all_correct"].match(body)
     if all_correct:
         flagged = frozenset[int]()
         end = all_correct.end()
         is_taken_back = _contradicts_all_correct(body[end:])
     else:
-        ids, end = _read_leading_ids(body, num_units, is_below_heading)
-        if isinstance(ids, str):
-            return ids
-        flagged = ids
-        are_wrong = _PATTERNS["wrong"].match(body, end)
-        if are_wrong:
-            end = are_wrong.end()
+        flagged, end = _read_leading_ids(body, num_units, is_below_heading)
         is_taken_back = _clears_flagged_units(body, end, len(flagged) == num_units)
 
     explanation = body[end:]
     if is_taken_back or _extends_answer(explanation, flagged, num_units):
-        return MORE_THAN_IDS
+        raise UnreadableAnswerError(MORE_THAN_IDS)
     if flagged and re.search(r"\ball_correct\b", explanation, re.IGNORECASE):
-        return CONTRADICTORY
+        raise UnreadableAnswerError(CONTRADICTORY)
 
     # Of a list that ends with the output, a number may be missing.
-    if is_cut_off and not _PATTERNS["goes_on"].match(explanation):
-        return CUT_OFF_WITHIN
+    if is_cut_off and not _PATTERNS["more_text"].match(explanation):
+        raise UnreadableAnswerError(CUT_OFF_WITHIN)
     return flagged
+
+
+def _read_leading_ids(body: str, num_units: int, is_below_heading: bool) -> _LeadingIds:
+    """Read the unit numbers at the beginning of an answer.
+
+    Example:
+        ``2, 4-5 are wrong`` → ``{2, 4, 5}`` and the offset 16, behind "wrong"
+
+    Args:
+        body: The answer without the word "Answer".
+        num_units: The number of units that the model was shown.
+        is_below_heading: Whether the answer begins on the line below the word "Answer".
+
+    Returns:
+        The numbers, and the offset at which the explanation begins.
+
+    Raises:
+        UnreadableAnswerError: The answer begins otherwise, or a number is that of no unit.
+    """
+    match = _PATTERNS["first_id"].match(body)
+    if match is None:
+        raise UnreadableAnswerError(MORE_THAN_IDS)
+
+    next_id = _PATTERNS["next_id"]
+    # Below a heading, each line may have one number.
+    if is_below_heading and re.match(r"[.,;]?\n", body[match.end() :]):
+        next_id = _PATTERNS["id_on_next_line"]
+
+    ids: set[int] = set()
+    end = 0
+    while match:
+        ids.update(_ids_in_range(match, num_units))
+        end = match.end()
+        match = next_id.match(body, end)
+
+    are_wrong = _PATTERNS["are_wrong"].match(body, end)
+    return _LeadingIds(frozenset(ids), are_wrong.end() if are_wrong else end)
+
+
+def _ids_in_range(match: re.Match[str], num_units: int) -> range:
+    """Return the unit numbers of a range such as ``4-5``, or of a single number such as ``2``.
+
+    Args:
+        match: The range. Its groups are the first and the last number, or None for the last.
+        num_units: The number of units that the model was shown.
+
+    Raises:
+        UnreadableAnswerError: A number is that of no unit, or the range runs backwards.
+    """
+    first = int(match[1][:_MAX_DIGITS])
+    # A single number is a range of one.
+    last = int((match[2] or match[1])[:_MAX_DIGITS])
+    for number in (first, last):
+        if not 1 <= number <= num_units:
+            raise UnreadableAnswerError(f"id {number}; the last is {num_units}")
+    if first > last:
+        raise UnreadableAnswerError(MORE_THAN_IDS)
+    return range(first, last + 1)
 
 
 def _contradicts_all_correct(explanation: str) -> bool:
     """Return whether the text behind ALL_CORRECT mentions an error after all."""
     # "There are no errors" confirms the answer, so it is removed before the search for "error".
     without_denials = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", explanation)
-    return bool(_PATTERNS["contrary"].search(without_denials))
+    return bool(_PATTERNS["mentions_error"].search(without_denials))
 
 
 def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
@@ -235,7 +309,9 @@ def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
         end: The offset behind the list of units.
         are_all_flagged: Whether the list has all units of the response.
     """
-    is_cleared = _PATTERNS["cleared"].search(body) or _PATTERNS["sound"].match(body, end)
+    is_cleared = _PATTERNS["clears_id"].search(body) or _PATTERNS["clears_ids_before"].match(
+        body, end
+    )
     if is_cleared:
         return True
     # A list of all units with a note on each, such as "1 (right), 2 (wrong)", only repeats them.
@@ -254,8 +330,8 @@ def _extends_answer(explanation: str, flagged: frozenset[int], num_units: int) -
         num_units: The number of units that the model was shown.
     """
     # An explanation begins with a line break, a full stop, a bracket, or a word such as "because".
-    is_explanation = bool(_PATTERNS["end"].match(explanation))
-    has_ordinal = bool(_PATTERNS["nth"].search(explanation))
+    is_explanation = bool(_PATTERNS["explanation_start"].match(explanation))
+    has_ordinal = bool(_PATTERNS["ordinal_unit"].search(explanation))
     names_other_units = bool(_units_named_in(explanation, num_units) - flagged)
     return not is_explanation or has_ordinal or names_other_units
 
@@ -263,50 +339,18 @@ def _extends_answer(explanation: str, flagged: frozenset[int], num_units: int) -
 def _units_named_in(explanation: str, num_units: int) -> set[int]:
     """Return the numbers in an explanation that refer to units.
 
+    A number behind a word such as "segment" always counts, and any other only if a unit has it.
+
     Example:
-        Of 3 units, ``Segment 9 says 2, not 1870`` names 9 and 2. The year is too high for a unit.
+        Of 3 units, ``Segment 9 says 2, not 1870`` names 9 and 2.
+
+    Args:
+        explanation: The text behind the unit numbers of an answer.
+        num_units: The number of units that the model was shown.
     """
     units = set()
-    for unit_word, digits in _PATTERNS["number"].findall(explanation):
+    for unit_word, digits in _PATTERNS["unit_number"].findall(explanation):
         number = int(digits[:_MAX_DIGITS])
         if unit_word or 1 <= number <= num_units:
             units.add(number)
     return units
-
-
-def _read_leading_ids(body: str, num_units: int, is_below_heading: bool) -> LeadingIds:
-    """Read the unit numbers at the beginning of an answer.
-
-    Example:
-        ``2, 4-5 are wrong`` → ``{2, 4, 5}`` and the offset 6
-
-    Args:
-        body: The answer without the word "Answer".
-        num_units: The number of units that the model was shown.
-        is_below_heading: Whether the answer is below the word "Answer" and not beside it. Then
-            there may be one number per line.
-
-    Returns:
-        The numbers or a reason, and the offset behind what was read.
-    """
-    match = _PATTERNS["first"].match(body)
-    next_id = _PATTERNS["further"]
-    # If the first line has a single number, each of the next lines may have one too.
-    if match and is_below_heading and re.match(r"[.,;]?\n", body[match.end() :]):
-        next_id = _PATTERNS["below"]
-
-    ids: set[int] = set()
-    end = 0
-    while match:
-        # A single number is a range of one.
-        low = int(match[1][:_MAX_DIGITS])
-        high = int((match[2] or match[1])[:_MAX_DIGITS])
-        for number in (low, high):
-            if not 1 <= number <= num_units:
-                return LeadingIds(f"id {number}; the last is {num_units}", end)
-        if low > high:
-            return LeadingIds(MORE_THAN_IDS, end)
-        ids.update(range(low, high + 1))
-        end = match.end()
-        match = next_id.match(body, end)
-    return LeadingIds(frozenset(ids) or MORE_THAN_IDS, end)

@@ -7,6 +7,7 @@ pooled over responses, never averaged. The positive class is "has an error".
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 from judges.answers import Answer
 from lm_factuality.benchmarks.declaration import (
@@ -63,10 +64,13 @@ def detection_scores(counts: Sequence[float]) -> dict[str, float]:
     precision = ratio(tp, tp + fp)
     recall = ratio(tp, tp + fn)
 
-    # Without errors and without false alarms there was nothing to find.
-    f1 = 0.0 if fp or fn else math.nan
     if tp:
         f1 = 2 * precision * recall / (precision + recall)
+    elif fp or fn:
+        f1 = 0.0
+    else:
+        # Without errors and without false alarms there was nothing to find.
+        f1 = math.nan
 
     return {
         "precision": precision,
@@ -76,34 +80,63 @@ def detection_scores(counts: Sequence[float]) -> dict[str, float]:
     }
 
 
-def count_detections(
-    response: JudgedResponse, level: str, unscored_as_right: bool | None = None
-) -> list[int]:
+def count_detections(response: JudgedResponse, level: str) -> list[int]:
     """Count the errors found, false alarms, errors missed and correct units of one response.
 
     Args:
         response: The response with its labels and the judge's verdict.
         level: ``segment`` to count segments, ``response`` to count the response as one unit, which
             has an error if any segment has.
-        unscored_as_right: How to count a response without a verdict: as if every verdict were
-            right, as if every verdict were wrong, or, for None, not at all.
 
     Returns:
         The numbers of true positives, false positives, false negatives and true negatives. All of
-        them are 0 for a response that does not count.
+        them are 0 for a response without a verdict.
     """
-    errors = response.errors
-    flagged = response.flagged
+    if response.flagged is None:
+        return [0, 0, 0, 0]
+    return _count_units(response.errors, response.flagged, level)
+
+
+def count_best(response: JudgedResponse, level: str) -> list[int]:
+    """Count detections, in the best case: the missing verdict on a response would be right.
+
+    Args:
+        response: The response. If it has a verdict, that verdict is counted.
+        level: ``segment`` or ``response``, as for `count_detections`.
+    """
+    if response.flagged is not None:
+        return count_detections(response, level)
+    # The judge would flag the errors and nothing else.
+    num_errors, _, _, num_correct = _count_units(response.errors, response.errors, level)
+    return [num_errors, 0, 0, num_correct]
+
+
+def count_worst(response: JudgedResponse, level: str) -> list[int]:
+    """Count detections, in the worst case: the missing verdict on a response would be wrong.
+
+    Args:
+        response: The response. If it has a verdict, that verdict is counted.
+        level: ``segment`` or ``response``, as for `count_detections`.
+    """
+    if response.flagged is not None:
+        return count_detections(response, level)
+    # Each unit with an error would be missed, and each correct one would be a false alarm.
+    num_errors, _, _, num_correct = _count_units(response.errors, response.errors, level)
+    return [0, num_correct, num_errors, 0]
+
+
+def _count_units(errors: Sequence[bool], flagged: Sequence[bool], level: str) -> list[int]:
+    """Count true positives, false positives, false negatives and true negatives, in this order.
+
+    Args:
+        errors: Whether each segment contains an error.
+        flagged: Whether the judge calls each segment wrong.
+        level: ``segment``, or ``response`` to count all segments together as one unit.
+    """
     if level == "response":
         # A response is wrong if any of its segments is.
-        errors = (any(errors),)
-        flagged = None if flagged is None else (any(flagged),)
-
-    if flagged is None:
-        if unscored_as_right is None:
-            return [0, 0, 0, 0]
-        # A right verdict equals the label, and a wrong one is the opposite.
-        flagged = tuple(error == unscored_as_right for error in errors)
+        errors = [any(errors)]
+        flagged = [any(flagged)]
 
     # The keys are pairs: whether a unit has an error, and whether it is flagged.
     units = Counter(zip(errors, flagged, strict=True))
@@ -118,40 +151,56 @@ def report_detection_scores(responses: Sequence[JudgedResponse], protocol: str) 
         protocol: How the outputs were read, for the report.
 
     Returns:
-        Under ``ALL`` and under each domain the result of `score_pooled_counts`. Under ``unscored``
-        the number of responses and segments without a verdict, the reasons, and the scores if all
-        of them had been judged wrongly (``worst``) or rightly (``best``).
+        Under ``ALL`` and under each domain the result of `score_pooled_counts`, and under
+        ``unscored`` that of `_report_unscored` with the ``protocol``.
     """
     report: JsonObject = {ALL: score_pooled_counts(responses)}
-    unscored_by_domain = {}
     for domain in sorted({response.domain for response in responses}):
-        # Responses without a verdict are among the members. They are in no count.
-        members = [response for response in responses if response.domain == domain]
-        report[domain] = score_pooled_counts(members)
-        unscored_by_domain[domain] = sum(response.flagged is None for response in members)
-
-    unscored = [response for response in responses if response.flagged is None]
-    reasons = Counter(response.reason for response in unscored)
-    report["unscored"] = {
-        "responses": len(unscored),
-        "segments": sum(len(response.errors) for response in unscored),
-        "reasons": dict(reasons.most_common()),
-        "domains": unscored_by_domain,
-        "worst": score_pooled_counts(responses, unscored_as_right=False),
-        "best": score_pooled_counts(responses, unscored_as_right=True),
-        "protocol": protocol,
-    }
+        domain_responses = [response for response in responses if response.domain == domain]
+        report[domain] = score_pooled_counts(domain_responses)
+    report["unscored"] = {**_report_unscored(responses), "protocol": protocol}
     return report
 
 
+def _report_unscored(responses: Sequence[JudgedResponse]) -> JsonObject:
+    """Report how many responses have no verdict, why, and how much that may change the scores.
+
+    Args:
+        responses: All responses of a judge, also those with a verdict.
+
+    Returns:
+        The number of ``responses`` and ``segments`` without a verdict, the number of responses for
+        each of ``reasons`` and ``domains``, and the scores if all missing verdicts had been wrong
+        (``worst``) or right (``best``).
+    """
+    unscored = [response for response in responses if response.flagged is None]
+    reasons = Counter(response.reason for response in unscored)
+    # Domains in which every response has a verdict are listed with 0.
+    domains = dict.fromkeys(sorted({response.domain for response in responses}), 0)
+    for response in unscored:
+        domains[response.domain] += 1
+    return {
+        "responses": len(unscored),
+        "segments": sum(len(response.errors) for response in unscored),
+        "reasons": dict(reasons.most_common()),
+        "domains": domains,
+        "worst": score_pooled_counts(responses, count_worst),
+        "best": score_pooled_counts(responses, count_best),
+    }
+
+
 def score_pooled_counts(
-    responses: Sequence[JudgedResponse], unscored_as_right: bool | None = None
+    responses: Sequence[JudgedResponse],
+    count: Callable[[JudgedResponse, str], list[int]] = count_detections,
 ) -> dict[str, JsonObject]:
     """Add up the counts of all responses, and compute the scores of the sums.
 
+    Scores of single responses are never averaged, as in the paper.
+
     Args:
         responses: The responses with their labels and verdicts.
-        unscored_as_right: How responses without a verdict count (see `count_detections`).
+        count: The function that counts one response: `count_detections` to leave responses without
+            a verdict out, or `count_best` or `count_worst`.
 
     Returns:
         Under ``segment`` and under ``response``, the counts ``tp``, ``fp``, ``fn`` and ``tn`` and
@@ -161,9 +210,8 @@ def score_pooled_counts(
     for level in LEVELS:
         totals = [0, 0, 0, 0]
         for response in responses:
-            counts = count_detections(response, level, unscored_as_right)
-            # Scores of single responses are never averaged, as in the paper.
-            totals = [total + count for total, count in zip(totals, counts, strict=True)]
+            counts = count(response, level)
+            totals = [total + number for total, number in zip(totals, counts, strict=True)]
 
         counts_by_name = dict(zip(COUNTS, totals, strict=True))
         scores = {name: none_if_nan(score) for name, score in detection_scores(totals).items()}
@@ -185,12 +233,10 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
         other domains. ``unscored`` holds the reason if there is no verdict.
     """
     response = read_judged_document(doc, texts, protocol)
-    suffixes_of_response = ("", f"_{response.domain}")
-
-    metrics: JsonObject = {}
-    for suffix in SUFFIXES:
-        # lm_eval wants the same metrics of every row, those of other domains included.
-        metrics[f"unscored{suffix}"] = response.reason if suffix in suffixes_of_response else None
+    # lm_eval wants the same metrics of every row, those of other domains included.
+    metrics: JsonObject = {f"unscored{suffix}": None for suffix in SUFFIXES}
+    for suffix in _suffixes_of(response):
+        metrics[f"unscored{suffix}"] = response.reason
 
     if mode in MODES_WITH_REFERENCES:
         # Math and reasoning have no references in any mode, so they lack nothing.
@@ -199,16 +245,36 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
         metrics["without_references"] = float(lacks_references)
 
     for level in LEVELS:
-        counts = count_detections(response, level)
-        for suffix in SUFFIXES:
-            part = counts if suffix in suffixes_of_response else [0, 0, 0, 0]
-            for measure in MEASURES:
-                metrics[f"{level}_{measure}{suffix}"] = part
-        # If the response has a verdict, the bounds are its counts.
-        worst = count_detections(response, level, unscored_as_right=False)
-        best = count_detections(response, level, unscored_as_right=True)
-        metrics |= worst_and_best_of(f"{level}_f1", worst, best)
+        metrics |= _level_metrics(response, level)
     return metrics
+
+
+def _suffixes_of(response: JudgedResponse) -> tuple[str, str]:
+    """Return the endings of the scores in which a response counts, such as none and ``_math``."""
+    return ("", f"_{response.domain}")
+
+
+def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
+    """Return the counts of a response for every score of segments, or of responses.
+
+    Example:
+        A response about math: ``{"segment_f1": [1, 0, 2, 3], "segment_f1_math": [1, 0, 2, 3],
+        "segment_f1_wk": [0, 0, 0, 0], ...}``
+
+    Args:
+        response: The response with its verdict.
+        level: ``segment`` or ``response``.
+    """
+    counts = count_detections(response, level)
+    metrics: JsonObject = {}
+    for suffix in SUFFIXES:
+        suffix_counts = counts if suffix in _suffixes_of(response) else [0, 0, 0, 0]
+        for measure in MEASURES:
+            metrics[f"{level}_{measure}{suffix}"] = suffix_counts
+
+    worst = count_worst(response, level)
+    best = count_best(response, level)
+    return metrics | worst_and_best_of(f"{level}_f1", worst, best)
 
 
 def read_judged_document(doc: Doc, texts: Sequence[str], protocol: str) -> JudgedResponse:
@@ -219,9 +285,13 @@ def read_judged_document(doc: Doc, texts: Sequence[str], protocol: str) -> Judge
         texts: The outputs of the model.
         protocol: How to read them, ``paper`` or ``code``.
     """
-    answers = [Answer(text) for text in texts]
     return read_judged_response(
-        doc["domain"], doc["labels"], answers, doc["owners"], doc["problem"], protocol
+        domain=doc["domain"],
+        labels=doc["labels"],
+        answers=[Answer(text) for text in texts],
+        segment_of_claim=doc["owners"],
+        problem=doc["problem"],
+        protocol=protocol,
     )
 
 
@@ -231,23 +301,23 @@ def measure_from_totals(measure: str) -> Callable[[Sequence[float]], float]:
 
 
 def _declare_scores() -> Iterator[Score]:
-    """Yield every score of a FELM task. Those with a label come first, in the order of tables."""
+    """Yield every score of a FELM task, such as ``segment_f1`` and, of a domain, ``segment_f1_wk``.
+
+    The scores that the report shows in tables come first. Only these have a label.
+    """
     aggregations = {measure: pooled(measure_from_totals(measure)) for measure in MEASURES}
     labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
-    # The report shows these scores in tables, in this order.
     for measure, label in labels.items():
         for level in LEVELS:
             name = f"{level}_{measure}"
             yield Score(name, aggregations[measure], SHARE, f"{label}, {level}s")
 
+    # The first suffix is empty: its scores are those of all domains together.
     for suffix in SUFFIXES:
-        for level in LEVELS:
-            for measure in MEASURES:
-                # The scores with labels have been declared above.
-                is_declared = not suffix and measure in labels
-                if not is_declared:
-                    name = f"{level}_{measure}{suffix}"
-                    yield Score(name, aggregations[measure], SHARE)
+        for level, measure in product(LEVELS, MEASURES):
+            is_in_tables = suffix == "" and measure in labels
+            if not is_in_tables:
+                yield Score(f"{level}_{measure}{suffix}", aggregations[measure], SHARE)
         yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
 
     for level in LEVELS:

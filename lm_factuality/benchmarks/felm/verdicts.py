@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 
 from judges.answers import Answer
-from lm_factuality.benchmarks.felm.grammar import UnitsOrReason, find_flagged_units
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError, find_flagged_units
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines, to_model
@@ -24,7 +24,8 @@ from lm_factuality.ground.thinking import UNFINISHED, plain_answer, without_thin
 EMPTY = "empty output"
 _EXPECTED = "expected lm_eval's samples or lines with index and output"
 
-# Python refuses to convert longer numbers. The authors' script fails on them.
+# The digits of a number that is read as the authors' script does. Python refuses to convert
+# numbers of more than 4,300 digits, on which that script would fail.
 _SCRIPT_DIGITS = 4000
 
 
@@ -69,24 +70,24 @@ def read_judged_response(
     """
     errors = tuple(not label for label in labels)
     if problem:
-        return JudgedResponse(domain, errors, None, problem)
+        return JudgedResponse(domain, errors, flagged=None, reason=problem)
 
     # The numbers in an answer are those of claims if the judge was shown claims.
-    num_units = len(segment_of_claim or labels)
-    units = combine_answers(list(answers), num_units, protocol)
-    # A text is the reason why the answers give no verdict.
-    if isinstance(units, str):
-        return JudgedResponse(domain, errors, None, units)
+    num_units = len(segment_of_claim) if segment_of_claim else len(labels)
+    try:
+        flagged_units = combine_answers(list(answers), num_units, protocol)
+    except UnreadableAnswerError as error:
+        return JudgedResponse(domain, errors, flagged=None, reason=str(error))
 
-    flagged_segments = units
+    flagged_segments = flagged_units
     if segment_of_claim:
         # A segment is wrong if any of its claims is.
-        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in units)
+        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in flagged_units)
     flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
     return JudgedResponse(domain, errors, flagged)
 
 
-def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) -> UnitsOrReason:
+def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) -> frozenset[int]:
     """Combine a judge's answers to one question into a single verdict by majority vote.
 
     Args:
@@ -95,25 +96,31 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
         protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
 
     Returns:
-        The 1-based numbers of the wrong units, or the reason why there is no verdict.
+        The 1-based numbers of the wrong units.
+
+    Raises:
+        UnreadableAnswerError: No answer can be read.
     """
-    verdicts = [
-        read_verdict(answer.text, num_units, protocol, answer.is_cut_off)
-        for answer in answers
-        if answer.text is not None
-    ]
+    ballots = []
+    reasons = []
+    for answer in answers:
+        if answer.text is None:
+            continue
+        try:
+            ballots.append(read_verdict(answer.text, num_units, protocol, answer.is_cut_off))
+        except UnreadableAnswerError as error:
+            reasons.append(str(error))
+
+    has_no_text = not ballots and not reasons
     # Every request failed, so the first failure is the reason.
-    if answers and not verdicts:
-        return answers[0].error or "no answer"
-    # A vote would replace the reason why a single output is unscored.
-    if len(verdicts) == 1:
-        return verdicts[0]
-    return majority_vote(verdicts)
+    if answers and has_no_text:
+        raise UnreadableAnswerError(answers[0].error or "no answer")
+    return majority_vote(ballots, reasons)
 
 
 def read_verdict(
     output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False
-) -> UnitsOrReason:
+) -> frozenset[int]:
     """Read from one output of a judge which units (segments or claims) contain errors.
 
     Example:
@@ -126,19 +133,22 @@ def read_verdict(
         is_cut_off: Whether the judge reached its token limit. A complete answer still counts.
 
     Returns:
-        The 1-based numbers of the wrong units, or the reason why the output cannot be read.
+        The 1-based numbers of the wrong units.
+
+    Raises:
+        UnreadableAnswerError: The output gives no verdict. The message is the reason.
     """
     answer = without_thinking(output)
     if answer is None:
-        return UNFINISHED
+        raise UnreadableAnswerError(UNFINISHED)
     if protocol == "code":
         return _read_like_authors_script(answer, num_units)
 
     # Bold print, code marks and unusual quotes would hide the answer from the grammar.
-    text = plain_answer(answer)
-    if not text:
-        return EMPTY
-    return find_flagged_units(text, num_units, is_cut_off)
+    plain_text = plain_answer(answer)
+    if not plain_text:
+        raise UnreadableAnswerError(EMPTY)
+    return find_flagged_units(plain_text, num_units, is_cut_off)
 
 
 def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
@@ -162,33 +172,49 @@ def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
 
     # The script takes every number behind the first answer, also those of explanations.
     answer = output.split("Answer: ", 1)[1]
-    numbers = [
-        int(digits) for digits in re.findall(r"\d+", answer) if len(digits) <= _SCRIPT_DIGITS
-    ]
-    return frozenset(number or num_units for number in numbers if number <= num_units)
+    units = set()
+    for digits in re.findall(r"\d+", answer):
+        if len(digits) > _SCRIPT_DIGITS:
+            continue
+        number = int(digits)
+        if number == 0:
+            units.add(num_units)
+        elif number <= num_units:
+            units.add(number)
+    return frozenset(units)
 
 
-def majority_vote(verdicts: Sequence[UnitsOrReason]) -> UnitsOrReason:
+def majority_vote(ballots: Sequence[frozenset[int]], reasons: Sequence[str]) -> frozenset[int]:
     """Combine the verdicts of several outputs (self-consistency, appendix G of the paper).
 
     A unit is flagged if more than half of the readable outputs flag it. A tie does not flag it.
 
+    Example:
+        Of the ballots ``{1}``, ``{1, 2}`` and ``{3}``, two of three flag 1 → ``{1}``
+
     Args:
-        verdicts: The flagged units of each output, or the reason why it cannot be read.
+        ballots: The units that each readable output flags.
+        reasons: Why each of the other outputs cannot be read. These do not vote.
 
     Returns:
-        The flagged units, or a reason if no output can be read.
-    """
-    if not verdicts:
-        return "no output"
-    # Outputs that cannot be read do not vote.
-    ballots = [verdict for verdict in verdicts if not isinstance(verdict, str)]
-    if not ballots:
-        return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
+        The flagged units.
 
-    # Each ballot has one vote for each unit that it flags.
-    votes = Counter(chain.from_iterable(ballots))
-    return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
+    Raises:
+        UnreadableAnswerError: No output can be read.
+    """
+    if ballots:
+        # Each ballot has one vote for each unit that it flags.
+        votes = Counter(chain.from_iterable(ballots))
+        return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
+
+    if not reasons:
+        raise UnreadableAnswerError("no output")
+    # The reason of a single output can be counted together with the same reason of others.
+    if len(reasons) == 1:
+        raise UnreadableAnswerError(reasons[0])
+    raise UnreadableAnswerError(
+        f"none of {len(reasons)} outputs can be read, the first: {reasons[0]}"
+    )
 
 
 def _flatten_outputs(output: object) -> list[object]:
@@ -197,7 +223,8 @@ def _flatten_outputs(output: object) -> list[object]:
     lm_eval's samples hold a list of texts for each request. Null counts as an empty output.
 
     Example:
-        ``"Answer: 1"`` → ``["Answer: 1"]``; ``[["Answer: 1", "Answer: 2"]]`` → both texts
+        ``"Answer: 1"`` → ``["Answer: 1"]``; ``[["Answer: 1", "Answer: 2"]]`` →
+        ``["Answer: 1", "Answer: 2"]``
     """
     if output is None:
         return [""]
@@ -207,7 +234,10 @@ def _flatten_outputs(output: object) -> list[object]:
 
     outputs: list[object] = []
     for item in output:
-        outputs += item if isinstance(item, list) else [item]
+        if isinstance(item, list):
+            outputs.extend(item)
+        else:
+            outputs.append(item)
     return outputs
 
 
@@ -257,10 +287,10 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
             exist or that has another domain, or repeat a row. The message lists all such lines.
     """
     row_by_index = {row.index: row for row in rows}
-    responses: dict[str, JudgedResponse] = {}
+    lines: dict[str, JudgeOutput] = {}
 
-    def add_response(record: object) -> None:
-        """Check one line and add its verdict to ``responses``."""
+    def add_line(record: object) -> None:
+        """Check one line of the file and add it to ``lines``."""
         line = to_model(JudgeOutput, record)
         row = row_by_index.get(line.index)
         if row is None:
@@ -271,22 +301,31 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
                 f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}; are these"
                 " outputs about other data?"
             )
-        if line.index in responses:
+        if line.index in lines:
             raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
-        # Saved outputs do not say whether they were cut off.
-        answers = [Answer(output) for output in line.outputs]
-        responses[line.index] = read_judged_response(
-            row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
-        )
+        lines[line.index] = line
 
-    read_lines(path, add_response, _EXPECTED)
-    if not responses:
+    read_lines(path, add_line, _EXPECTED)
+    if not lines:
         raise DataError(f"{path}: no outputs; {_EXPECTED}")
+    return [_read_saved_line(row, lines.get(row.index), protocol) for row in rows]
 
+
+def _read_saved_line(row: FelmRow, line: JudgeOutput | None, protocol: str) -> JudgedResponse:
+    """Read the verdict on one row from the line of a file that holds the judge's outputs on it.
+
+    Args:
+        row: The row.
+        line: The line, or None if the file lacks the row.
+        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+    """
     # A row that the file lacks must not count as "no errors".
-    for row in rows:
-        if row.index not in responses:
-            responses[row.index] = read_judged_response(
-                row.domain, row.labels, problem="no output for this row"
-            )
-    return [responses[row.index] for row in rows]
+    if line is None:
+        problem = "no output for this row"
+        return read_judged_response(row.domain, row.labels, problem=problem)
+
+    # Saved outputs do not say whether they were cut off.
+    answers = [Answer(output) for output in line.outputs]
+    return read_judged_response(
+        row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
+    )

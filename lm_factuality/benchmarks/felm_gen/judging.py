@@ -17,6 +17,7 @@ from judges.typed import ParsedReply
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, worst_and_best_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen.steps import (
@@ -363,14 +364,12 @@ def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]
         The ``outputs`` of the judge, and the error type of each segment under ``errors`` or the
         reason why there is no verdict under ``unscored``.
     """
-    # If no reply can be read, the result is a text with the reason.
-    marks = combine_marks(replies, len(record["segments"]), record["domain"])
-    is_unscored = isinstance(marks, str)
-    return {
-        "errors": None if is_unscored else list(marks),
-        "unscored": marks if is_unscored else None,
-        "outputs": [reply.answer.text or "" for reply in replies],
-    }
+    outputs = [reply.answer.text or "" for reply in replies]
+    try:
+        errors = combine_marks(replies, len(record["segments"]), record["domain"])
+    except UnreadableAnswerError as error:
+        return {"errors": None, "unscored": str(error), "outputs": outputs}
+    return {"errors": errors, "unscored": None, "outputs": outputs}
 
 
 def _count_errors(verdict: Verdict, level: str) -> list[int]:

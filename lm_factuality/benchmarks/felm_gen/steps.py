@@ -12,8 +12,8 @@ number of a list item, such as "1.", off the item. Without these cuts the figure
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -96,7 +96,7 @@ def why_no_answer(generation: str) -> str | None:
     for sentence in split_sentences(text.strip().replace("’", "'")):
         if _PATTERNS["refusing"].search(sentence):
             has_refused = True
-        elif not _PATTERNS["around"].search(sentence):
+        elif not _PATTERNS["apology_or_offer"].search(sentence):
             return None
     return REFUSAL if has_refused else None
 
@@ -123,23 +123,26 @@ class Cut:
     """Why a judge's reply was not used. None if no judge was asked, or its reply was used."""
 
 
-def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
-    """Cut an answer into sentences.
+def cut_by_rules(response: str, domain: str) -> Cut:
+    """Cut an answer into sentences and, outside ``wk`` and ``science``, at empty lines as well.
+
+    Example:
+        ``It is red. It has two moons.`` → ``It is red.``, ``It has two moons.``
 
     Args:
         response: The answer.
-        domain: The domain of the question. Outside ``wk`` and ``science``, empty lines end a
-            segment as well.
-        refused: Why the reply of a judge was not used, if one was asked before.
+        domain: The domain of the question.
+
+    Returns:
+        The segments, and in ``cut_by`` the rules that found them.
     """
     if domain in _BY_SENTENCES:
-        return Cut(split_sentences(response), "sentences", refused)
+        return Cut(split_sentences(response), "sentences")
 
     sentences: list[str] = []
-    # The published segments of these domains end at empty lines as well.
     for paragraph in _PARAGRAPH_END.split(response):
         sentences += split_sentences(paragraph)
-    return Cut(sentences, "paragraphs", refused)
+    return Cut(sentences, "paragraphs")
 
 
 def split_into_pieces(response: str) -> list[str]:
@@ -182,25 +185,42 @@ def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) ->
         The segments. Each is copied from the answer with its line breaks and spaces.
     """
     if reply.value is None:
-        return cut_by_rules(response, domain, reply.problem)
+        return replace(cut_by_rules(response, domain), cut_refused=reply.problem)
 
     pieces = split_into_pieces(response)
-    # Pieces lack some white space of the answer, so the other characters are counted.
-    ends = [end for end, character in enumerate(response, start=1) if not character.isspace()]
     segments = []
-    start = 0
-    num_characters = 0
+    rest = response
     for piece_numbers in reply.value.segments:
         # Some judges write empty groups.
         if not piece_numbers:
             continue
-        text = "".join(pieces[number - 1] for number in piece_numbers)
-        num_characters += len("".join(text.split()))
-        # The segment ends behind its last character that is not white space.
-        end = ends[num_characters - 1]
-        segments.append(response[start:end].strip())
-        start = end
+        segment_text = "".join(pieces[number - 1] for number in piece_numbers)
+        end = _end_of_segment(rest, segment_text)
+        segments.append(rest[:end].strip())
+        rest = rest[end:]
     return Cut(segments, "judge")
+
+
+def _end_of_segment(text: str, segment: str) -> int:
+    """Return the offset at which a segment ends in the text that begins with it.
+
+    A segment that is joined from pieces lacks white space that the text has between them. So all
+    other characters are counted.
+
+    Example:
+        ``It is red.  It is old. It`` begins with ``It is red.It is old.`` up to the offset 23.
+
+    Args:
+        text: The text, which may have white space before the segment.
+        segment: The segment.
+    """
+    num_missing = len("".join(segment.split()))
+    for end, character in enumerate(text, start=1):
+        if not character.isspace():
+            num_missing -= 1
+        if num_missing == 0:
+            return end
+    return len(text)
 
 
 class WrongSegment(Reply):
@@ -236,15 +256,15 @@ def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObje
     question = str(doc["prompt"])
     units = [format_segment(segment) for segment in segments]
     # Math and reasoning are checked without references, as in the paper.
-    is_reasoning = doc["domain"] in WITHOUT_REFERENCES
-    reference_texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
+    has_no_references = doc["domain"] in WITHOUT_REFERENCES
+    reference_texts = () if has_no_references else tuple(doc.get("reference_texts") or ())
     query = "\n".join([question, *units])
     return {
         "kind": "marks",
         "question": question.strip(),
         "units": units,
         "passages": best_chunks(reference_texts, query),
-        "is_reasoning": is_reasoning,
+        "is_reasoning": has_no_references,
     }
 
 
@@ -265,7 +285,7 @@ def find_marks_problem(reply: MarksReply, subject: Mapping[str, Any]) -> str:
 
 def combine_marks(
     replies: Sequence[ParsedReply[MarksReply]], num_segments: int, domain: str
-) -> tuple[str | None, ...] | str:
+) -> list[str | None]:
     """Combine several replies of a judge into one verdict on each segment of an answer.
 
     A segment is wrong if more than half of the readable replies say so. Its error has the type
@@ -277,47 +297,52 @@ def combine_marks(
         domain: The domain. All errors in math and reasoning are reasoning errors, as in the paper.
 
     Returns:
-        The error type of each segment (None if the segment is factual), or the reason why there is
-        no verdict.
-    """
-    verdicts: list[frozenset[int] | str] = []
-    type_counts: Counter[tuple[int, str]] = Counter()
-    for reply in replies:
-        if reply.value is None:
-            # Backends word this problem at greater length. One short reason can be counted.
-            is_evidence_missing = _NO_EVIDENCE in reply.problem
-            verdicts.append(_NO_EVIDENCE if is_evidence_missing else reply.problem)
-            continue
-        # An empty set is a vote for "no errors".
-        verdicts.append(frozenset(segment.number for segment in reply.value.wrong))
-        type_counts.update((wrong.number, wrong.type) for wrong in reply.value.wrong if wrong.type)
+        The error type of each segment, or None if the segment is factual.
 
-    # The vote words the reason of a single reply differently.
-    flagged = verdicts[0] if len(verdicts) == 1 else majority_vote(verdicts)
-    if isinstance(flagged, str):
-        return flagged
+    Raises:
+        UnreadableAnswerError: No reply can be used. The message is the reason.
+    """
+    ballots = []
+    reasons = []
+    for reply in replies:
+        if reply.value is not None:
+            # An empty set is a vote for "no errors".
+            ballots.append(frozenset(segment.number for segment in reply.value.wrong))
+        elif _NO_EVIDENCE in reply.problem:
+            # Each backend words this problem differently, but results count it as one reason.
+            reasons.append(_NO_EVIDENCE)
+        else:
+            reasons.append(reply.problem)
+
+    wrong_segments = majority_vote(ballots, reasons)
     if domain in WITHOUT_REFERENCES:
-        errors = dict.fromkeys(flagged, "reasoning")
+        types = dict.fromkeys(wrong_segments, "reasoning")
     else:
-        errors = _most_frequent_types(flagged, type_counts)
-    return tuple(errors.get(segment) for segment in range(1, num_segments + 1))
+        types = _most_frequent_types(wrong_segments, replies)
+    return [types.get(segment) for segment in range(1, num_segments + 1)]
 
 
 def _most_frequent_types(
-    segments: frozenset[int], type_counts: Counter[tuple[int, str]]
+    segments: Iterable[int], replies: Sequence[ParsedReply[MarksReply]]
 ) -> dict[int, str]:
     """Choose the most frequent error type of each wrong segment.
 
     Args:
         segments: The 1-based numbers of the wrong segments.
-        type_counts: How often each pair of a segment and an error type was given.
+        replies: The replies of the judge. Those that could not be read give no types.
 
     Returns:
         The type by segment. ``untyped`` stands for a segment for which no type was given.
     """
-    types: dict[int, str] = {}
-    for (segment, error_type), _ in type_counts.most_common():
-        # The first type that is listed for a segment is its most frequent one.
-        if segment in segments and segment not in types:
-            types[segment] = error_type
-    return dict.fromkeys(segments, UNTYPED) | types
+    type_counts: dict[int, Counter[str]] = {segment: Counter() for segment in segments}
+    for reply in replies:
+        marks = reply.value.wrong if reply.value else []
+        for mark in marks:
+            if mark.number in type_counts and mark.type is not None:
+                type_counts[mark.number][mark.type] += 1
+
+    types = {}
+    for segment, counts in type_counts.items():
+        # Of equally frequent types, max() takes the one that was counted first.
+        types[segment] = max(counts, key=counts.__getitem__, default=UNTYPED)
+    return types

@@ -19,8 +19,8 @@ from lm_factuality.benchmarks.factor.corpus import (
     JoinMetadata,
     TableYaml,
     Window,
+    check_config,
     read_null,
-    read_yaml,
 )
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import (
@@ -122,7 +122,7 @@ def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
     Raises:
         ConfigError: A key is wrong.
     """
-    return read_yaml(TextsYaml, config)
+    return check_config(TextsYaml, config)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
     render, _ = authors_prompt(tmp_path, name)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = json.load(file)["data"]
-    generations = read_generations([path], outputs=False)
+    generations = read_generations([path], with_outputs=False)
     for row, generation in zip(rows, generations, strict=True):
         doc = generation_to_doc(generation)
         is_split = any(

@@ -118,7 +118,7 @@ def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
 
 
 def test_facts_are_beside_their_sentences_in_order():
-    assert [each.sentence for each in known().judged.facts] == [0, 0, 1, 2, 3]
+    assert [each.sentence for each in known().biography.facts] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_citations_that_a_line_begins_with(text, expected):
 
 def figures(judged):
     """The recall and the precision of a response."""
-    return tuple(judged.figures().values())
+    return tuple(judged.recall_and_precision().values())
 
 
 class Table(Entailment):

@@ -68,7 +68,7 @@ def test_files_that_are_none(tmp_path, content, message):
 def test_questions_alone_need_no_output(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"data": [{key: ROW[key] for key in ("question", "docs")}]}))
-    assert read_generations([path], outputs=False)[0].output == ""
+    assert read_generations([path], with_outputs=False)[0].output == ""
     with pytest.raises(DataError, match="no output"):
         read_generations([path])
 

@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from lm_factuality.benchmarks.chosen import score_figure
-from lm_factuality.benchmarks.factor.metrics import NUM_DRAWINGS, floor_accuracy, metric_floor
+from lm_factuality.benchmarks.factor.metrics import NUM_DRAWS, floor_accuracy, metric_floor
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, write_results
@@ -50,7 +50,7 @@ def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) ->
     assert closed(choices) == pytest.approx(share)
     drawn = [floor_accuracy(choices, 0, seed) for seed in range(200)]
     assert sum(drawn) / 200 == pytest.approx(
-        share, abs=3 * (share * (1 - share) / (200 * NUM_DRAWINGS)) ** 0.5
+        share, abs=3 * (share * (1 - share) / (200 * NUM_DRAWS)) ** 0.5
     )
 
 

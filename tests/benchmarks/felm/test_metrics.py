@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from lm_factuality.benchmarks.felm.judging import score_baselines
 from lm_factuality.benchmarks.felm.metrics import (
     COUNTS,
     MEASURES,
+    count_best,
     count_detections,
+    count_worst,
     detection_scores,
     report_detection_scores,
     score_pooled_counts,
@@ -100,10 +103,11 @@ def test_undefined_scores_are_no_numbers(counts: tuple[int, ...], undefined: set
 
 
 def counts_of(
-    responses: list[JudgedResponse], unscored_as_right: bool | None = None
+    responses: list[JudgedResponse],
+    count: Callable[[JudgedResponse, str], list[int]] = count_detections,
 ) -> list[list[int]]:
     """The pooled counts of segments, and of responses."""
-    pooled = score_pooled_counts(responses, unscored_as_right)
+    pooled = score_pooled_counts(responses, count)
     return [[pooled[level][name] for name in COUNTS] for level in ("segment", "response")]
 
 
@@ -119,8 +123,8 @@ def test_a_response_is_wrong_if_any_segment_is() -> None:
 def test_unscored_responses_are_in_the_bounds_alone() -> None:
     responses = [response([True, False], [True, False]), response([True, False, False], None)]
     assert counts_of(responses) == [[1, 0, 0, 1], [1, 0, 0, 0]]
-    assert counts_of(responses, unscored_as_right=False) == [[1, 2, 1, 1], [1, 0, 1, 0]]
-    assert counts_of(responses, unscored_as_right=True) == [[2, 0, 0, 3], [2, 0, 0, 0]]
+    assert counts_of(responses, count_worst) == [[1, 2, 1, 1], [1, 0, 1, 0]]
+    assert counts_of(responses, count_best) == [[2, 0, 0, 3], [2, 0, 0, 0]]
 
 
 def test_the_report_counts_what_is_missing() -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply, read_reply
 from lm_factuality.benchmarks import find_judged_method, judged_benchmark_names
+from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
@@ -159,7 +161,9 @@ def test_a_judges_cut_is_the_responses_own_text():
     ],
 )
 def test_a_cut_without_every_piece_is_not_taken(reply, refused):
-    assert apply_judge_cut(TEXT, "math", grouped(reply)) == cut_by_rules(TEXT, "math", refused)
+    assert apply_judge_cut(TEXT, "math", grouped(reply)) == replace(
+        cut_by_rules(TEXT, "math"), cut_refused=refused
+    )
 
 
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
@@ -215,7 +219,7 @@ def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
     ],
 )
 def test_marks_and_their_types(said, domain, errors):
-    assert combine_marks(marks(said), 3, domain) == errors
+    assert combine_marks(marks(said), 3, domain) == list(errors)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,9 @@ def test_marks_and_their_types(said, domain, errors):
     ],
 )
 def test_what_cannot_be_read_is_unscored(said, reason):
-    assert combine_marks(marks(said), 3, "wk") == reason
+    with pytest.raises(UnreadableAnswerError) as error:
+        combine_marks(marks(said), 3, "wk")
+    assert str(error.value) == reason
 
 
 def test_several_samples_vote_on_errors_and_on_types():
@@ -248,11 +254,10 @@ def test_several_samples_vote_on_errors_and_on_types():
         Answer("?"),
         segments=2,
     )
-    assert combine_marks(said, 2, "wk") == ("knowledge", None)
+    assert combine_marks(said, 2, "wk") == ["knowledge", None]
     none = marks(Answer("?"), Answer("?"))
-    assert (
-        combine_marks(none, 2, "wk") == "none of 2 outputs can be read, the first: no JSON object"
-    )
+    with pytest.raises(UnreadableAnswerError, match="^none of 2 outputs .*: no JSON object$"):
+        combine_marks(none, 2, "wk")
 
 
 def test_the_judge_sees_question_segments_and_references(docs):
@@ -279,10 +284,10 @@ def test_the_examples_of_marks_validate(domain, docs):
     prompt = Prompts().render("felm_gen/mark_segments", subject)
     examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
     found = [combine_marks(marks(Answer(example)), 3, "wk") for example in examples]
-    kinds = (None, "knowledge", None)
+    kinds = [None, "knowledge", None]
     if domain in ("math", "reasoning"):
-        kinds = (None, "reasoning", "reasoning")
-    assert found == [kinds, (None, None, None)]
+        kinds = [None, "reasoning", "reasoning"]
+    assert found == [kinds, [None, None, None]]
 
 
 def test_the_example_of_a_cut_validates():

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from lm_factuality.benchmarks.factor.corpus import read_yaml
+from lm_factuality.benchmarks.factor.corpus import check_config
 from lm_factuality.benchmarks.longform.rows import (
     SOURCES,
     LongFormYaml,
@@ -40,7 +40,7 @@ def read(tmp_path):
             for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text))
             if value
         }
-        task = read_yaml(LongFormYaml, config)
+        task = check_config(LongFormYaml, config)
         knowledge = open_knowledge(task.knowledge_path) if task.knowledge_path else None
         return read_prompts(task, knowledge, data_dir)[0]
 

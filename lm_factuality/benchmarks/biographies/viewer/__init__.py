@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
     attributed_entities,
     count_responses,
-    linked_entities,
+    linked_entity_by_fact,
     outcome_by_any_page,
     row_metrics,
 )
@@ -113,7 +113,7 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         ``elsewhere`` if only the page of another entity supports the fact: FActScore counts it,
         and D-FActScore does not. ``ungrouped`` if a page supports it, but it is in no group.
     """
-    entity_by_fact = linked_entities(judged)
+    entity_by_fact = linked_entity_by_fact(judged)
     statuses: list[str] = []
     for fact, row in enumerate(judged.matrix):
         entity = entity_by_fact.get(fact)
