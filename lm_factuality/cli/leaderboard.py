@@ -127,7 +127,7 @@ def check(
     folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
     rules: Rules = None,
 ) -> int:
-    """Check submissions: recompute every score, and refuse a submission whose scores differ.
+    """Recompute every score of submissions, and refuse those whose scores or files are wrong.
 
     \b
     Examples:
@@ -248,8 +248,10 @@ def rerun(
     from lm_factuality.leaderboard import rerun
 
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
+    # The fields of a task's outcome are the columns of the table.
+    table_rows = [tuple(map(str, task)) for task in tasks]
     columns = ("task", "#rows", "#same", "outcome", "compared")
-    print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
+    print_table(f"{submission}, run again", columns, table_rows)
     echo(f"Written to {submission}{rerun.RERUN_SUFFIX}")
     return int(any(task.outcome == "differs" for task in tasks))
 
