@@ -77,7 +77,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         # The judge may have no groups, or see more individuals than there are options.
         judge_answer = str(judged_individual) if judged_individual in individuals else None
         yield Item(
-            id=_group_id(fact_index),
+            id=f"group:{fact_index}",
             question="group",
             text=fact.text,
             context=(
@@ -90,11 +90,6 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
                 for individual in individuals
             ),
         )
-
-
-def _group_id(fact_index: int) -> str:
-    """Return the id of the question which individual a fact describes."""
-    return f"group:{fact_index}"
 
 
 def _groups_by_individual(judged: JudgedBiography) -> dict[int, tuple[int, ...]]:
@@ -136,7 +131,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
             judge_answer = NO_MATCHING_PAGE if entity is None else str(entity)
         absent_label = f"The text has no {noun} {individual}"
         yield Item(
-            id=_link_id(individual),
+            id=f"link:{individual}",
             question=OPTIONAL_QUESTION,
             text=f"{noun.capitalize()} {individual} of the text",
             context=tuple(context),
@@ -147,11 +142,6 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
                 Option(NO_SUCH_INDIVIDUAL, absent_label, key="-"),
             ),
         )
-
-
-def _link_id(individual: int) -> str:
-    """Return the id of the question which page is about an individual."""
-    return f"link:{individual}"
 
 
 def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
@@ -226,7 +216,7 @@ def apply_answers(
 
     links = list(linked.links)
     for individual, group in groups_by_individual.items():
-        answer = answers.get(_link_id(individual), SKIP)
+        answer = answers.get(f"link:{individual}", SKIP)
         if answer == NO_MATCHING_PAGE:
             links[groups.index(group)] = None
         elif answer.isdigit():
@@ -288,6 +278,6 @@ def _groups_from_answers(
     # People are not asked about the first fact, which describes individual 1.
     facts_by_individual[1] = [] if protocol == "code" else [0]
     for fact_index in range(1, len(judged.facts)):
-        individual = int(answers[_group_id(fact_index)])
+        individual = int(answers[f"group:{fact_index}"])
         facts_by_individual[individual].append(fact_index)
     return {individual: tuple(facts) for individual, facts in sorted(facts_by_individual.items())}
