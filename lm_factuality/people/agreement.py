@@ -92,7 +92,7 @@ class AgreementCell:
 
 def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> AgreementCell:
     """Build a cell that shows a number of items, people or responses as an integer."""
-    return AgreementCell(table, row, column, Measure(number, None, None, number), 1, 0)
+    return AgreementCell(table, row, column, Measure(number, None, None, number), times=1, digits=0)
 
 
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
@@ -274,8 +274,8 @@ def _cells_of_people(
         count_cell("people", row, "items", len(with_answer)),
         count_cell("people", row, "people", num_people),
         AgreementCell("people", row, AGREEMENT, _measure_share(with_several, agreements)),
-        AgreementCell("people", row, "Fleiss' kappa", kappa, 1, 2),
-        AgreementCell("people", row, "Krippendorff's alpha", alpha, 1, 2),
+        AgreementCell("people", row, "Fleiss' kappa", kappa, times=1, digits=2),
+        AgreementCell("people", row, "Krippendorff's alpha", alpha, times=1, digits=2),
     ]
 
 
@@ -326,20 +326,20 @@ def _cells_of_pair(
     kappa = _measure_coefficient(items_of_both, answer_pairs, cohen_kappa)
     yield count_cell("pairs", row, "items", len(items_of_both))
     yield AgreementCell("pairs", row, AGREEMENT, _measure_share(items_of_both, agreements))
-    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, 1, 2)
+    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, times=1, digits=2)
     if second == JUDGE:
         yield from _judge_accuracy(row, items_of_both, _options_that_say_right(kind, question))
 
 
 def _judge_accuracy(
-    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], is_right: Mapping[str, bool]
+    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], calls_right: Mapping[str, bool]
 ) -> Iterator[AgreementCell]:
     """Measure how often the judge agrees where people say wrong, and where they say right.
 
     Args:
         row: The question, the group of items, the name of the people, and `JUDGE`.
         items: The items that both of them answered.
-        is_right: Whether an option calls the text right. Items with other answers are left out.
+        calls_right: Whether an option calls the text right. Items with other answers are left out.
 
     Yields:
         Sensitivity (the share of people's wrong that the judge also calls wrong), specificity (the
@@ -350,16 +350,16 @@ def _judge_accuracy(
     decided = [
         answered
         for answered in items
-        if answered.answers[rater] in is_right and answered.answers[JUDGE] in is_right
+        if answered.answers[rater] in calls_right and answered.answers[JUDGE] in calls_right
     ]
     if not decided:
         return
-    wrong_items = [answered for answered in decided if not is_right[answered.answers[rater]]]
-    right_items = [answered for answered in decided if is_right[answered.answers[rater]]]
-    called_wrong = [not is_right[answered.answers[JUDGE]] for answered in wrong_items]
-    called_right = [is_right[answered.answers[JUDGE]] for answered in right_items]
+    wrong_items = [answered for answered in decided if not calls_right[answered.answers[rater]]]
+    right_items = [answered for answered in decided if calls_right[answered.answers[rater]]]
+    called_wrong = [not calls_right[answered.answers[JUDGE]] for answered in wrong_items]
+    called_right = [calls_right[answered.answers[JUDGE]] for answered in right_items]
 
-    counts = [_agreement_counts(answered, rater, is_right) for answered in decided]
+    counts = [_agreement_counts(answered, rater, calls_right) for answered in decided]
     clusters = [answered.item.cluster for answered in decided]
     balanced = measure_share(counts, clusters, _balanced_accuracy)
     yield AgreementCell("pairs", row, "sensitivity, %", _measure_share(wrong_items, called_wrong))
@@ -368,20 +368,20 @@ def _judge_accuracy(
 
 
 def _agreement_counts(
-    answered: AnsweredItem, rater: str, is_right: Mapping[str, bool]
+    answered: AnsweredItem, rater: str, calls_right: Mapping[str, bool]
 ) -> tuple[float, float, float, float]:
     """Return what an item adds to the sums that the balanced accuracy is computed from.
 
     Args:
         answered: The item, with its weight.
         rater: The name of the people whose answer is taken as the truth.
-        is_right: Whether an option calls the text right.
+        calls_right: Whether an option calls the text right.
 
     Returns:
         Agreements and items where people say wrong, then agreements and items where they say right.
     """
-    people_say_right = is_right[answered.answers[rater]]
-    judge_says_right = is_right[answered.answers[JUDGE]]
+    people_say_right = calls_right[answered.answers[rater]]
+    judge_says_right = calls_right[answered.answers[JUDGE]]
     weight = answered.item.weight
     agreement = weight if people_say_right == judge_says_right else 0.0
     if people_say_right:
@@ -409,14 +409,14 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
     benchmark = find_benchmark(kind)
     if benchmark is None or benchmark.people is None:
         return {}
-    is_right = {}
+    calls_right = {}
     for question in benchmark.people.questions:
         if question.name != question_name:
             continue
         for option in question.options:
             if option.good is not None:
-                is_right[option.value] = option.good
-    return is_right
+                calls_right[option.value] = option.good
+    return calls_right
 
 
 def _shares_of_answers(
