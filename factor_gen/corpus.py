@@ -19,7 +19,7 @@ from factor_gen.records import Example, Sentence, replace_surrogates
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
-from factor_gen.text.sentences import plain, sentences
+from factor_gen.text.sentences import comparable_text, sentence_spans
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream_rows
@@ -376,9 +376,9 @@ def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple
     """
     positions = []
     new_hashes = set()
-    for start, end in sentences(text, language):
+    for start, end in sentence_spans(text, language):
         # Sentences that differ only in case, spaces and end marks count as the same.
-        sentence_hash = hash(plain(text[start:end]))
+        sentence_hash = hash(comparable_text(text[start:end]))
         positions.append(Sentence(start, end, sentence_hash in earlier_hashes))
         new_hashes.add(sentence_hash)
 

@@ -16,7 +16,7 @@ from factor_gen.language import ENGLISH, identify_language
 from factor_gen.records import Draw, Example, Sentence
 from factor_gen.settings import SelectSettings
 from factor_gen.text.layout import find_verbatim_lines
-from factor_gen.text.sentences import plain
+from factor_gen.text.sentences import comparable_text
 from lm_factuality.ground.sentences import spaced
 
 # The version of the rules. Raise it if a change of them can change what is selected.
@@ -194,7 +194,7 @@ class _Document:
         # For each line, whether it belongs to code or to a table.
         self.is_code = find_verbatim_lines(self.text.split("\n"))
         # The text in lower case, with single spaces.
-        self.plain_text = plain(self.text)
+        self.plain_text = comparable_text(self.text)
 
 
 class _SentenceInDocument:
@@ -357,7 +357,7 @@ def _begins_after_sentence(sentence: _SentenceInDocument) -> bool:
 def _is_unique_in_document(sentence: _SentenceInDocument) -> bool:
     """Tell whether the document has the sentence only once. Case and spaces do not matter."""
     document_text = sentence.document.plain_text
-    sentence_text = plain(sentence.text)
+    sentence_text = comparable_text(sentence.text)
     first = document_text.find(sentence_text)
     return document_text.find(sentence_text, first + 1) < 0
 

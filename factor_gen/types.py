@@ -21,12 +21,12 @@ from factor_gen.text.analysis import (
     PLACE,
     TIME,
 )
-from factor_gen.text.lists import DATA, entries, fingerprint
+from factor_gen.text.lists import DATA, hash_lists, read_first_column
 
 _CIRCUMSTANCE_KINDS = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
 # These are the Penn Treebank's tags of "she" and "her".
 _PRONOUN_TAGS = ("PRP", "PRP$")
-_LINK_WORDS = entries(DATA / "links.txt")
+_LINK_WORDS = read_first_column(DATA / "links.txt")
 
 
 class TypesStage:
@@ -61,7 +61,7 @@ class TypesStage:
         return {
             "types": list(self.settings.types),
             "tagger": dict(self._tagger.fingerprint),
-            "links": fingerprint([DATA]),
+            "links": hash_lists([DATA]),
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:

@@ -29,6 +29,7 @@ from lm_factuality.ground.errors import (
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
+    from lm_eval.api.task import Task
 
     from factor_gen.config import load_build
     from factor_gen.pipeline import build
@@ -42,11 +43,23 @@ __all__ = [
     "ConfigError",
     "DataError",
     "FactualityError",
+    "Judge",
+    "JudgeConfig",
     "ModelError",
+    "Pair",
     "Results",
+    "build",
+    "evaluate",
+    "load_build",
+    "load_judge_config",
+    "open_model",
+    "read_results",
+    "run",
+    "score_rows",
+    "verify",
 ]
-# The module that defines each name that is imported at its first use.
-_LAZY = {
+# The module of each name that is imported at its first use.
+_LAZY_MODULES = {
     "Judge": "judges.judge",
     "JudgeConfig": "judges.config",
     "Pair": "judges.verify",
@@ -56,22 +69,25 @@ _LAZY = {
     "verify": "judges.verify",
 }
 # The keys of a score that are attributes of its figure.
-_FIGURE = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
+_FIGURE_KEYS = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
 # The keys of a score that are attributes of the corrected figure.
-_CORRECTED = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
-__all__ += ["evaluate", "open_model", "read_results", "run", "score_rows"]
-__all__ += ["Judge", "JudgeConfig", "Pair", "build", "load_build", "load_judge_config", "verify"]
+_CORRECTED_KEYS = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its module at the first use (PEP 562).
+    """Import a public name when it is first used, so that importing this module is cheap.
+
+    Python calls this function for names that the module does not have (PEP 562).
+
+    Args:
+        name: The name, such as ``Judge`` in ``lm_factuality.api.Judge``.
 
     Raises:
         AttributeError: This module has no such name.
     """
-    if name not in _LAZY:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_LAZY_MODULES[name]), name)
 
 
 @dataclass(frozen=True)
@@ -100,13 +116,16 @@ class Results:
         )
 
         rows = []
-        for run in suite_runs(self.files)[0]:
+        runs, _ = suite_runs(self.files)
+        for run in runs:
             task = run.task
             headline = headline_name(task)
+            # False sorts before True, so the headline comes first.
             names = sorted(task.metrics, key=lambda name: name != headline)
             for name in names:
                 score = benchmark_of(task).find_score(name)
                 figure = score_figure(task, name)
+                # Metrics without a range are counts, and scores at worst or at best.
                 if score is None or score.value_range is None or figure is None:
                     continue
                 row = {
@@ -115,10 +134,10 @@ class Results:
                     "score": name,
                     "rows": figure.n,
                 }
-                for key in _FIGURE:
+                for key in _FIGURE_KEYS:
                     row[key] = getattr(figure, key)
-                for key, attribute in _CORRECTED.items():
-                    # Only judges with a certificate have a corrected figure.
+                for key, attribute in _CORRECTED_KEYS.items():
+                    # Only scores that people's labels corrected have a corrected figure.
                     row[key] = getattr(figure.corrected, attribute, None)
                 rows.append(row)
         return rows
@@ -139,8 +158,9 @@ class Results:
             for task in file.tasks:
                 for sample in _samples(file, task):
                     row = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
-                    for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
-                        row[name] = sample.get(name)
+                    # lm_eval names the row's scores under "metrics".
+                    for key in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
+                        row[key] = sample.get(key)
                     rows.append(row)
         return rows
 
@@ -176,10 +196,14 @@ class Results:
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
-    """Return the samples of a task, from its file of samples or from memory.
+    """Return the samples of a task, i.e. its rows with the responses and scores of a model.
 
     If lm_eval applied several filters, each row has a sample per filter. Only those of the first
     filter are returned.
+
+    Args:
+        file: The results of the run. It holds the samples itself if the run was in memory.
+        task: The task. It names its file of samples if the run wrote one.
     """
     from lm_factuality.harness.samples import samples_of
 
@@ -190,7 +214,10 @@ def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]
 
 
 def read_results(*paths: str | Path) -> Results:
-    """Read the results of earlier runs.
+    """Read the results of earlier runs from disk.
+
+    Example:
+        ``read_results("results/opt-1.3b", "results/opt-2.7b").scores()``
 
     Args:
         *paths: Results files, or folders of them.
@@ -204,7 +231,7 @@ def read_results(*paths: str | Path) -> Results:
 
 
 def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
-    """Open a model of lm_eval or of the suite.
+    """Open a language model of lm_eval or of the suite, so that several calls can use it.
 
     Example:
         ``open_model("hf", pretrained="gpt2")``
@@ -231,12 +258,15 @@ def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
 
 def evaluate(
     model: LM | str,
-    tasks: Sequence[Any],
+    tasks: Sequence[str | Task],
     include_path: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Results:
     """Run tasks on a model in memory, without writing files.
+
+    Example:
+        ``evaluate("gpt2", ["sample_factor"], limit=10)``
 
     Args:
         model: An open model, or the name or folder of a checkpoint.
@@ -260,7 +290,6 @@ def evaluate(
 
     from lm_factuality.harness import judging
     from lm_factuality.harness.context import EvaluationRun, begin_run
-    from lm_factuality.harness.internals import internal
     from lm_factuality.harness.tasks import with_suite
     from lm_factuality.results.read import to_results_file
 
@@ -273,16 +302,8 @@ def evaluate(
     with _without_event_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)
     judging.raise_failures()
-
-    # Samples become what lm_eval would write to its files.
-    sanitize = internal("lm_eval.utils:sanitize_list")
-    for samples in content["samples"].values():
-        for sample in samples:
-            for key in ("resps", "filtered_resps"):
-                sample[key] = sanitize(sample[key])
-    to_json = internal("lm_eval.utils:handle_non_serializable")
-    plain_content = json.loads(json.dumps(content, default=to_json))
-    return Results((to_results_file(Path("results.json"), plain_content),))
+    # The file has a name, but it is not written.
+    return Results((to_results_file(Path("results.json"), _to_plain_content(content)),))
 
 
 def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -> None:
@@ -305,8 +326,31 @@ def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -
                 raise config
 
 
+def _to_plain_content(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert results in memory to what lm_eval would have written to its JSON files.
+
+    Args:
+        content: The results as ``lm_eval.simple_evaluate`` returns them, with objects such as
+            tensors and functions. The responses of its samples are replaced.
+    """
+    from lm_factuality.harness.internals import internal
+
+    sanitize = internal("lm_eval.utils:sanitize_list")
+    for samples in content["samples"].values():
+        for sample in samples:
+            for key in ("resps", "filtered_resps"):
+                sample[key] = sanitize(sample[key])
+    to_json = internal("lm_eval.utils:handle_non_serializable")
+    plain_content: dict[str, Any] = json.loads(json.dumps(content, default=to_json))
+    return plain_content
+
+
 def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: Any) -> Results:
-    """Compute FACTOR's scores of rows that are in memory.
+    """Compute FACTOR's scores of rows in memory: does the model prefer the true completion?
+
+    Example:
+        ``score_rows("gpt2", [{"prefix": "Ice is", "completion": " cold.",
+        "contradiction_0": " hot."}])``
 
     Args:
         model: An open model, or the name or folder of a checkpoint.
@@ -335,7 +379,7 @@ def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: A
 def run(
     tasks: Sequence[str], model: str = "hf", output_path: str | Path = "results", **options: Any
 ) -> Results:
-    """Run tasks as the command ``lm-factuality run`` does, which leaves its files for later.
+    """Run tasks as the command ``lm-factuality run`` does, and keep the results on disk.
 
     Example:
         ``run(["sample_factor"], model_args={"pretrained": "gpt2"}, limit=10)``
@@ -368,20 +412,22 @@ def run(
         if value is not True:
             arguments.append(json.dumps(value) if isinstance(value, Mapping) else str(value))
 
-    # The command changes sys.argv for lm_eval.
-    argv = sys.argv
+    # The command replaces sys.argv, from which lm_eval reads its options.
+    caller_arguments = sys.argv
     try:
         with _without_event_loop():
-            return read_results(*sorted(run_command(arguments)))
+            results_files = run_command(arguments)
     finally:
-        sys.argv = argv
+        sys.argv = caller_arguments
+    return read_results(*sorted(results_files))
 
 
 @contextmanager
 def _without_event_loop() -> Iterator[None]:
     """Hide the running event loop of a notebook from asyncio while the block runs.
 
-    lm_eval's clients of servers start an event loop, which asyncio refuses where one runs already.
+    Notebooks run code inside an event loop. lm_eval's clients of servers start a loop of their own,
+    which asyncio refuses inside another one.
     """
     loop = asyncio._get_running_loop()
     asyncio._set_running_loop(None)

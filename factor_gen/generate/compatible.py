@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from factor_gen.text.analysis import CARDINALS, TENS
 from factor_gen.text.conditions import Tables, TokenContext
-from factor_gen.text.lists import WORDS, rows
+from factor_gen.text.lists import WORDS, read_rows
 from factor_gen.text.names import NATIONALITIES, aliases, countries, geonames
 
 DATA = Path(__file__).parent / "data"
@@ -35,7 +35,7 @@ _NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
 _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
 _VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
-_DATE_PARTS = {name: re.compile(pattern) for name, pattern in rows(DATA / "dates.tsv")}
+_DATE_PARTS = {name: re.compile(pattern) for name, pattern in read_rows(DATA / "dates.tsv")}
 _NEAR = 60  # characters on either side of an edit
 _QUANTITY_NEAR = 40  # characters around a quantity in which it or its comparator stands
 _ALMOST_ZERO = 1e-9  # stands for 0, of which a factor makes no range
@@ -79,7 +79,7 @@ class ValueRange(NamedTuple):
 def _read_comparators() -> list[Comparator]:
     """Read the list ``comparators.tsv``."""
     comparators = []
-    for position, words, least, most in rows(DATA / "comparators.tsv"):
+    for position, words, least, most in read_rows(DATA / "comparators.tsv"):
         is_before = position == "before"
         expression = rf"(?<!\w)(?:{words})\s*$" if is_before else words
         pattern = re.compile(expression, re.IGNORECASE)
@@ -271,7 +271,7 @@ def _regions_by_place() -> Mapping[str, set[str]]:
         The larger places by name: *Texas* and *United States* for *Houston*.
     """
     regions: dict[str, set[str]] = defaultdict(set)
-    listed_regions = rows(DATA / "regions.tsv")
+    listed_regions = read_rows(DATA / "regions.tsv")
     # The lines that begin with a code, such as "EU", name a continent.
     continents = {line[0]: line[1] for line in listed_regions if len(line[0]) == 2}
     for country, continent_code in countries().items():

@@ -1,6 +1,6 @@
-"""Analysis of texts: sentences, tokens with their parts of speech, names, dates and quantities.
+"""Analyses texts: finds their sentences, parts of speech, names, dates and quantities.
 
-The selection of sentences, the generators and the audit read texts with this package.
+The selection of sentences, the rules and the audit read texts with this package.
 """
 
 from functools import lru_cache
@@ -15,5 +15,9 @@ __all__ = ["Analysis", "Entity", "Tagger", "Token", "load_tagger"]
 
 @lru_cache(maxsize=4)
 def load_tagger(settings: TypesSettings) -> Tagger:
-    """The tagger that the settings name. Raises ConfigError: what it needs is not installed."""
+    """Return the tagger that the settings name.
+
+    Raises:
+        ConfigError: A library that the tagger needs is not installed.
+    """
     return SpacyTagger(settings.model) if settings.tagger == "spacy" else PatternTagger()

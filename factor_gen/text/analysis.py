@@ -1,122 +1,149 @@
-"""The result of tagging a text: tokens with their parts of speech, names, dates and quantities.
+"""What the taggers find in a text: tokens with their parts of speech, names, dates and quantities.
 
-Every tagger returns it. The expressions in ``times.tsv`` find dates, times, durations and
-quantities.
+Every tagger returns an `Analysis`. Names are found by each tagger in its own way, dates and
+quantities by the regular expressions in ``times.tsv``.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
-from factor_gen.text.lists import DATA, LISTS, rows
+from factor_gen.text.lists import DATA, LISTS, read_rows
 
-PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = (
-    "person",
-    "place",
-    "organisation",
-    "nationality",
-    "name",
-)
-DATE, TIME, DURATION = "date", "time", "duration"
-MONEY, PERCENT, ORDINAL, NUMBER = "money", "percent", "ordinal", "number"
+PERSON = "person"
+PLACE = "place"
+ORGANISATION = "organisation"
+NATIONALITY = "nationality"
+NAME = "name"
+DATE = "date"
+TIME = "time"
+DURATION = "duration"
+MONEY = "money"
+PERCENT = "percent"
+ORDINAL = "ordinal"
+NUMBER = "number"
 NAMES = (PERSON, PLACE, ORGANISATION, NAME)
 MONTHS = LISTS["month names"]
 SHORT_MONTHS = LISTS["short months"]
 DAYS = LISTS["day names"]
 CARDINALS = LISTS["cardinals"]
 TENS = LISTS["tens"]
-_PART = re.compile(r"<[a-z ]+>")
+_ABBREVIATION = re.compile(r"<[a-z ]+>")  # such as <year>, for a longer expression
 
 
 class Token(NamedTuple):
-    """A word or mark at ``text[start:end]``, with its tag of the Penn treebank."""
+    """A word or punctuation mark of a text."""
 
     text: str
+
     start: int
+    """The index of its first character in the text."""
+
     end: int
+    """The index after its last character."""
+
     tag: str = ""
+    """Its part of speech as a tag of the Penn Treebank, such as ``NN``."""
 
 
 class Entity(NamedTuple):
-    """A name, date or quantity at ``text[start:end]``; ``kind`` is one of those above."""
+    """A name, date or quantity in a text."""
 
     text: str
+
     start: int
+    """The index of its first character in the text."""
+
     end: int
+    """The index after its last character."""
+
     kind: str
-
-
-def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
-    """Those of ``found`` that overlap none before them in ``found``, in the order of the text."""
-    kept: list[Entity] = []
-    taken: set[int] = set()
-    for each in found:
-        span = range(each.start, each.end)
-        if taken.isdisjoint(span):
-            taken.update(span)
-            kept.append(each)
-    return sorted(kept, key=lambda entity: entity.start)
+    """One of the constants of this module, such as `PERSON` or `DATE`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A text with its tokens and its entities, both in order; entities do not overlap."""
+    """A text with its tokens and its entities."""
 
     text: str
+
     tokens: tuple[Token, ...]
+
     entities: tuple[Entity, ...]
+    """The entities in the order of the text. No two of them overlap."""
 
 
 class Tagger(Protocol):
-    """A method that finds the parts of speech and the entities of a text.
+    """Finds the parts of speech and the entities of a text.
 
-    Its result depends on its fingerprint and on the text only.
+    The result must depend on the fingerprint and the text only.
     """
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The name and the settings of the tagger, with the versions that decide its result."""
+        """The name and settings of the tagger, and the versions that decide its result."""
         ...
 
     def analyse(self, text: str) -> Analysis:
         """Find the tokens and the entities of a text."""
         ...
 
-    def names(self, text: str) -> tuple[Entity, ...]:
-        """Find only the names, for a text whose words are not edited."""
+    def find_names(self, text: str) -> tuple[Entity, ...]:
+        """Find only the names of a text, which is faster."""
+        ...
 
 
-@cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    parts: dict[str, str] = {}
-    found = []
-    for name, pattern in rows(DATA / "times.tsv"):
-        filled = _PART.sub(
-            lambda part: parts.get(part[0]) or f"(?:{'|'.join(LISTS[part[0][1:-1]])})", pattern
-        )
-        if _PART.fullmatch(name):
-            parts[name] = f"(?:{filled})"
-        else:
-            found.append((name, re.compile(filled)))
-    return tuple(found)
-
-
-def times_and_quantities(text: str) -> list[Entity]:
+def find_times_and_quantities(text: str) -> list[Entity]:
     """Find the dates, times, durations and quantities of a text.
-
-    Args:
-        text: The text to search.
 
     Returns:
         The entities in the order of the text. Where two expressions of ``times.tsv`` match
         overlapping words, the one listed first wins.
+
+    Example:
+        ``It rose 5% in May`` has the percentage ``5%`` and the date ``May``.
     """
-    found = (
-        Entity(match.group(), *match.span(), kind)
-        for kind, pattern in _patterns()
-        for match in pattern.finditer(text)
-        if match.group()
-    )
-    return without_overlaps(found)
+    entities = []
+    for kind, pattern in _compile_patterns():
+        for match in pattern.finditer(text):
+            # Some expressions also match the empty text.
+            if match.group():
+                entities.append(Entity(match.group(), match.start(), match.end(), kind))
+    return drop_overlaps(entities)
+
+
+@cache
+def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Compile the regular expressions of ``times.tsv``, and return each with its kind of entity.
+
+    An expression may contain ``<name>``, which stands for the words of a list, or for an expression
+    that the file defined before, such as ``<year>``.
+    """
+    expressions = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
+    patterns = []
+    for name, expression in read_rows(DATA / "times.tsv"):
+        expanded = _ABBREVIATION.sub(lambda match: expressions[match.group()], expression)
+        if _ABBREVIATION.fullmatch(name):
+            expressions[name] = f"(?:{expanded})"
+        else:
+            patterns.append((name, re.compile(expanded)))
+    return patterns
+
+
+def drop_overlaps(entities: Iterable[Entity]) -> list[Entity]:
+    """Drop each entity that overlaps an earlier one of the list.
+
+    Returns:
+        The entities that stay, in the order of the text.
+    """
+    disjoint: list[Entity] = []
+    # The indexes of the characters that belong to an entity.
+    covered: set[int] = set()
+    for entity in entities:
+        characters = range(entity.start, entity.end)
+        if covered.isdisjoint(characters):
+            covered.update(characters)
+            disjoint.append(entity)
+    return sorted(disjoint, key=lambda entity: entity.start)

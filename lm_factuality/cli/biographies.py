@@ -4,13 +4,12 @@
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, print_table
@@ -43,7 +42,7 @@ def page(
     title = f"Biographies: {verdicts.parent.resolve().name}"
     write_text(out, build_page(records, title))
     mebibytes = out.stat().st_size / 2**20
-    sys.stdout.write(f"{len(records)} responses in {out} ({mebibytes:.1f} MiB)\n")
+    echo(f"{len(records)} responses in {out} ({mebibytes:.1f} MiB)")
 
 
 def _read_page_records(verdicts: Path) -> list[dict[str, Any]]:
@@ -138,7 +137,7 @@ def cite(
     write_lines(out / "citations.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": provenance})
     _print_citation_scores(summary, provenance)
-    sys.stdout.write(f"Written to {out / 'metrics.json'} and citations.jsonl beside it\n")
+    echo(f"Written to {out / 'metrics.json'} and citations.jsonl beside it")
 
 
 def _print_citation_scores(summary: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
@@ -217,9 +216,9 @@ def retrieve(
         "without_passages": [row["name"] for row in all_rows if not row["docs"]],
     }
     write_json(out, {"data": rows, "about": provenance})
-    sys.stdout.write(
+    echo(
         f"Passages for {len(rows)} of {len(requested_names)} names from {index} ({manifest.kind})\n"
-        f"Written to {out}\n"
+        f"Written to {out}"
     )
 
 

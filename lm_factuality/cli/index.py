@@ -3,12 +3,11 @@
 ``lm_factuality.cli.main`` registers them.
 """
 
-import sys
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
@@ -118,7 +117,7 @@ def build(
     built = build_index(
         sources, out, parameters, max_words=words, columns=columns, overwrite=overwrite
     )
-    sys.stdout.write(f"{out}: {len(built):,} passages, index {built.identity}\n")
+    echo(f"{out}: {len(built):,} passages, index {built.identity}")
 
 
 @app.command()
@@ -221,9 +220,7 @@ def build_pages(
     built = build_knowledge(sources, out, columns=columns, overwrite=overwrite)
     # Only files that others made have no manifest.
     assert built.manifest is not None
-    sys.stdout.write(
-        f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n"
-    )
+    echo(f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}")
 
 
 @knowledge.command("info")

@@ -4,14 +4,13 @@
 """
 
 import json
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App, one_of
 from lm_factuality.ground.console import format_number, print_table
@@ -95,7 +94,7 @@ def judge(
     ] = "",
     max_cost: MaxCost = None,
 ) -> None:
-    """Have a judge mark generations that are on disk.
+    """Have a judge mark the texts that a model generated in an earlier run.
 
     \b
     Examples:
@@ -107,7 +106,7 @@ def judge(
       lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
 
     FILE is a samples file of lm_eval (--log_samples), or the file that a run saved before its judge
-    began. The judge is not asked again for answers that it has given before: if the command is
+    began. The judge's answers stay on disk and are not requested twice: if the command is
     interrupted, run it again and it resumes.
     """
     from judges.certificates import find_certificates
@@ -121,49 +120,120 @@ def judge(
         raise typer.BadParameter("give either --samples or --generations")
 
     config = read_judge(judge, max_cost)
-    generation = _find_method(task, metadata, bool(generations))
-    refuse_unable(config, generation)
+    method = _find_method(task, metadata, reads_alce_files=bool(generations))
+    refuse_unable(config, method)
     if samples:
-        docs, responses = read_samples(samples, generation)
+        docs, responses = read_samples(samples, method)
     else:
         alce_responses = read_generations(generations or ())
         docs = [generation_to_doc(response) for response in alce_responses]
         # lm_eval's samples can hold several texts per row. ALCE's files hold one.
         responses = [(response.output,) for response in alce_responses]
 
-    with Judge.open(config, store) as opened:
+    with Judge.open(config, store) as opened_judge:
         if dry_run:
-            print_plans(task, config.name, generation.plan_questions(opened, docs, responses))
+            print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
             return
-        certificate = find_certificates(opened)
-        verdicts = generation.judge(opened, docs, responses)
-        usage = opened.usage
+        certificate = find_certificates(opened_judge)
+        verdicts = method.judge(opened_judge, docs, responses)
+        usage = opened_judge.usage
 
-    summary = generation.summarise(docs, verdicts)
-    provenance: dict[str, Any] = {
+    summary = method.summarise(docs, verdicts)
+    provenance = {
         "task": task,
-        "judge": config.describe(generation.prompt_names),
+        "judge": config.describe(method.prompt_names),
         "judge_usage": asdict(usage),
         "judge_certificate": certificate,
     }
     if config.capabilities.caution:
         provenance["caution"] = config.capabilities.caution
     provenance["samples"] = [path.name for path in samples or generations or ()]
-    provenance.update(getattr(generation, "recorded_settings", {}))
-
+    provenance.update(getattr(method, "recorded_settings", {}))
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": provenance})
 
-    columns, rows, table_notes = generation.summary_table(summary)
+    columns, rows, table_notes = method.summary_table(summary)
     notes = [*table_notes, *_notes_on_judging(config, usage, provenance)]
     print_table(f"{task}, judged by {config.name}", columns, rows, notes)
-    sys.stdout.write(f"Wrote {out / 'metrics.json'} and {out / 'verdicts.jsonl'}\n")
+    echo(f"Wrote {out / 'metrics.json'} and {out / 'verdicts.jsonl'}")
+    # Some verdicts are better than none: only a judge that gave none is an error.
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDownError(
             f"judge {config.name}: no response got a verdict; the first error is:"
             f" {verdicts[0]['unscored']}"
         )
+
+
+def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
+    """Read the configuration of a judge, and limit its cost.
+
+    Args:
+        judge: The path of a YAML file, or ``lexical``.
+        max_cost: The most that the judge may cost, in US dollars. None keeps the file's limit.
+    """
+    from judges.config import load_judge_config
+
+    config = load_judge_config(judge)
+    return config if max_cost is None else replace(config, max_cost=max_cost)
+
+
+def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMethod":
+    """Find the method by which a judge marks a task's generations, with the user's settings.
+
+    Args:
+        task: The name of the task, such as ``felm_gen``.
+        metadata: The text of ``--metadata``, such as ``k=64,linking=hungarian``.
+        reads_alce_files: Whether the user gave ``--generations``, i.e. files in ALCE's format,
+            which only AmbigBio accepts.
+
+    Raises:
+        ConfigError: The task lacks a setting, or cannot read ALCE's files.
+    """
+    from lm_factuality.benchmarks import find_judged_method
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
+
+    settings = _parse_metadata(metadata)
+    # Some methods have no settings at all.
+    accepted = set(getattr(find_judged_method(task), "recorded_settings", ()))
+    # The identity is computed from the knowledge source. Nobody can set it.
+    accepted.discard("knowledge_identity")
+    unknown = settings.keys() - accepted
+    if unknown:
+        unknown_names = ", ".join(repr(name) for name in sorted(unknown))
+        accepted_names = ", ".join(sorted(accepted)) or "none"
+        raise ConfigError(
+            f"--metadata: {task} has no setting {unknown_names}; known: {accepted_names}"
+        )
+    if reads_alce_files and task != AmbigBio.name:
+        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
+    method: JudgedMethod = find_judged_method(task, settings)
+    return method
+
+
+def _parse_metadata(text: str) -> dict[str, Any]:
+    """Parse settings in the syntax of lm_eval's ``--metadata``.
+
+    Args:
+        text: Either ``KEY=VALUE,...`` or JSON. Empty means no settings.
+
+    Returns:
+        The settings with typed values: ``"k=64,linking=none"`` becomes
+        ``{"k": 64, "linking": "none"}``.
+
+    Raises:
+        ConfigError: The text is in neither syntax.
+    """
+    import yaml
+
+    # YAML reads {k: 64, linking: none} as a mapping, and it reads JSON as well.
+    mapping = text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"
+    try:
+        return dict(yaml.safe_load(mapping))
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON"
+        ) from error
 
 
 def _notes_on_judging(
@@ -197,75 +267,6 @@ def _notes_on_judging(
     return notes
 
 
-def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
-    """Read the configuration of a judge, and limit its cost.
-
-    Args:
-        judge: The path of a YAML file, or ``lexical``.
-        max_cost: The most that the judge may cost, in US dollars. None keeps the file's limit.
-    """
-    from judges.config import load_judge_config
-
-    config = load_judge_config(judge)
-    return config if max_cost is None else replace(config, max_cost=max_cost)
-
-
-def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMethod":
-    """Find the method that judges a task's generations, and apply the user's settings.
-
-    Args:
-        task: The name of the task, such as ``felm_gen``.
-        metadata: The text of ``--metadata``, such as ``k=64,linking=hungarian``.
-        reads_alce_files: Whether the user gave ``--generations``, which only AmbigBio accepts.
-
-    Raises:
-        ConfigError: The task lacks a setting, or cannot read ALCE's files.
-    """
-    from lm_factuality.benchmarks import find_judged_method
-    from lm_factuality.benchmarks.biographies.method import AmbigBio
-
-    settings = _read_metadata(metadata)
-    accepted = set(getattr(find_judged_method(task), "recorded_settings", ()))
-    # The identity is computed from the knowledge source. Nobody can set it.
-    accepted.discard("knowledge_identity")
-    unknown = settings.keys() - accepted
-    if unknown:
-        unknown_names = ", ".join(repr(name) for name in sorted(unknown))
-        accepted_names = ", ".join(sorted(accepted)) or "none"
-        raise ConfigError(
-            f"--metadata: {task} has no setting {unknown_names}; known: {accepted_names}"
-        )
-    if reads_alce_files and task != AmbigBio.name:
-        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    method: JudgedMethod = find_judged_method(task, settings)
-    return method
-
-
-def _read_metadata(text: str) -> dict[str, Any]:
-    """Parse settings in the syntax of lm_eval's ``--metadata``.
-
-    Args:
-        text: Either ``KEY=VALUE,...`` or JSON. Empty means no settings.
-
-    Returns:
-        The settings with typed values: ``"k=64,linking=none"`` becomes
-        ``{"k": 64, "linking": "none"}``.
-
-    Raises:
-        ConfigError: The text is in neither syntax.
-    """
-    import yaml
-
-    # YAML reads {k: 64, linking: none} as a mapping, and it reads JSON as well.
-    mapping = text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"
-    try:
-        return dict(yaml.safe_load(mapping))
-    except yaml.YAMLError as error:
-        raise ConfigError(
-            f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON"
-        ) from error
-
-
 @app.command()
 def verify(
     pairs: Annotated[Path, Option(help="JSONL file with a claim and its passages per line.")],
@@ -288,9 +289,15 @@ def verify(
       {"claim": "The bridge opened in 1870.", "passages": ["The old bridge, opened in 1870, ..."]}
       {"claim": "The bridge is iron.", "passages": [{"title": "Bridge", "text": "It is of ..."}]}
 
-    A line of the output also has: verdict (supported, not_supported or unscored), score (0 to 1;
-    null if unscored), reason, said (what the judge wrote). With verdicts: logprobs in the judge's
-    YAML, score is the probability of True. Each answer is stored as it arrives: if the command is
+    \b
+    A line of the output also has these keys:
+      verdict   supported, not_supported or unscored
+      score     the probability of support, from 0 to 1; null if the claim is unscored
+      reason    the judge's reason, or why the claim is unscored
+      said      the texts that the judge wrote
+
+    If the judge's YAML file states "verdicts: logprobs", the score is the probability that the
+    judge's answer begins with True. Answers are stored as they arrive: if the command is
     interrupted, run it again and it resumes.
     """
     from lm_factuality.cli.verify import verify_file
@@ -355,10 +362,12 @@ def certify(
       lm-factuality certify --judge my_judge.yaml --setting biographies_verification --rows 200
       lm-factuality certify --judge lexical --setting biographies_grouping --data FILE FILE
 
-    Settings: segment_... and claim_... find FELM's errors; biographies_decomposition, _grouping,
-    _linking and _verification repeat the decisions that D-FActScore's authors released. Later runs
-    of the same judge (backend, model, decoding, prompts) attach the newest certificate of each
-    setting to their results, if it was measured on the published data.
+    The settings segment_... and claim_... measure how well a judge finds FELM's errors. The
+    settings biographies_decomposition, _grouping, _linking and _verification measure how well it
+    repeats the decisions that D-FActScore's authors released.
+
+    The newest certificate of each setting is attached to the results of later runs with the same
+    judge (backend, model, decoding and prompts), if it was measured on the published data.
     """
     from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
@@ -368,37 +377,45 @@ def certify(
 
     config = load_judge_config(judge)
     settings = certifiable_settings()
-    if setting:
-        certifiable = settings[setting]
-    else:
-        defaults = (candidate for candidate in settings.values() if candidate.is_default(config))
-        certifiable = next(defaults)
+    certifiable = settings[setting] if setting else _default_setting(settings.values(), config)
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
     options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
     _refuse_unused_options(options, certifiable, settings.values())
 
     trial = certifiable.open_trial(options)
-    with Judge.open(config, store=store) as opened:
+    with Judge.open(config, store=store) as opened_judge:
         if dry_run:
-            plan = opened.plan(trial.ask)
+            plan = opened_judge.plan(trial.ask)
             print_plans(str(trial.data["file"]), config.name, [(certifiable.name, plan)])
             return
-        measured = trial.measure(opened)
-        hashes = trial.prompt_hashes(opened)
         certificate = make_certificate(
-            opened, certifiable.name, measured, prompt_hashes=hashes, data=trial.data
+            opened_judge,
+            certifiable.name,
+            trial.measure(opened_judge),
+            prompt_hashes=trial.prompt_hashes(opened_judge),
+            data=trial.data,
         )
 
     columns, lines, notes = trial.table(certificate, config.name)
     title = f"{trial.data['file']}, {certifiable.name}: {certifiable.description}"
     print_table(title, columns, lines, notes)
     for path in save_certificate(certificate, out):
-        sys.stdout.write(f"Written to {path}\n")
+        echo(f"Written to {path}")
     if not trial.data["is_published"]:
-        sys.stdout.write(
-            "Later runs will not attach this certificate: its data is not the data as published.\n"
-        )
+        echo("Later runs will not attach this certificate: its data is not the data as published.")
+
+
+def _default_setting(
+    settings: Iterable["CertifiableSetting"], config: "JudgeConfig"
+) -> "CertifiableSetting":
+    """Return the setting in which ``certify`` measures a judge if the user names none.
+
+    Args:
+        settings: All settings. Each says for which judges it is the default.
+        config: The judge.
+    """
+    return next(setting for setting in settings if setting.is_default(config))
 
 
 def _refuse_unused_options(
@@ -419,8 +436,8 @@ def _refuse_unused_options(
     for name in ("files", "sample", "rows", "claims"):
         if not getattr(options, name) or name in certifiable.accepted_options:
             continue
-        accepting = [setting.name for setting in settings if name in setting.accepted_options]
         option = "--data" if name == "files" else f"--{name}"
+        accepting = [setting.name for setting in settings if name in setting.accepted_options]
         raise ConfigError(
             f"{option} is not for --setting {certifiable.name}, but for {', '.join(accepting)}"
         )
@@ -434,34 +451,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         judge: The name of the judge.
         steps: The name of each step, such as ``claims``, and its plan. Each is a row of the table.
     """
-    rows = []
-    estimated_costs = []
-    highest_costs = []
-    for step, plan in steps:
-        counts = (
-            plan.stored + plan.to_send,
-            plan.stored,
-            plan.to_send,
-            plan.estimate_with_retries.calls,
-            plan.estimate.prompt_tokens,
-            plan.estimate_with_retries.max_completion_tokens,
-        )
-        estimated_cost = plan.estimate.estimated_cost
-        highest_cost = plan.estimate_with_retries.max_cost
-        estimated_costs.append(estimated_cost)
-        highest_costs.append(highest_cost)
-        costs = (format_number(estimated_cost, ".4f"), format_number(highest_cost, ".4f"))
-        rows.append((step, *(f"{count:,}" for count in counts), *costs))
-
-    # A judge whose configuration names no prices has None as each cost.
-    total = "Cost: unknown, because the judge's YAML file names no prices."
-    if None not in estimated_costs:
-        total = (
-            f"All steps: ${sum(filter(None, estimated_costs)):.4f} estimated, at most"
-            f" ${sum(filter(None, highest_costs)):.4f} if no call is repeated or thinks longer, and"
-            " the judge finds no more facts than the rules find."
-        )
-    counted_by = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
+    # The sign # marks columns of numbers, which are flush right.
     columns = (
         "step",
         "#requests",
@@ -473,10 +463,55 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         "#USD estimated",
         "#USD at most",
     )
+    rows = [_plan_row(step, plan) for step, plan in steps]
+    plans = [plan for _, plan in steps]
+    counted_by = ", ".join(sorted({plan.estimate.counted_by for plan in plans}))
     notes = [
         f"Prompt tokens: {counted_by}. Nothing was sent.",
         "At most: if as many answers as possible are requested twice, facts are as short as"
         " possible, and the judge does not think longer.",
-        total,
+        _describe_total_cost(plans),
     ]
     print_table(f"{subject}, judged by {judge}: planned requests", columns, rows, notes)
+
+
+def _plan_row(step: str, plan: "Plan") -> list[str]:
+    """Format the planned requests, tokens and costs of a step as a row of `print_plans`.
+
+    Args:
+        step: The name of the step, such as ``claims``.
+        plan: What the judge would be asked. Its costs are None if the judge has no prices.
+    """
+    counts = (
+        plan.stored + plan.to_send,
+        plan.stored,
+        plan.to_send,
+        plan.estimate_with_retries.calls,
+        plan.estimate.prompt_tokens,
+        plan.estimate_with_retries.max_completion_tokens,
+    )
+    costs = (plan.estimate.estimated_cost, plan.estimate_with_retries.max_cost)
+    return [
+        step,
+        *(f"{count:,}" for count in counts),
+        *(format_number(cost, ".4f") for cost in costs),
+    ]
+
+
+def _describe_total_cost(plans: Sequence["Plan"]) -> str:
+    """Return a sentence with the cost of all steps in US dollars, or why it is unknown.
+
+    Args:
+        plans: What the judge would be asked in each step. Without prices, costs are None.
+    """
+    estimated_cost = 0.0
+    highest_cost = 0.0
+    for plan in plans:
+        if plan.estimate.estimated_cost is None:
+            return "Cost: unknown, because the judge's YAML file names no prices."
+        estimated_cost += plan.estimate.estimated_cost
+        highest_cost += plan.estimate_with_retries.max_cost or 0
+    return (
+        f"All steps: ${estimated_cost:.4f} estimated, at most ${highest_cost:.4f} if no call is"
+        " repeated or thinks longer, and the judge finds no more facts than the rules find."
+    )

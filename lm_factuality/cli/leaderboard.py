@@ -3,12 +3,11 @@
 ``lm_factuality.cli.main`` registers it.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import plural, print_table
@@ -48,10 +47,13 @@ def leaderboard() -> None:
 def pack(
     results: Annotated[
         list[Path],
-        Argument(metavar="RESULTS", help="lm_eval's --output_path, or files in it."),
+        Argument(metavar="RESULTS", help="Results files of lm_eval, or folders that hold them."),
     ],
     model: Annotated[
-        str, Option(metavar="ORG/NAME", help="The model's name on the Hub, or one like it.")
+        str,
+        Option(
+            metavar="ORG/NAME", help="The model's name on the Hub, or another name of its form."
+        ),
     ],
     out: Annotated[Path, Option(help="Folder to add the submission to.")],
     revision: Annotated[
@@ -67,30 +69,34 @@ def pack(
     ] = None,
     key: Annotated[
         Path | None,
-        Option(help="Key of the sheet whose labels correct the scores (default: no correction)."),
+        Option(
+            help="The NAME.key.json of the sheet whose labels correct the scores (default: no"
+            " correction)."
+        ),
     ] = None,
     labels: Annotated[
         list[Path] | None,
         Option(
-            metavar="FILE...", help="Labels of that sheet. They become public with the submission."
+            metavar="FILE...",
+            help="Files with the labels of that sheet. They become public with the submission.",
         ),
     ] = None,
     rules: Rules = None,
 ) -> None:
-    """Make a submission out of lm_eval's results.
+    """Make a submission to a leaderboard out of lm_eval's results.
 
     \b
     Examples:
       lm-factuality leaderboard pack results --model facebook/opt-125m --out submissions
       lm-factuality leaderboard pack results --model ORG/NAME --certificate FILE --out submissions
 
-    The folder is ORG__NAME/LEADERBOARD/DATE below --out. Files are copied as lm_eval wrote them.
-    The command writes nothing if a file holds a credential, or if 'leaderboard check' would refuse
-    the submission.
+    The submission is the folder ORG__NAME/LEADERBOARD/DATE below --out, and holds copies of
+    lm_eval's files. The command writes nothing if a file holds a credential, or if 'leaderboard
+    check' would refuse the submission.
     """
-    from lm_factuality.leaderboard import pack
+    from lm_factuality.leaderboard.pack import PackOptions, pack
 
-    options = pack.PackOptions(
+    options = PackOptions(
         model,
         revision,
         dtype,
@@ -99,17 +105,19 @@ def pack(
         key,
         tuple(labels or ()),
     )
-    folder = pack.pack(results, options, out)
-    sys.stdout.write(
+    folder = pack(results, options, out)
+    echo(
         f"{folder}: a submission of {model}; every score follows from its"
-        f" samples{_by_rules(rules)}\n"
+        f" samples{_rules_note(rules)}"
     )
 
 
-def _by_rules(rules: Path | None) -> str:
-    """Return the end of a sentence that names the rules, e.g. ", by the rules in my_rules".
+def _rules_note(rules: Path | None) -> str:
+    """Return the end of a sentence that names the user's rules, e.g. ", by the rules in my_rules".
 
-    The suite's own rules are not named: the result is empty if ``rules`` is None.
+    Args:
+        rules: The folder of rules. None means the suite's own rules, which are not named: the
+            result is empty.
     """
     return f", by the rules in {rules}" if rules else ""
 
@@ -119,21 +127,22 @@ def check(
     folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
     rules: Rules = None,
 ) -> int:
-    """Recompute every score and refuse what does not hold.
+    """Recompute every score of submissions, and refuse those whose scores or files are wrong.
 
     \b
     Examples:
       lm-factuality leaderboard check submissions
 
-    The exit code is 1 if anything is refused. No model, judge or network is asked.
+    The command prints each reason to refuse a submission. The exit code is 1 if one is refused. No
+    model, judge or network is needed.
     """
     from lm_factuality.leaderboard.check import find_submissions
 
-    # Users may name a link to a folder. Links inside it, which a submitter made, are not
-    # followed.
+    # Users may name a link to a folder. Links inside it, which a submitter made, are not followed.
     folder = folder.resolve() if folder.is_symlink() else folder
     checked = _check_all(find_submissions(folder), rules)
-    sys.stdout.writelines(_lines_of(checked, rules))
+    for line in _describe_checks(checked, rules):
+        echo(line)
     return int(any(submission.refusals for submission in checked))
 
 
@@ -158,20 +167,24 @@ def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
     return [check_submission(folder, rules) for folder in progress]
 
 
-def _lines_of(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]:
+def _describe_checks(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]:
     """Yield a line per reason for refusal, and a line with the verdict on each submission.
 
-    Control characters are escaped, so that a file name cannot imitate another line.
+    Args:
+        checked: The outcome of each check.
+        rules: The folder of rules. None means the suite's own.
 
     Yields:
-        Lines such as "submissions/a: accepted" or "submissions/b: refused, 2 reasons".
+        Lines such as "submissions/a: accepted" or "submissions/b: refused, 2 reasons". Control
+        characters are escaped, so that a file name cannot imitate another line.
     """
     for submission in checked:
+        for refusal in submission.refusals:
+            yield printable(f"{submission.folder}: {refusal}")
         verdict = "accepted"
         if submission.refusals:
             verdict = f"refused, {len(submission.refusals)} reasons"
-        for outcome in (*submission.refusals, f"{verdict}{_by_rules(rules)}"):
-            yield printable(f"{submission.folder}: {outcome}") + "\n"
+        yield printable(f"{submission.folder}: {verdict}{_rules_note(rules)}")
 
 
 @app.command()
@@ -181,7 +194,7 @@ def build(
     workers: Annotated[int, Option(help="Number of processes that check submissions.")] = 1,
     rules: Rules = None,
     reports: Annotated[
-        bool, Option("--reports", help="Add a report of every model's samples.")
+        bool, Option("--reports", help="Add pages on which every model's samples can be read.")
     ] = False,
 ) -> None:
     """Make the leaderboard of a folder of submissions as a static site.
@@ -195,16 +208,11 @@ def build(
     """
     from lm_factuality.leaderboard.site.build import build_site
 
-    built = build_site(
-        submissions,
-        out,
-        workers=max(1, workers),
-        reports=reports,
-        rules=rules,
-    )
-    sys.stdout.write(
-        f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
-        f" {built.refused} refused: {out / 'index.html'}{_by_rules(rules)}\n"
+    board = build_site(submissions, out, workers=max(1, workers), reports=reports, rules=rules)
+    num_accepted = sum(len(entries) for entries in board.models)
+    echo(
+        f"{plural(len(board.models), 'model')} of {plural(num_accepted, 'submission')},"
+        f" {len(board.refused)} refused: {out / 'index.html'}{_rules_note(rules)}"
     )
 
 
@@ -216,23 +224,23 @@ def rerun(
         str,
         Option(
             "--model_args",
-            help="Arguments added to the submission's, such as pretrained=FOLDER.",
+            help="Arguments of the model that replace or extend those of the submission, such as"
+            " pretrained=FOLDER.",
         ),
     ] = "",
     seed: Annotated[int, Option(help="Seed of the random draw.")] = 0,
     rules: Rules = None,
 ) -> int:
-    """Run random rows of a submission again, and compare the outcomes.
+    """Run the model of a submission again on a few random rows, and compare the outcomes.
 
     \b
     Examples:
       lm-factuality leaderboard rerun submissions/facebook__opt-125m/factor/DATE --rows 50
       lm-factuality leaderboard rerun SUBMISSION --model_args pretrained=models/opt-125m --seed 2
 
-    lm_eval runs the model that the submission names on rows drawn at random. Log-probabilities
-    count as the same if they differ only by rounding, and greedy texts if no letter differs.
-    Sampled texts cannot be compared. A model's own code runs only with --model_args
-    trust_remote_code=True.
+    Log-probabilities count as the same if they differ only by rounding. Texts that were decoded
+    greedily count as the same if no letter differs, and sampled texts cannot be compared. Code that
+    comes with a model runs only with --model_args trust_remote_code=True.
 
     The command writes the outcome to SUBMISSION.rerun.json, and 'leaderboard build' shows it. The
     exit code is 1 if something differs.
@@ -240,28 +248,31 @@ def rerun(
     from lm_factuality.leaderboard import rerun
 
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
+    # The fields of a task's outcome are the columns of the table.
+    table_rows = [tuple(map(str, task)) for task in tasks]
     columns = ("task", "#rows", "#same", "outcome", "compared")
-    print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
-    sys.stdout.write(f"Written to {submission}{rerun.RERUN_SUFFIX}\n")
-    return int(any(outcome == "differs" for *_, outcome, _ in tasks))
+    print_table(f"{submission}, run again", columns, table_rows)
+    echo(f"Written to {submission}{rerun.RERUN_SUFFIX}")
+    return int(any(task.outcome == "differs" for task in tasks))
 
 
 @app.command()
 def init(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write the skeleton to.")],
 ) -> None:
-    """Write the skeleton of a repository of submissions.
+    """Write the files of a new GitHub repository that collects submissions.
 
     \b
     Examples:
       lm-factuality leaderboard init my-leaderboard
 
-    Makes a folder for a GitHub repository, with a workflow that checks the submissions of pull
-    requests and publishes the site from main.
+    The folder has a workflow for GitHub Actions. It checks the submissions of each pull request,
+    and publishes the site of the branch main.
     """
     from lm_factuality.leaderboard.workflow import init_repository
 
-    sys.stdout.writelines(f"{path}\n" for path in init_repository(folder))
+    for path in init_repository(folder):
+        echo(path)
 
 
 @app.command()
@@ -270,20 +281,22 @@ def changed(
     base: Annotated[str, Option(help="Git revision that the pull request is compared with.")],
     rules: Rules = None,
 ) -> int:
-    """Check the submissions that a pull request changes.
+    """Check the submissions that a pull request adds.
 
     \b
     Examples:
       lm-factuality leaderboard changed submissions --base origin/main
 
-    The workflow of a repository of submissions runs this command. It checks the submissions that
-    the commits since --base add. The exit code is 1 if one is refused, or if the commits change an
-    earlier submission or another file.
+    The workflow that 'leaderboard init' writes runs this command. The exit code is 1 if a
+    submission is refused, or if the commits since --base change an earlier submission or another
+    file.
     """
     from lm_factuality.leaderboard.workflow import changed_submissions
 
     change = changed_submissions(submissions, base)
     checked = _check_all(change.submissions, rules)
-    lines = [*_lines_of(checked, rules), *(f"{problem}\n" for problem in change.problems)]
-    sys.stdout.writelines(lines or ["no submission is changed\n"])
+    lines = list(_describe_checks(checked, rules))
+    lines += [str(problem) for problem in change.problems]
+    for line in lines or ["no submission is changed"]:
+        echo(line)
     return int(bool(change.problems) or any(submission.refusals for submission in checked))

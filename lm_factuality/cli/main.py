@@ -3,7 +3,6 @@
 These modules import what takes time when a command runs, so that ``--help`` is fast.
 """
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,6 @@ Examples:
   lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results \
 --log_samples
   lm-factuality run --model surface-baseline --model_args rule=spacing --tasks expert_factor
-
 """
 
 
@@ -79,7 +77,7 @@ def run(context: typer.Context) -> None:
 
     arguments = context.args or ["--help"]
     if "-h" in arguments or "--help" in arguments:
-        sys.stdout.write(_RUN_HELP)
+        typer.echo(_RUN_HELP)
     run(arguments, _show_outcome)
 
 

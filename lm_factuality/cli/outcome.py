@@ -4,11 +4,12 @@
 """
 
 import shlex
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from typer import echo
 
 from lm_factuality.benchmarks.chosen import benchmark_of, headline_name, suite_runs
 from lm_factuality.benchmarks.declaration import Run
@@ -40,9 +41,9 @@ def print_outcome(finished: Finished) -> None:
         task_name = run.task.task
         reasons = finished.unscored.get(task_name, ())
         for line in _describe_reasons(reasons):
-            sys.stdout.write(f"{task_name}: {line}\n")
+            echo(f"{task_name}: {line}")
     for command in _next_commands(finished.path, [run.task for run in runs]):
-        sys.stdout.write(f"{command}\n")
+        echo(command)
 
 
 def _print_scores(runs: Iterable[Run]) -> None:
@@ -61,8 +62,9 @@ def _print_scores(runs: Iterable[Run]) -> None:
         runs_by_table[run.task.kind, headline_name(run.task)].append(run_with_notes)
 
     for (_, score_name), table_runs in runs_by_table.items():
+        # All tasks of a table have the same benchmark.
         benchmark = benchmark_of(table_runs[0].task)
-        sys.stdout.write("\n")
+        echo()
         print_table(*headline_table(benchmark, table_runs, score_name))
 
 

@@ -3,12 +3,11 @@
 ``lm_factuality.cli.main`` registers it.
 """
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
@@ -17,9 +16,15 @@ from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
     from lm_factuality.harness.outputs import TaskResult
+    from lm_factuality.people.labels import Key as SheetKey
     from lm_factuality.results.read import Correction
 
 app = App()
+KeyFile = Annotated[Path, Option(help="The sheet's NAME.key.json.")]
+LabelFiles = Annotated[
+    list[Path],
+    Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
+]
 
 
 @app.callback()
@@ -38,7 +43,9 @@ def people() -> None:
 def sheet(
     sources: Annotated[
         list[Path],
-        Argument(metavar="SOURCE", help="Results of runs, or a FACTOR file, as below."),
+        Argument(
+            metavar="SOURCE", help="Results of runs, or a file of FACTOR rows, as described below."
+        ),
     ],
     rows: Annotated[int, Option(help="How many samples, or rows of a FACTOR file, to draw.")],
     out: Annotated[
@@ -88,31 +95,45 @@ def sheet(
       lm-factuality people sheet results --task felm_gen --rows 60 --stratify verdict --out a.html
       lm-factuality people sheet news_factor.csv --rows 40 --question error_type --out types.html
 
-    SOURCE is a folder with lm_eval's results, results_*.json files with their samples, or a table
-    in FACTOR's columns or a folder that factor-gen built. Give annotators the page (it works
-    offline, by keyboard and on phones) or the CSV file, and keep the key. The page exports CSV and
-    JSON. docs/people.md has an example from sheet to corrected score.
+    SOURCE is one of: a folder with lm_eval's results; results_*.json files with their samples; a
+    table in FACTOR's columns; a folder that factor-gen built.
+
+    Give annotators the page or the CSV file, and keep the key. The page works offline, by keyboard
+    and on phones, and exports labels as CSV or JSON. docs/people.md has an example from sheet to
+    corrected score.
     """
     from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 
     strata = [name for name in stratify.split(",") if name]
     pool = read_pool(sources, task, question or ())
-    made = make_sheet(pool, rows, strata, repeat, scatter, seed)
+    new_sheet = make_sheet(pool, rows, strata, repeat, scatter, seed)
     # The key holds the judge's verdicts, so annotators must not see it.
-    *annotator_files, key_file = write_sheet(made, out, csv_only)
-    key = made.key
+    *annotator_files, key_file = write_sheet(new_sheet, out, csv_only)
+
+    _print_key(new_sheet.key)
+    echo(f"For annotators: {' or '.join(map(str, annotator_files))}")
+    echo(
+        f"Not for annotators: {key_file}, with what the judge said; labels cannot be read without"
+        " it"
+    )
+
+
+def _print_key(key: "SheetKey") -> None:
+    """Print how many items a sheet has, and how many were drawn from each stratum.
+
+    A stratum is a group of samples, such as those with the same verdict, from which the same number
+    is drawn.
+
+    Args:
+        key: The key of the sheet, which lists its items and strata.
+    """
     num_repeated = sum(item.repeat_of is not None for item in key.items)
-    sys.stdout.write(
+    echo(
         f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {num_repeated} of"
-        " them shown again\n"
+        " them shown again"
     )
     for stratum in key.strata:
-        sys.stdout.write(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}\n")
-    sys.stdout.write(f"For annotators: {' or '.join(map(str, annotator_files))}\n")
-    sys.stdout.write(
-        f"Not for annotators: {key_file}, with what the judge said; labels cannot be read"
-        " without it\n"
-    )
+        echo(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}")
 
 
 @app.command()
@@ -121,11 +142,8 @@ def correct(
         list[Path],
         Argument(metavar="RESULTS", help="The results that the sheet was drawn from."),
     ],
-    key: Annotated[Path, Option(help="The sheet's NAME.key.json.")],
-    labels: Annotated[
-        list[Path],
-        Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
-    ],
+    key: KeyFile,
+    labels: LabelFiles,
 ) -> None:
     """Correct scores for the judge's errors, with the labels of people.
 
@@ -133,13 +151,14 @@ def correct(
     Examples:
       lm-factuality people correct results --key sheet.key.json --labels ann.csv ben.csv
 
-    The command estimates from the labels on the sheet how the judge errs on all samples
-    (prediction-powered inference). Where several people answered, the majority decides. It writes
-    corrected_TASK_DATE.json to the folder of the results: report, compare and leaderboard then show
-    measured and corrected scores side by side. The correction holds only for these samples and
-    labels. docs/people.md says when to trust it.
+    From the labels on the sheet, the command estimates how the judge errs on all samples
+    (prediction-powered inference). If several people answered a question, the majority decides.
+
+    The command writes corrected_TASK_DATE.json to the folder of the results. The commands report,
+    compare and leaderboard then show measured and corrected scores side by side. The correction
+    holds only for these samples and labels. docs/people.md says when to trust it.
     """
-    from lm_factuality.people.correct import correct
+    from lm_factuality.people.correct import correct_scores
     from lm_factuality.people.labels import read_key
     from lm_factuality.results.read import read_results_files, write_correction
 
@@ -150,7 +169,7 @@ def correct(
     for file in files:
         for result in file.tasks:
             if result.task in sheet_tasks:
-                corrections.append((file, result, correct(result, key, labels)))
+                corrections.append((file, result, correct_scores(result, key, labels)))
     if not corrections:
         raise ConfigError(
             f"RESULTS: no results of {', '.join(sorted(sheet_tasks))}, which the sheet is of; give"
@@ -158,8 +177,8 @@ def correct(
         )
     for file, result, correction in corrections:
         _print_correction(result, correction)
-        written = write_correction(correction, file.path)
-        sys.stdout.write(f"Wrote {written}. It is read together with the results.\n")
+        path = write_correction(correction, file.path)
+        echo(f"Wrote {path}. It is read together with the results.")
 
 
 def _print_correction(result: "TaskResult", correction: "Correction") -> None:
@@ -191,26 +210,32 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
         )
         rows.append(row)
         notes.append(f"{result.task}: corrected {corrected.how}")
-    explanation = (
+
+    # Scores that were corrected in the same way share a note.
+    notes = list(dict.fromkeys(notes))
+    notes.append(
         "lambda: how much weight the judge's verdicts get, from 0 (only labels count) to 1."
     )
-    # Scores that were corrected in the same way share a note.
-    notes = [*dict.fromkeys(notes), explanation]
     notes += [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
     notes += [f"{name}: {reason}" for name, reason in correction.without.items()]
-    # The second interval's name ends in a space, since the names of columns must differ.
-    names = ("measured", "95% interval", "corrected", "95% interval ", "lambda", "labelled")
-    columns = ("score", *(f"#{name}" for name in names))
+    # The sign # marks columns of numbers. The second interval's name ends in a space, since the
+    # names of columns must differ.
+    columns = (
+        "score",
+        "#measured",
+        "#95% interval",
+        "#corrected",
+        "#95% interval ",
+        "#lambda",
+        "#labelled",
+    )
     print_table("Scores corrected for the judge", columns, rows, notes)
 
 
 @app.command()
 def agree(
-    key: Annotated[Path, Option(help="The sheet's NAME.key.json.")],
-    labels: Annotated[
-        list[Path],
-        Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
-    ],
+    key: KeyFile,
+    labels: LabelFiles,
     by: Annotated[
         str,
         Option(
@@ -240,10 +265,10 @@ def agree(
       lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain
       lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
 
-    For each question, the tables show agreement, kappas and Krippendorff's alpha of people with
-    each other, with themselves where an item was shown twice, and with the judge. --results
-    compares the scores of responses by people and by the judge (tables 3 and 5 of the D-FActScore
-    paper).
+    For each question, the tables show agreement, kappas and Krippendorff's alpha: between people,
+    between the two labels of a person whom an item was shown twice, and between people and the
+    judge. With --results, the tables also compare the scores that people and the judge give to
+    responses (tables 3 and 5 of the D-FActScore paper).
     """
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.ground.settings import read_settings
@@ -267,6 +292,7 @@ def agree(
         notes.append(f"{len(responses)} responses have all labels that their scores need.")
     for table in tables_of(cells, published):
         print_table(*table)
-    sys.stdout.writelines(f"{note}\n" for note in notes)
+    for note in notes:
+        echo(note)
     if json_file:
         write_json(json_file, [asdict(cell) for cell in cells])

@@ -3,13 +3,11 @@
 ``lm_factuality.cli.main`` registers them.
 """
 
-import sys
 import webbrowser
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import plural, print_table
@@ -61,13 +59,10 @@ def compare(
             print_table(*table)
         else:
             # A comparison that is not possible has only notes, which say why.
-            _print_lines(table.notes)
-    _print_lines([printable(note) for note in left_out])
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    """Print each line, and nothing if there are none."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+            for note in table.notes:
+                echo(note)
+    for note in left_out:
+        echo(printable(note))
 
 
 @app.command()
@@ -95,17 +90,18 @@ def report(
     """
     from lm_factuality.report.build import build_report
 
-    chosen = build_report(results, out)
-    _print_lines(chosen.notes)
-    without_samples = sum(entry.result.samples is None for entry in chosen.entries)
+    report_runs = build_report(results, out)
+    for note in report_runs.notes:
+        echo(note)
+    without_samples = sum(entry.result.samples is None for entry in report_runs.entries)
     if without_samples:
-        sys.stdout.write(
+        echo(
             f"{plural(without_samples, 'run')} without samples, with nothing to browse or"
-            " compare: run with --log_samples\n"
+            " compare: run with --log_samples"
         )
     page = out / "index.html"
-    sys.stdout.write(
-        f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')} in {page}\n"
-    )
+    num_models = plural(len(report_runs.models), "model")
+    num_tasks = plural(len(report_runs.tasks), "task")
+    echo(f"{num_models}, {num_tasks} in {page}")
     if is_opened and not webbrowser.open(page.resolve().as_uri()):
-        sys.stdout.write("No browser was found here; open that file in one.\n")
+        echo("No browser was found here; open that file in one.")

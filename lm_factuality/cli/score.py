@@ -3,11 +3,11 @@
 ``lm_factuality.cli.main`` registers them.
 """
 
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Option, echo
 
 from lm_factuality.cli.judge import DryRun, Store, print_plans
 from lm_factuality.ground.command_line import App
@@ -15,6 +15,10 @@ from lm_factuality.ground.console import format_interval, format_number, format_
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.packages import load_yaml
+
+if TYPE_CHECKING:
+    from judges.config import JudgeConfig
+    from lm_factuality.benchmarks.felm.rows import RowClaims
 
 app = App()
 claims = App()
@@ -38,7 +42,9 @@ def score() -> None:
 
 @app.command()
 def felm(
-    outputs: Annotated[Path, Option(help="Samples file of lm_eval, or a JSONL file as below.")],
+    outputs: Annotated[
+        Path, Option(help="Samples file of lm_eval, or a JSONL file as described below.")
+    ],
     out: OutFile,
     data_dir: DataFolder = None,
     protocol: Annotated[
@@ -58,8 +64,8 @@ def felm(
       lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
 
     outputs.jsonl has a line {"index": "0", "output": "Answer: 1,3"} for each row. If "output" is a
-    list of texts, the majority decides. The scores leave out rows without a readable output, and
-    "unscored" counts them with the reasons.
+    list of texts, the majority decides. Rows without a readable output are left out of the scores,
+    and "unscored" counts them by reason.
     """
     from lm_factuality.benchmarks.felm.metrics import report_detection_scores
     from lm_factuality.benchmarks.felm.rows import FELM, read_felm_rows
@@ -68,40 +74,62 @@ def felm(
 
     rows = read_felm_rows(locate(FELM, data_dir).path)
     report = report_detection_scores(read_saved_outputs(outputs, rows, protocol), protocol)
-    table_rows = []
-    for name, levels in report.items():
-        # This entry counts the outputs that could not be read. All others are domains.
-        if name == "unscored":
+    _print_felm_scores(report, outputs.name)
+    _write_report(out, report)
+
+
+def _print_felm_scores(report: Mapping[str, Any], file: str) -> None:
+    """Print a table of how well a judge finds errors, by domain and level.
+
+    Args:
+        report: Scores by domain and then by level (``segment`` or ``response``), and under
+            ``unscored`` how many outputs could not be read.
+        file: The name of the file with the outputs, for the title.
+    """
+    rows = []
+    for domain, levels in report.items():
+        # This entry is no domain: it counts the outputs that could not be read.
+        if domain == "unscored":
             continue
         for level, scores in levels.items():
             shares = [scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy")]
             counts = [str(scores[key]) for key in ("tp", "fp", "fn", "tn")]
-            table_rows.append((f"{name}, {level}", *map(format_percent, shares), *counts))
+            rows.append((f"{domain}, {level}", *map(format_percent, shares), *counts))
 
     unscored = report["unscored"]
-    notes = [f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"]
+    note = f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"
     if unscored["responses"]:
         worst = format_percent(unscored["worst"]["segment"]["f1"])
         best = format_percent(unscored["best"]["segment"]["f1"])
-        notes[0] += (
+        note += (
             f"; segment F1 would be {worst} if all of them were judged wrongly, {best} if rightly"
         )
-        notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-    names = ("F1", "precision", "recall", "balanced accuracy", "tp", "fp", "fn", "tn")
-    columns = ("domain, level", *(f"#{name}" for name in names))
-    print_table(f"FELM, {outputs.name}: finding errors", columns, table_rows, notes)
-    _write_report(out, report)
+    notes = [note]
+    notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
+    # The sign # marks columns of numbers, which are flush right.
+    columns = (
+        "domain, level",
+        "#F1",
+        "#precision",
+        "#recall",
+        "#balanced accuracy",
+        "#tp",
+        "#fp",
+        "#fn",
+        "#tn",
+    )
+    print_table(f"FELM, {file}: finding errors", columns, rows, notes)
 
 
 @app.command()
 def ambigbio(
-    decisions: Annotated[Path, Option(help="File of released decisions, as below.")],
+    decisions: Annotated[Path, Option(help="File of released decisions, as described below.")],
     out: OutFile,
     protocol: Annotated[
         Literal["code", "fixed"],
         Option(
-            help="How to count facts. code: as the authors count. fixed: facts that grouping lost"
-            " are unscored, and no fact is dropped."
+            help="How to count facts. code: as the authors' program does. fixed: no fact is"
+            " dropped, and a fact that the grouping step lost is unscored."
         ),
     ] = "code",
 ) -> None:
@@ -111,26 +139,39 @@ def ambigbio(
     Examples:
       lm-factuality score ambigbio --decisions decisions.json.gz --out metrics.json
 
-    decisions.json.gz is what D-FActScore's authors released for one model: "decisions" and
-    "global_decisions", a list of facts per name, each with is_supported and supporting_topic.
+    decisions.json.gz is a file that D-FActScore's authors released for one model. Its entries
+    "decisions" and "global_decisions" list the facts of each name, each with "is_supported" and
+    "supporting_topic".
     """
     from lm_factuality.benchmarks.biographies.decisions import read_decisions
     from lm_factuality.benchmarks.biographies.released import score_decisions
 
     report = score_decisions(read_decisions(decisions), protocol)
-    table_rows = []
-    # The YAML names each figure of the table and its number format.
+    _print_ambigbio_scores(report, decisions.name)
+    _write_report(out, report)
+
+
+def _print_ambigbio_scores(report: Mapping[str, Any], file: str) -> None:
+    """Print a table with FActScore, D-FActScore and counts of the scored biographies.
+
+    Args:
+        report: The scores with their intervals, the protocol, and the facts that are unscored
+            because the step that groups facts by person lost them.
+        file: The name of the file with the decisions, for the title.
+    """
+    rows = []
+    # The YAML names each figure of the table and its number format, such as ".1%".
     for key, figure in load_yaml(__package__, "ambigbio.yaml").items():
         value = format_number(report[key], figure["form"])
         confidence_interval = format_interval(report["intervals"].get(key), figure["form"])
-        table_rows.append((figure["name"], value, confidence_interval))
+        rows.append((figure["name"], value, confidence_interval))
 
     unscored = report["unscored"]
     worst = format_percent(unscored["d_factscore"]["worst"])
     best = format_percent(unscored["d_factscore"]["best"])
-    notes = [
-        f"protocol {protocol}:",
-        *(f"  {choice}" for choice in report["choices"]),
+    notes = [f"protocol {report['protocol']}:"]
+    notes += [f"  {choice}" for choice in report["choices"]]
+    notes += [
         f"{report['num_responses']} responses to {report['num_names']} names; intervals: 95%,"
         " bootstrap over names",
         f"grouping lost {unscored['facts']} facts ({unscored['first_facts']} of them the first of a"
@@ -138,20 +179,23 @@ def ambigbio(
         f" have no verdict left; D-FActScore of all facts would be {worst} if no lost fact were"
         f" supported, {best} if all were",
     ]
-    columns = ("figure", "#value", "#95% interval")
-    print_table(f"AmbigBio, {decisions.name}", columns, table_rows, notes)
-    _write_report(out, report)
+    print_table(f"AmbigBio, {file}", ("figure", "#value", "#95% interval"), rows, notes)
 
 
-def _write_report(path: Path, report: dict[str, Any]) -> None:
+def _write_report(path: Path, report: Mapping[str, Any]) -> None:
     """Write scores to a JSON file, and print the path of the file."""
     write_json(path, report)
-    sys.stdout.write(f"Written to {path}\n")
+    echo(f"Written to {path}")
 
 
 @claims.callback()
 def claims_of_felm() -> None:
-    """Extract the claims that the segments of FELM's responses make."""
+    """Extract the claims that the segments of FELM's responses make.
+
+    \b
+    Examples:
+      lm-factuality claims extract --judge rules --out claims.jsonl
+    """
 
 
 @claims.command()
@@ -166,7 +210,7 @@ def extract(
     dry_run: DryRun = False,
     data_dir: DataFolder = None,
 ) -> None:
-    """Extract the claims that each segment makes.
+    """Extract the claims that each segment of FELM's responses makes.
 
     \b
     Examples:
@@ -174,11 +218,12 @@ def extract(
       lm-factuality claims extract --judge my_judge.yaml --out claims.jsonl --dry-run
       lm-factuality claims extract --judge rules --out claims.jsonl
 
-    With --judge rules, no model is asked and each clause is a claim.
+    With --judge rules, no model is asked and each clause is a claim. If a judge fails on some rows,
+    the file states each problem and the exit code is still 0.
 
-    To judge the claims: lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl
-
-    If the judge fails on some rows, the file states each problem and the exit code is still 0.
+    \b
+    To judge the claims:
+      lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl
     """
     from judges.config import load_judge_config
     from judges.judge import Judge
@@ -187,7 +232,6 @@ def extract(
         FELM,
         WITHOUT_REFERENCES,
         claims_to_line,
-        count_claim_sources,
         read_felm_rows,
         split_claims,
     )
@@ -196,32 +240,56 @@ def extract(
     rows = read_felm_rows(locate(FELM, data_dir).path)
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
     if judge == "rules":
-        extracted = [split_claims(row) for row in rows]
+        row_claims = [split_claims(row) for row in rows]
     else:
         config = load_judge_config(judge)
-        with Judge.open(config, store=store) as opened:
+        with Judge.open(config, store=store) as opened_judge:
             if dry_run:
-                plan = opened.plan(lambda planning_judge: extract_claims(planning_judge, rows))
+                plan = opened_judge.plan(
+                    lambda planning_judge: extract_claims(planning_judge, rows)
+                )
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
-            extracted = extract_claims(opened, rows)
-        # A file without any claim would be of no use.
-        if all(row.problem for row in extracted):
-            advice = (
-                "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"
-            )
-            raise BackendDownError(
-                f"judge {config.name}: no claims of any of {len(extracted)} rows; the first"
-                f" problem is: {extracted[0].problem}; nothing was written{advice}"
-            )
-    write_lines(out, (claims_to_line(row) for row in extracted))
+            row_claims = extract_claims(opened_judge, rows)
+        _refuse_without_claims(row_claims, config)
+    write_lines(out, (claims_to_line(claims) for claims in row_claims))
+    _print_claims(row_claims, out)
 
-    failed_rows = [row for row in extracted if row.problem]
-    num_claims = sum(len(row.all_claims()) for row in extracted)
+
+def _refuse_without_claims(row_claims: Sequence["RowClaims"], config: "JudgeConfig") -> None:
+    """Refuse to write a file if a judge extracted no claims of any row.
+
+    Args:
+        row_claims: The claims of each row, or the problem of a row without claims.
+        config: The judge.
+
+    Raises:
+        BackendDownError: No row has claims.
+    """
+    if not all(claims.problem for claims in row_claims):
+        return
+    advice = "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"
+    raise BackendDownError(
+        f"judge {config.name}: no claims of any of {len(row_claims)} rows; the first problem is:"
+        f" {row_claims[0].problem}; nothing was written{advice}"
+    )
+
+
+def _print_claims(row_claims: Sequence["RowClaims"], path: Path) -> None:
+    """Print how many rows have claims, and the problems of up to ten rows without claims.
+
+    Args:
+        row_claims: The claims of each row, or the problem of a row without claims.
+        path: The file that holds the claims.
+    """
+    from lm_factuality.benchmarks.felm.rows import count_claim_sources
+
+    failed_rows = [claims for claims in row_claims if claims.problem]
+    num_claims = sum(len(claims.all_claims()) for claims in row_claims)
     notes = [
-        f"{num_claims:,} claims, written to {out}",
+        f"{num_claims:,} claims, written to {path}",
         f"rows without claims, which are unscored when claims are judged: {len(failed_rows)}",
-        *(f"  row {row.index}: {row.problem}" for row in failed_rows[:10]),
     ]
-    counts = [(source, str(count)) for source, count in count_claim_sources(extracted).items()]
-    print_table(f"Claims of {len(extracted)} rows", ("from", "#rows"), counts, notes)
+    notes += [f"  row {claims.index}: {claims.problem}" for claims in failed_rows[:10]]
+    counts = [(source, str(count)) for source, count in count_claim_sources(row_claims).items()]
+    print_table(f"Claims of {len(row_claims)} rows", ("from", "#rows"), counts, notes)

@@ -4,14 +4,13 @@
 """
 
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
@@ -30,7 +29,7 @@ def quickstart(
         "results/quickstart"
     ),
 ) -> None:
-    """Run the sample tasks with tiny models, offline.
+    """Run the sample tasks with tiny models, without a network.
 
     \b
     Examples:
@@ -38,12 +37,12 @@ def quickstart(
     """
     # lm_eval reads its log level when it is imported.
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
-    from lm_factuality.sample import quickstart as samples
+    from lm_factuality.sample import quickstart as sample_runs
 
-    _print_factor_scores(samples.quickstart(output), samples.TASK, output)
+    _print_factor_scores(sample_runs.quickstart(output), sample_runs.TASK, output)
     biographies_folder = output / "biographies"
-    num_responses, measures = samples.judge_sample(biographies_folder)
-    _print_biography_measures(measures, num_responses, biographies_folder / samples.PAGE)
+    num_responses, measures = sample_runs.judge_sample(biographies_folder)
+    _print_biography_measures(measures, num_responses, biographies_folder / sample_runs.PAGE)
 
 
 def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output: Path) -> None:
@@ -54,6 +53,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         task: The name of the sample task.
         output: The folder that holds lm_eval's results, which a note names.
     """
+    # The sign # marks columns of numbers, which are flush right.
     columns = (
         "checkpoint",
         "#parameters",
@@ -110,6 +110,7 @@ def _print_biography_measures(
         f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
         " offline judge beside the truth"
     )
+    # The sign # marks columns of numbers, which are flush right.
     columns = ("mean of", "#judge", "#truth", "#Pearson's r", "#responses")
     notes = [
         f"Each response, its facts and their evidence: {page}",
@@ -150,11 +151,13 @@ def ls() -> None:
             lines_by_question[task.question].append(line.rstrip())
 
     for question, task_lines in lines_by_question.items():
-        sys.stdout.writelines(f"{line}\n" for line in (question, *task_lines))
-    sys.stdout.write("\nGroups\n")
+        echo(question)
+        for line in task_lines:
+            echo(line)
+    echo("\nGroups")
     for group in groups:
-        sys.stdout.write(f"{fill(group, 78, initial_indent='  ', subsequent_indent='    ')}\n")
-    sys.stdout.write(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}\n")
+        echo(fill(group, 78, initial_indent="  ", subsequent_indent="    "))
+    echo(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}")
 
 
 @app.command()
@@ -191,7 +194,8 @@ def validate(
 
     reports = check_targets(targets, data_dir, run_code)
     for report in reports:
-        sys.stdout.writelines(f"{line}\n" for line in _describe_report(report))
+        for line in _describe_report(report):
+            echo(line)
     return int(any(report.problems for report in reports))
 
 

@@ -70,7 +70,7 @@ def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> Task
 
     Args:
         name: What the report calls the task.
-        config: The task's YAML.
+        config: The content of the task's YAML file.
         data_dir: A folder with the published files, instead of downloads.
     """
     problems = list(unknown_keys(name, config))
@@ -95,7 +95,7 @@ def _build_task(
     Args:
         task_class: The class of the task.
         name: What the report calls the task.
-        config: The task's YAML.
+        config: The content of the task's YAML file.
         data_dir: A folder with the published files. None means the task's own, or downloads.
     """
     # Users name a judge only when they run a task, but the task cannot be built without one.
@@ -134,7 +134,7 @@ def describe_task(config: Mapping[str, Any]) -> ListedTask:
     """Describe a task's question and data without downloading anything.
 
     Args:
-        config: The task's YAML, with its class and metadata.
+        config: The content of the task's YAML file, with its class and metadata.
     """
     benchmark: Benchmark = config["class"].declared
     # The page begins with the question: "Is the true sentence more likely? For each row ...".

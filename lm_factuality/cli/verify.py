@@ -5,10 +5,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -82,7 +82,7 @@ def verify_file(
     lines = read_lines(path, _parse_line, expected, advice)
     if not lines:
         raise DataError(f"{path}: no lines; {expected}")
-    pairs = [pair for _, pair in lines]
+    pairs = [line.pair for line in lines]
     verify_pairs = _verify_by_logprobs if config.verdicts == "logprobs" else verify
 
     with Judge.open(config, store=store) as judge:
@@ -96,10 +96,11 @@ def verify_file(
         verdicts = verify_pairs(judge, pairs)
         errors = judge.usage.errors
 
-    rows = []
-    for (content, _), verdict in zip(lines, verdicts, strict=True):
-        rows.append(json.dumps({**content, **asdict(verdict)}, ensure_ascii=False))
-    write_lines(out, rows)
+    output_lines = []
+    for line, verdict in zip(lines, verdicts, strict=True):
+        content = {**line.content, **asdict(verdict)}
+        output_lines.append(json.dumps(content, ensure_ascii=False))
+    write_lines(out, output_lines)
     _print_summary(verdicts, out, config.name)
     # Some verdicts are better than none: only a judge that gave none is an error.
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
@@ -108,45 +109,25 @@ def verify_file(
         )
 
 
-def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
-    """Verify claims by the probabilities of "True" and "False" as the first word of an answer.
+class _ParsedLine(NamedTuple):
+    """A line of the input file and the question that it asks the judge."""
 
-    Judges whose configuration has ``verdicts: logprobs`` are asked in this way.
+    content: Mapping[str, Any]
+    """The line as it is in the file, with all its keys."""
 
-    Args:
-        judge: The judge to ask.
-        pairs: Claims with their passages. A pair with a problem is not sent to the judge.
-
-    Returns:
-        A verification per pair, in the order of ``pairs``. Its score is the probability of "True".
-    """
-    askable_pairs = [pair for pair in pairs if not pair.problem]
-    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in askable_pairs]
-    answers = iter(
-        judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
-    )
-    verdicts = []
-    for pair in pairs:
-        if pair.problem:
-            verdicts.append(Verification(UNSCORED, None, pair.problem))
-            continue
-        (answer,) = next(answers)
-        reading = judgement_from_logprobs(answer)
-        # An answer with neither "True" nor "False" says nothing about the claim.
-        outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
-        answer_texts = () if answer.text is None else (answer.text,)
-        verdicts.append(Verification(outcome, reading.score, reading.reason, answer_texts))
-    return verdicts
+    pair: Pair
+    """The claim and its passages, as the judge reads them."""
 
 
-def _parse_line(content: dict[str, Any]) -> tuple[dict[str, Any], Pair]:
+def _parse_line(content: dict[str, Any]) -> _ParsedLine:
     """Check a line of the input file and turn it into a question for the judge.
 
-    Args:
-        content: The line, such as ``{"claim": "It is iron.", "passages": ["It is of iron."]}``.
+    Example:
+        ``{"claim": "It is iron.", "passages": ["It is of iron."]}`` becomes
+        ``Pair("It is iron.", ("It is of iron.",))``.
 
-    Returns:
-        The unchanged line, and its claim with the passages as texts.
+    Args:
+        content: The line.
 
     Raises:
         ValueError: The line lacks a key, or has a key of the output.
@@ -160,14 +141,45 @@ def _parse_line(content: dict[str, Any]) -> tuple[dict[str, Any], Pair]:
         )
     # A lone surrogate such as "\ud83d" cannot be written: this line fails before the judge is paid.
     json.dumps(content, ensure_ascii=False).encode()
-    return content, Pair(line.claim, tuple(map(str, line.passages)))
+    return _ParsedLine(content, Pair(line.claim, tuple(map(str, line.passages))))
+
+
+def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
+    """Verify claims by the probabilities of "True" and "False" as the first word of an answer.
+
+    Judges whose configuration has ``verdicts: logprobs`` are asked in this way.
+
+    Args:
+        judge: The judge to ask.
+        pairs: Claims with their passages. A pair without a claim or without passages has a
+            ``problem``, and is not sent to the judge.
+
+    Returns:
+        A verification per pair, in the order of ``pairs``. Its score is the probability of "True".
+    """
+    # Pairs with a problem keep this verdict.
+    verdicts = [Verification(UNSCORED, None, pair.problem) for pair in pairs]
+    askable = [number for number, pair in enumerate(pairs) if not pair.problem]
+    subjects = [{**pairs[number].subject, "choices": TRUE_FALSE} for number in askable]
+    answers_by_pair = judge.ask(
+        "verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS
+    )
+    for number, answers in zip(askable, answers_by_pair, strict=True):
+        # One sample was requested, so there is one answer.
+        answer = answers[0]
+        reading = judgement_from_logprobs(answer)
+        # An answer with neither "True" nor "False" says nothing about the claim.
+        outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
+        answer_texts = () if answer.text is None else (answer.text,)
+        verdicts[number] = Verification(outcome, reading.score, reading.reason, answer_texts)
+    return verdicts
 
 
 def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:
     """Print how many claims are supported, unsupported and unscored, and why they are unscored.
 
     Args:
-        verdicts: At least one verdict.
+        verdicts: At least one verdict. It is unscored if the judge gave no usable reply.
         path: The file that holds the verdicts.
         judge: The name of the judge.
     """
@@ -184,6 +196,7 @@ def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> 
     notes.append(f"verdicts: {path}")
     unscored = [verdict.reason for verdict in verdicts if verdict.verdict == UNSCORED]
     notes += map(str, reasons_of(unscored))
+
     rows = []
     for name in (SUPPORTED, NOT_SUPPORTED, UNSCORED):
         rows.append((name, str(counts[name]), f"{counts[name] / total:.1%}"))

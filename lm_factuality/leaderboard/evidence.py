@@ -22,9 +22,9 @@ from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import DocumentDigest, hash_text, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
-from lm_factuality.people.correct import correct
+from lm_factuality.people.correct import correct_scores
 from lm_factuality.people.labels import Key, read_key
-from lm_factuality.people.sheet import asked_units, draw, units_of_run
+from lm_factuality.people.sheet import asked_units, draw_units, units_of_run
 from lm_factuality.results.read import date_of, read_correction, read_results_file
 from lm_factuality.results.recompute import UNREADABLE, differences, is_same_value, recompute
 
@@ -160,6 +160,9 @@ class Evidence:
     submission: Submission
     """The content of its ``submission.json``."""
 
+    rules: Rules
+    """The rules of its leaderboard."""
+
     files: tuple[ResultsFile, ...]
     """Its results files."""
 
@@ -199,7 +202,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
     certificate = _read_certificate(folder, submission)
-    return Evidence(submission, files, tasks, file_refusals, certificate)
+    return Evidence(submission, rules, files, tasks, file_refusals, certificate)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
@@ -346,7 +349,7 @@ def _correction_problem(
         draw_problem = _draw_problem(read_key(key_path), task)
         if draw_problem:
             return draw_problem
-        corrected = correct(task, key_path, label_paths)
+        corrected = correct_scores(task, key_path, label_paths)
         stored = read_correction(path)
         if not is_same_value(corrected.model_dump(), stored.model_dump()):
             return "its labels give other corrected scores; pack again"
@@ -375,7 +378,7 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
         )
     sheet_keys = {item.unit for item in key.items}
     units = asked_units(units_of_run(task, key.sources[0].model), key.questions)
-    drawn_units, strata = draw(units, len(sheet_keys), key.stratify, random.Random(key.seed))
+    drawn_units, strata = draw_units(units, len(sheet_keys), key.stratify, random.Random(key.seed))
     drawn_keys = {unit.key for unit in drawn_units}
     if sheet_keys != drawn_keys or list(strata) != list(key.strata):
         return (

@@ -1,32 +1,33 @@
-"""Correct the scores of a run for the errors of its judge, by the labels of people.
+"""Correct the scores of a run for the errors of its judge, by the answers (labels) of people.
 
 `lm_factuality.scores.ppi` has the estimator. The command `people correct` and leaderboards call
-`correct`; `people agree` calls `label_samples`.
+`correct_scores`, and `people agree` calls `label_samples`.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.declaration import Score, ScoreRange
+from lm_factuality.benchmarks.declaration import SampleDisplay, Score, ScoreRange
 from lm_factuality.benchmarks.pairs import sample_row_of, score_of_sums
-from lm_factuality.benchmarks.rows import Counts
+from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
-from lm_factuality.people.sheet import asked_about, units_of_run
+from lm_factuality.people.sheet import asked_samples, units_of_run
 from lm_factuality.results.read import Correction
 from lm_factuality.scores.ppi import Units, correct_by_labels
 
 FEWEST_LABELS = 10
-"""Labelled samples with a part in a score, from which on the score is corrected."""
+"""The smallest number of samples with people's answers from which a score is corrected."""
 
 _UNSCORED = "without a verdict, and with nothing to ask people"
 _UNDECIDED = (
@@ -35,40 +36,60 @@ _UNDECIDED = (
 
 
 class NotCorrectedError(Exception):
-    """A score that labels cannot correct. The text says why."""
+    """A score cannot be corrected by people's answers. The text says why."""
 
 
 @dataclass(frozen=True)
 class LabelledSample:
-    """A sample of a run, with its parts in the scores by the name of the score."""
+    """A sample of a run, with what it adds to each score by the judge and by people."""
 
     cluster: str
+    """The cluster for standard errors, such as the document of the sample."""
+
     stratum: str
+    """The group of samples that the sample was drawn from."""
+
     weight: float
-    """One over the probability with which it was drawn."""
+    """One over the probability with which the sample was drawn, or 1 if it was not drawn."""
 
     is_asked: bool
-    """Whether people can be asked about it. If not, they agree with the judge."""
+    """Whether people can be asked about the sample. If not, they agree with the judge."""
 
     judged: Mapping[str, Counts]
+    """The counts in each score that follow from the judge's verdicts."""
+
     people: Mapping[str, Counts] | None
-    """The parts if people had been the judge; None unless their labels decide all its items."""
+    """The counts in each score that follow from people's answers.
+
+    It is None if people did not answer all questions about the sample.
+    """
 
 
 @dataclass(frozen=True)
 class LabelledRun:
-    """The samples of a run, and how many are left out of corrected scores, by the reason."""
+    """The samples of a run, with the judge's verdicts and people's answers."""
 
     samples: list[LabelledSample]
+    """All samples of the run, also those that people were not asked about."""
+
     left_out: dict[str, int]
+    """The number of samples that do not count in corrected scores, by the reason."""
 
 
-def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> Correction:
-    """Correct the scores of a task by the labels on a sheet that was drawn from its samples.
+def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> Correction:
+    """Correct the scores of a judged task by people's answers to a sheet drawn from its samples.
+
+    Args:
+        result: The task of the run.
+        key_file: The key of the sheet.
+        label_files: The files with people's answers.
+
+    Returns:
+        The corrected scores, and why others have no correction.
 
     Raises:
-        DataError: A file cannot be read, the sheet is of other samples, or the labels decide no
-            sample.
+        DataError: A file cannot be read, the sheet is of other samples, or people's answers decide
+            no sample.
     """
     key = read_key(key_file)
     run = label_samples(result, key, read_labels(label_files, key))
@@ -78,22 +99,27 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
             f"{', '.join(map(str, label_files))}: decide no sample of {result.task}:"
             f" {'; '.join(reasons) or 'none of its samples was drawn'}"
         )
+
     benchmark = find_benchmark(result.kind)
-    assert benchmark is not None  # label_samples() refuses others.
+    # label_samples() has refused tasks without questions for people.
+    assert benchmark is not None
     assert benchmark.people is not None
     names: set[str] = set()
     for sample in run.samples:
         names.update(sample.judged, sample.people or ())
+    names &= result.metrics.keys()
+    names.difference_update(benchmark.people.unaffected_scores)
+
     scores: dict[str, Corrected] = {}
-    without: dict[str, str] = {}
-    for name in sorted(names & result.metrics.keys() - set(benchmark.people.unaffected_scores)):
+    problems: dict[str, str] = {}
+    for name in sorted(names):
         score = benchmark.find_score(name)
         if score is None or score.value_range is None:
             continue
         try:
             scores[name] = _correct_score(score, score.value_range, name, run)
         except NotCorrectedError as error:
-            without[name] = str(error)
+            problems[name] = str(error)
     return Correction(
         suite_version=__version__,
         task=result.task,
@@ -102,61 +128,78 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
         labels=tuple(map(sha256_of, label_files)),
         scores=scores,
         left_out=run.left_out,
-        without=without,
+        without=problems,
     )
 
 
 def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
-    """Put the labels beside the samples of a task.
+    """Score each sample of a task twice: by the judge's verdicts, and by people's answers.
+
+    Args:
+        result: The task of the run.
+        key: The key of a sheet that was drawn from the task's samples.
+        labels: People's answers to the sheet.
 
     Raises:
         DataError: The sheet was not drawn from these samples, or people can be asked about none.
     """
-    asked = asked_about(result)
-    if asked is None or result.samples is None:
-        raise DataError(f"{result.task}: has no samples that people can be asked about")
-    people, shown = asked
-    source = _source_of(result.task, result.samples, key)
+    path, people, display = asked_samples(result)
+    source = _source_index(result.task, path, key)
     weights = {item.unit: item.weight for item in key.items if item.source == source}
 
     samples = []
     left_out: Counter[str] = Counter()
     units = units_of_run(result, key.sources[source].model)
-    for unit, sample in zip(units, read_samples(result.samples), strict=True):
-        row = sample_row_of(result, shown, sample)
-        is_asked = bool(unit.items)
-        labelled_sample = None
-        if not is_asked:
-            labelled_sample = sample
+    for unit, sample in zip(units, read_samples(path), strict=True):
+        row = sample_row_of(result, display, sample)
+        people_sample: Mapping[str, Any] | None = None
+        if not unit.items:
+            # No question is about this sample, so people would score it as the judge does.
+            people_sample = sample
             left_out[_UNSCORED] += row.outcome == "unscored"
         elif unit.key in weights:
-            decided = labels.majority_answers.get((source, unit.key), {})
-            labelled_sample = people.relabel(result, sample, decided)
-            left_out[_UNDECIDED] += labelled_sample is None
-        parts = None
-        if labelled_sample is not None:
-            labelled_row = sample_row_of(result, shown, labelled_sample)
-            parts = {**labelled_row.score_counts, **shown.pooled_counts(labelled_sample)}
+            answers = labels.majority_answers.get((source, unit.key), {})
+            people_sample = people.relabel(result, sample, answers)
+            left_out[_UNDECIDED] += people_sample is None
+
+        people_counts = None
+        if people_sample is not None:
+            people_row = sample_row_of(result, display, people_sample)
+            people_counts = _score_counts(people_row, display, people_sample)
+        is_asked = bool(unit.items)
         samples.append(
             LabelledSample(
                 cluster=unit.cluster,
-                # Samples that nobody is asked about are never drawn: they are a stratum apart.
+                # Samples without questions are never drawn, so they are strata of their own.
                 stratum=f"{is_asked} {unit.stratum(key.stratify)}",
                 weight=weights.get(unit.key, 1.0),
                 is_asked=is_asked,
-                judged={**row.score_counts, **shown.pooled_counts(sample)},
-                people=parts,
+                judged=_score_counts(row, display, sample),
+                people=people_counts,
             )
         )
+    # The unary plus drops reasons that no sample has.
     return LabelledRun(samples, dict(+left_out))
 
 
-def _source_of(task: str, samples: Path, key: Key) -> int:
-    """Return the place of a samples file among the sources of a sheet."""
+def _source_index(task: str, samples: Path, key: Key) -> int:
+    """Find the run that a samples file belongs to among the runs that a sheet was drawn from.
+
+    Args:
+        task: The name of the task.
+        samples: The samples file.
+        key: The key of the sheet.
+
+    Returns:
+        The index in `Key.sources`, from 0.
+
+    Raises:
+        DataError: The sheet was drawn from other samples.
+    """
     sha256 = sha256_of(samples)
-    for place, source in enumerate(key.sources):
-        if (source.task, source.samples_sha256) == (task, sha256):
-            return place
+    for index, source in enumerate(key.sources):
+        if source.task == task and source.samples_sha256 == sha256:
+            return index
     sources = [
         f"{source.samples or source.file} ({source.samples_sha256[:12]})" for source in key.sources
     ]
@@ -166,47 +209,84 @@ def _source_of(task: str, samples: Path, key: Key) -> int:
     )
 
 
-def _correct_score(score: Score, measure: ScoreRange, name: str, run: LabelledRun) -> Corrected:
-    """Return the corrected score.
+def _score_counts(
+    row: SampleRow, display: SampleDisplay, sample: Mapping[str, Any]
+) -> dict[str, Counts]:
+    """Return the counts that a sample adds to each score, such as ``{"accuracy": (1.0, 1.0)}``."""
+    return {**row.score_counts, **display.pooled_counts(sample)}
+
+
+def _correct_score(score: Score, value_range: ScoreRange, name: str, run: LabelledRun) -> Corrected:
+    """Correct one score of a run by prediction-powered inference, with its 95% interval.
+
+    Args:
+        score: The score.
+        value_range: The values that the score can have.
+        name: The name of the score in results files.
+        run: The samples, by the judge and by people.
 
     Raises:
-        NotCorrectedError: There is none. The text says why.
+        NotCorrectedError: There are too few samples with people's answers, or the score is not
+            defined on them.
     """
-    samples = run.samples
-    judged = [sample.judged.get(name, ()) for sample in samples]
-    people = [(sample.people or {}).get(name, ()) for sample in samples]
-    labelled = 0
-    for sample, *parts in zip(samples, judged, people, strict=True):
-        has_part = any(map(any, parts))
-        labelled += sample.people is not None and sample.is_asked and has_part
-    if labelled < FEWEST_LABELS:
+    num_labelled = sum(_is_labelled(sample, name) for sample in run.samples)
+    if num_labelled < FEWEST_LABELS:
         raise NotCorrectedError(
-            f"people's answers decide {labelled} of its samples, expected {FEWEST_LABELS} at least"
+            f"people's answers decide {num_labelled} of its samples, expected {FEWEST_LABELS} at"
+            " least"
         )
-    zeros = (0.0,) * max(map(len, [*judged, *people]))
+
+    units = _to_units(run.samples, name)
+    num_counts = units.judge_counts.shape[1]
+    compute_score = score_of_sums(score, num_counts)
+    estimate = correct_by_labels(units, compute_score, value_range.low, value_range.high)
+    if estimate is None:
+        raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
+    return Corrected(
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        stderr=estimate.stderr,
+        how=f"by people's answers on {num_labelled} of {len(run.samples)} samples",
+        weight=estimate.judge_weight,
+        labelled=num_labelled,
+        units=len(run.samples),
+        unscored=run.left_out.get(_UNSCORED, 0),
+    )
+
+
+def _is_labelled(sample: LabelledSample, name: str) -> bool:
+    """Return whether people's answers say what a sample adds to a score.
+
+    Args:
+        sample: The sample, by the judge and by people.
+        name: The name of the score. A sample that adds only zeros to it does not count.
+    """
+    if not sample.is_asked or sample.people is None:
+        return False
+    return any((*sample.judged.get(name, ()), *sample.people.get(name, ())))
+
+
+def _to_units(samples: Sequence[LabelledSample], name: str) -> Units:
+    """Arrange what all samples add to a score as arrays with one line per sample.
+
+    Args:
+        samples: The samples of a run, by the judge and by people.
+        name: The name of the score.
+    """
+    judge_counts = [sample.judged.get(name, ()) for sample in samples]
+    people_counts = [(sample.people or {}).get(name, ()) for sample in samples]
+    # A sample that does not count for the score has no counts, i.e. it adds zeros.
+    num_counts = max(map(len, judge_counts + people_counts))
+    zeros = (0.0,) * num_counts
     clusters = [sample.cluster for sample in samples]
     strata = [sample.stratum for sample in samples]
-    units = Units(
-        judge_counts=np.array([counts or zeros for counts in judged]),
-        people_counts=np.array([counts or zeros for counts in people]),
+    return Units(
+        judge_counts=np.array([counts or zeros for counts in judge_counts]),
+        people_counts=np.array([counts or zeros for counts in people_counts]),
         is_labelled=np.array([sample.people is not None for sample in samples]),
+        # The inverse of np.unique numbers the names from 0.
         clusters=np.unique(clusters, return_inverse=True)[1],
         strata=np.unique(strata, return_inverse=True)[1],
         weights=np.array([sample.weight for sample in samples]),
-    )
-    estimated = correct_by_labels(
-        units, score_of_sums(score, len(zeros)), measure.low, measure.high
-    )
-    if estimated is None:
-        raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
-    return Corrected(
-        value=estimated.value,
-        low=estimated.low,
-        high=estimated.high,
-        stderr=estimated.stderr,
-        how=f"by people's answers on {labelled} of {len(samples)} samples",
-        weight=estimated.judge_weight,
-        labelled=labelled,
-        units=len(samples),
-        unscored=run.left_out.get(_UNSCORED, 0),
     )

@@ -1,4 +1,4 @@
-"""Sheets: what people can be asked about, which part of it is drawn, and how people see it.
+"""Make sheets: draw what people are asked about, and write it as a page and a CSV file.
 
 The command `lm-factuality people sheet` makes sheets. `people correct` and leaderboards use the
 same functions to find the samples of a sheet again.
@@ -8,12 +8,12 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.asked import SKIP, Item, Option, People, Question, Unit
-from lm_factuality.benchmarks.declaration import SampleDisplay
+from lm_factuality.benchmarks.declaration import Run, SampleDisplay
 from lm_factuality.benchmarks.pairs import sample_errors, sample_row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import sha256_of, write_json, write_text
@@ -33,15 +33,15 @@ from lm_factuality.people.labels import (
 from lm_factuality.results.read import read_results_files
 
 _LEAST_DISTANCE = 10
-"""Items that stand at least between an item and its repetition, where there are so many."""
+"""The least number of items between an item and its repetition, if the sheet is long enough."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that a spreadsheet computes."""
+"""The characters at the beginning of a cell that make a spreadsheet compute it as a formula."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """All units that people can be asked about."""
+    """All units, i.e. samples or rows of data files, that people can be asked about."""
 
     kind: str
     """The kind of the benchmark."""
@@ -50,45 +50,77 @@ class Pool:
     """All questions of the benchmark."""
 
     sources: tuple[SheetSource, ...]
+    """The runs or data files that the units come from."""
+
     units: tuple[Unit, ...]
-    """Their sources are places in ``sources``."""
+    """The units. `Unit.source` is the index of their source, from 0."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet: its key, the content of each item of the key, and the questions by name."""
+    """A sheet with questions about texts, which people answer."""
 
     key: Key
+    """The key of the sheet, which people do not see."""
+
     items: tuple[Item, ...]
+    """The content of the items in `Key.items`, in the same order."""
+
     questions: Mapping[str, Question]
+    """All questions of the benchmark, by name."""
+
+
+class AskedSamples(NamedTuple):
+    """The samples of a run that people can be asked about."""
+
+    path: Path
+    """The samples file."""
+
+    people: People
+    """How people are asked about the samples."""
+
+    display: SampleDisplay
+    """How reports show the samples."""
+
+
+class Draw(NamedTuple):
+    """The units that were drawn for a sheet."""
+
+    units: list[Unit]
+    """The drawn units in random order."""
+
+    strata: list[Stratum]
+    """The groups that the units were drawn from, the smallest first."""
 
 
 def read_pool(
     paths: Sequence[Path], task: str | None = None, questions: Sequence[str] = ()
 ) -> Pool:
-    """Read what people can be asked about.
+    """Read all samples, or rows of data files, that people can be asked about.
 
     Args:
-        paths: Results files or folders of them. Or data files of a benchmark that asks people about
-            its data. Of several runs of one model the latest counts.
-        task: The task to ask about. It is needed where the runs have several.
-        questions: The questions to ask. Defaults to all.
+        paths: Results files or folders of them, of which the latest run of each model counts. Or
+            data files of a benchmark that asks people about its data, such as FACTOR.
+        task: The task to ask about, which is needed if the runs have several.
+        questions: The names of the questions to ask. By default, all of them.
 
     Raises:
         ConfigError: There is no such task or question, or one of several tasks must be named.
         DataError: A file cannot be read, or people can be asked about nothing in it.
     """
-    are_runs = [
+    are_runs = any(
         path.name.startswith("results_") or any(path.rglob("results_*.json")) for path in paths
-    ]
-    if any(are_runs):
+    )
+    if are_runs:
         pool = _pool_of_runs(read_results_files(paths), task)
     elif task:
         raise ConfigError(f"--task {task}: data files have no task; leave it out")
     else:
         pool = _pool_of_data(paths)
+
+    question_names = [question.name for question in pool.questions]
     for name in questions:
-        _check_name("--question", name, [question.name for question in pool.questions])
+        _check_name("--question", name, question_names)
     units = asked_units(pool.units, questions)
     if not units:
         raise DataError(
@@ -97,29 +129,62 @@ def read_pool(
     return replace(pool, units=units)
 
 
-def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
-    """Return the units with something to ask; of all their items, or of some questions."""
-    asked = []
-    for unit in units:
-        items = tuple(item for item in unit.items if not questions or item.question in questions)
-        if items:
-            asked.append(replace(unit, items=items))
-    return tuple(asked)
+def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
+    """Read the samples of the latest run of each model on a task.
 
+    Args:
+        files: The results files of all runs.
+        task: The name of the task. It may be None if the runs have only one.
 
-def _check_name(option: str, name: str, names: Sequence[str]) -> None:
-    if name not in names:
-        expected = listed(names) or "none"
+    Raises:
+        ConfigError: The runs have no samples to ask about, or not of this task.
+    """
+    runs_by_task: dict[str, dict[str, Run]] = defaultdict(dict)
+    for file in sorted(files, key=lambda file: file.date_text):
+        for result in file.tasks:
+            if find_asked_samples(result) is not None:
+                # A later run of the same model replaces an earlier one.
+                runs_by_task[result.task][file.label] = Run(file, result)
+    if not runs_by_task:
         raise ConfigError(
-            f"{option} {name!r}: expected one of {expected}{did_you_mean(name, names)}"
+            "--task: found no samples that people can be asked about, expected those of a judged"
+            " task, of a run with --log_samples"
         )
 
+    name = task or ""
+    if not task and len(runs_by_task) == 1:
+        (name,) = runs_by_task
+    _check_name("--task", name, sorted(runs_by_task))
+    runs = list(runs_by_task[name].values())
+    sources = []
+    units: list[Unit] = []
+    for number, run in enumerate(runs):
+        samples = asked_samples(run.task).path
+        source = SheetSource(
+            file=str(run.file.path),
+            sha256=sha256_of(run.file.path),
+            task=name,
+            model=run.file.label,
+            samples=str(samples),
+            samples_sha256=sha256_of(samples),
+        )
+        sources.append(source)
+        units += [replace(unit, source=number) for unit in units_of_run(run.task, run.file.label)]
+    last_task = runs[-1].task
+    questions = asked_samples(last_task).people.questions
+    return Pool(last_task.kind, questions, tuple(sources), tuple(units))
 
-def _pool_of_data(paths: Sequence[Path]) -> Pool:
-    """Read rows of data files, such as FACTOR's; of a folder its first CSV file."""
+
+def _pool_of_data(paths: Iterable[Path]) -> Pool:
+    """Read the rows of data files, such as FACTOR's. A folder stands for its first CSV file."""
     units: list[Unit] = []
     sources = []
-    benchmark = next(each for each in all_benchmarks() if each.people and each.people.read_units)
+    # Only FACTOR asks people about its data.
+    benchmark = next(
+        benchmark
+        for benchmark in all_benchmarks()
+        if benchmark.people and benchmark.people.read_units
+    )
     people = benchmark.people
     assert people is not None
     assert people.read_units is not None
@@ -130,67 +195,77 @@ def _pool_of_data(paths: Sequence[Path]) -> Pool:
     return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
 
 
-def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
-    """Read the samples of the latest run of each model."""
-    runs: dict[str, dict[str, tuple[ResultsFile, TaskResult]]] = defaultdict(dict)
-    for file in sorted(files, key=lambda file: file.date_text):
-        for result in file.tasks:
-            if asked_about(result):
-                runs[result.task][file.label] = file, result
-    if not runs:
+def _check_name(option: str, name: str, names: Sequence[str]) -> None:
+    """Raise ConfigError if the value of a command-line option is not one of ``names``."""
+    if name not in names:
+        expected = listed(names) or "none"
         raise ConfigError(
-            "--task: found no samples that people can be asked about, expected those of a judged"
-            " task, of a run with --log_samples"
+            f"{option} {name!r}: expected one of {expected}{did_you_mean(name, names)}"
         )
-    name = task or (next(iter(runs)) if len(runs) == 1 else "")
-    _check_name("--task", name, sorted(runs))
-    sources = []
-    units: list[Unit] = []
-    for number, (file, result) in enumerate(runs[name].values()):
-        samples = result.samples or Path()
-        hashes = (sha256_of(file.path), sha256_of(samples))
-        sources.append(
-            SheetSource(str(file.path), hashes[0], result.task, file.label, str(samples), hashes[1])
-        )
-        units += [replace(unit, source=number) for unit in units_of_run(result, file.label)]
-    asked = asked_about(result)
-    assert asked is not None  # Other runs are left out above.
-    return Pool(result.kind, asked[0].questions, tuple(sources), tuple(units))
 
 
-def asked_about(result: TaskResult) -> tuple[People, SampleDisplay] | None:
-    """Return how people are asked about the samples of a task, and how reports show these.
+def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
+    """Keep the units that people can be asked about, with the items that ask some questions.
 
-    It is None of a task whose samples people cannot be asked about.
+    Args:
+        units: The units. Some have no item, i.e. no question about them.
+        questions: The names of the questions to ask. By default, all of them.
     """
+    kept_units = []
+    for unit in units:
+        items = tuple(item for item in unit.items if not questions or item.question in questions)
+        if items:
+            kept_units.append(replace(unit, items=items))
+    return tuple(kept_units)
+
+
+def find_asked_samples(result: TaskResult) -> AskedSamples | None:
+    """Return the samples of a task if people can be asked about them, or None."""
     benchmark = find_benchmark(result.kind)
-    if benchmark is None or benchmark.people is None or benchmark.people.read_units is not None:
+    if benchmark is None or benchmark.people is None or result.samples is None:
         return None
-    shown = benchmark.page.samples
-    return (benchmark.people, shown) if shown and result.samples else None
+    display = benchmark.page.samples
+    # Some benchmarks ask people about their data and not about samples.
+    if display is None or benchmark.people.read_units is not None:
+        return None
+    return AskedSamples(result.samples, benchmark.people, display)
+
+
+def asked_samples(result: TaskResult) -> AskedSamples:
+    """Return the samples of a task that people can be asked about.
+
+    Raises:
+        DataError: The task has no samples, or people cannot be asked about them.
+    """
+    samples = find_asked_samples(result)
+    if samples is None:
+        raise DataError(f"{result.task}: has no samples that people can be asked about")
+    return samples
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
-    """Yield each sample of a task, in the strata in which a report groups samples.
+    """Yield a unit, i.e. what a sheet can ask people, for each sample of a task.
 
-    A sample has no items if there is nothing to ask about it.
+    Args:
+        result: The task of the run.
+        model: The label of the model, which is one of the groups that a sample is in.
+
+    Yields:
+        The units in the order of the samples. A sample that no question is about has no items.
 
     Raises:
         DataError: The task has no samples that people can be asked about.
     """
-    asked = asked_about(result)
-    if asked is None or result.samples is None:
-        raise DataError(f"{result.task}: has no samples that people can be asked about")
-    people, shown = asked
-    outcomes = dict(zip(("right", "wrong", "unscored", "none"), shown.outcome_labels, strict=True))
-    for sample in read_samples(result.samples):
-        row = sample_row_of(result, shown, sample)
+    path, people, display = asked_samples(result)
+    labels = dict(zip(("right", "wrong", "unscored", "none"), display.outcome_labels, strict=True))
+    for sample in read_samples(path):
+        row = sample_row_of(result, display, sample)
         with sample_errors(result, sample):
             items = tuple(people.items(result, sample))
         strata = {
             "model": model,
-            "verdict": outcomes[row.outcome],
-            shown.facet_label.lower(): " + ".join(row.facets),
+            "verdict": labels[row.outcome],
+            display.facet_label.lower(): " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, strata)
 
@@ -203,19 +278,20 @@ def make_sheet(
     scatter: bool = False,
     seed: int = 0,
 ) -> Sheet:
-    """Draw units and put all their items on a sheet.
+    """Draw units and put all their items, i.e. the questions about them, on a sheet.
 
     The same seed on the same files gives the same sheet.
 
     Args:
         pool: The units to draw from.
-        rows: How many units to draw.
-        stratify: What makes the strata to draw from, such as ``("verdict",)``. Defaults to one
-            stratum.
-        repeat: The share of items that come again, from 0 to 1. They come from the first two
-            thirds of the sheet.
+        rows: The number of units to draw.
+        stratify: The kinds of groups that make the strata to draw from, such as ``("verdict",)``.
+            By default, there is one stratum.
+        repeat: The share of items that the sheet shows twice, from 0 to 1. They come from the first
+            two thirds of the sheet.
         scatter: Whether to shuffle all items. Otherwise the items of a unit stand together, so
             that people read its text once.
+        seed: The seed of the draw and of the order.
 
     Raises:
         ConfigError: There are too few units, or no such strata, or ``repeat`` is no share.
@@ -223,65 +299,68 @@ def make_sheet(
     if not 0 <= repeat <= 1:
         raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
     rng = random.Random(seed)
-    units, strata = draw(pool.units, rows, stratify, rng)
-    drawn = [(unit, item) for unit in units for item in unit.items]
+    units, strata = draw_units(pool.units, rows, stratify, rng)
+    drawn_items = [(unit, item) for unit in units for item in unit.items]
     if scatter:
-        rng.shuffle(drawn)
+        rng.shuffle(drawn_items)
 
     questions = {question.name: question for question in pool.questions}
-    probabilities = {stratum.name: stratum.drawn / stratum.units for stratum in strata}
-    items: list[SheetItem] = []
+    strata_by_name = {stratum.name: stratum for stratum in strata}
+    sheet_items: list[SheetItem] = []
     contents: list[Item] = []
-    first_numbers: dict[int, int] = {}
-    for number, place in enumerate(_places_on_sheet(len(drawn), repeat, rng), start=1):
-        unit, item = drawn[place]
+    order = _order_items(len(drawn_items), repeat, rng)
+    for number, index in enumerate(order, start=1):
+        unit, item = drawn_items[index]
+        first_number = order.index(index) + 1
+        stratum = strata_by_name[unit.stratum(stratify)]
+        probability = stratum.drawn / stratum.units
         options = item.options or questions[item.question].options
-        stratum = unit.stratum(stratify)
         sheet_item = SheetItem(
             source=unit.source,
             unit=unit.key,
             cluster=unit.cluster,
-            stratum=stratum,
+            stratum=stratum.name,
             strata=dict(unit.strata),
-            probability=probabilities[stratum],
-            weight=1 / probabilities[stratum],
+            probability=probability,
+            weight=1 / probability,
             number=number,
             item=item.id,
             question=item.question,
             options=tuple(option.value for option in options),
             judge=item.judge,
-            repeat_of=first_numbers.get(place),
+            repeat_of=first_number if first_number < number else None,
         )
-        items.append(sheet_item)
+        sheet_items.append(sheet_item)
         contents.append(item)
-        first_numbers.setdefault(place, number)
-    asked = {item.question for item in items}
+
+    asked_questions = {item.question for item in sheet_items}
     key = Key(
         benchmark=pool.kind,
         seed=seed,
-        questions=tuple(name for name in questions if name in asked),
+        questions=tuple(name for name in questions if name in asked_questions),
         stratify=tuple(stratify),
         sources=pool.sources,
         strata=tuple(strata),
-        items=tuple(items),
+        items=tuple(sheet_items),
     )
     return Sheet(key.with_sheet_id(), tuple(contents), questions)
 
 
-def draw(
+def draw_units(
     units: Sequence[Unit], count: int, stratify: Sequence[str], rng: random.Random
-) -> tuple[list[Unit], list[Stratum]]:
-    """Draw units from strata, the same number from each that is large enough.
+) -> Draw:
+    """Draw units at random from groups (strata), the same number from each large enough group.
 
-    Within a stratum each unit is as likely as another.
-
-    Returns:
-        The drawn units in random order, and the strata.
+    Args:
+        units: The units. Within a stratum, each unit is as likely as another.
+        count: The number of units to draw.
+        stratify: The kinds of groups that make the strata, such as ``("verdict",)``.
+        rng: The source of randomness.
 
     Raises:
         ConfigError: There are fewer units than ``count``, more strata, or no such strata.
     """
-    names = sorted({name for unit in units for name, value in unit.strata.items() if value})
+    names = sorted({name for unit in units for name, group in unit.strata.items() if group})
     for name in stratify:
         _check_name("--stratify", name, names)
     if not 0 < count <= len(units):
@@ -289,39 +368,57 @@ def draw(
             f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked"
             " about"
         )
-    members: dict[str, list[Unit]] = defaultdict(list)
+    units_by_stratum: dict[str, list[Unit]] = defaultdict(list)
     for unit in units:
-        members[unit.stratum(stratify)].append(unit)
-    if count < len(members):
+        units_by_stratum[unit.stratum(stratify)].append(unit)
+    num_strata = len(units_by_stratum)
+    if count < num_strata:
         raise ConfigError(
-            f"--rows {count}: there are {len(members)} strata ({listed(sorted(members))}); expected"
-            " a row of each"
+            f"--rows {count}: there are {num_strata} strata ({listed(sorted(units_by_stratum))});"
+            " expected a row of each"
         )
-    drawn: list[Unit] = []
-    strata: list[Stratum] = []
-    # Small strata come first: what they cannot give, the larger ones share.
-    for name in sorted(members, key=lambda name: (len(members[name]), name)):
-        share = min(len(members[name]), (count - len(drawn)) // (len(members) - len(strata)))
-        drawn += rng.sample(members[name], share)
-        strata.append(Stratum(name, len(members[name]), share))
-    rng.shuffle(drawn)
-    return drawn, strata
+
+    draw = Draw([], [])
+    # Small strata come first, since larger ones must make up for the units that they lack.
+    for name in sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name)):
+        members = units_by_stratum[name]
+        equal_share = (count - len(draw.units)) // (num_strata - len(draw.strata))
+        num_drawn = min(len(members), equal_share)
+        draw.units.extend(rng.sample(members, num_drawn))
+        draw.strata.append(Stratum(name, len(members), num_drawn))
+    rng.shuffle(draw.units)
+    return draw
 
 
-def _places_on_sheet(count: int, repeat: float, rng: random.Random) -> list[int]:
-    """Return the order of ``count`` items, in which a share of them comes again."""
-    wanted = round(repeat * count)
-    positions = [(float(place), place) for place in range(count)]
-    for place in rng.sample(range(max(wanted, 2 * count // 3)), wanted):
-        positions.append((rng.uniform(min(place + _LEAST_DISTANCE, count), count), place))
-    return [place for _, place in sorted(positions)]
+def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
+    """Order the items of a sheet, in which some items come a second time.
+
+    Args:
+        count: The number of items without repetitions.
+        repeat: The share of items that come again.
+        rng: The source of randomness.
+
+    Returns:
+        The indices of the items. For 4 items and a share of 0.25, it can be ``[0, 1, 2, 3, 1]``.
+    """
+    num_repeated = round(repeat * count)
+    # Sorting by these numbers puts repeated items between the others.
+    positions = [(float(index), index) for index in range(count)]
+    # An item near the end could only be repeated at once.
+    num_repeatable = max(num_repeated, 2 * count // 3)
+    for index in rng.sample(range(num_repeatable), num_repeated):
+        earliest = min(index + _LEAST_DISTANCE, count)
+        positions.append((rng.uniform(earliest, count), index))
+    return [index for _, index in sorted(positions)]
 
 
 def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
-    """Write ``NAME.html`` (unless ``csv_only``), ``NAME.csv`` and ``NAME.key.json``.
+    """Write a sheet as ``NAME.html`` and ``NAME.csv``, and its key as ``NAME.key.json``.
 
     Args:
-        out: A path that has the name, with any ending.
+        sheet: The sheet.
+        out: The path ``NAME``, with any ending.
+        csv_only: Whether to leave out the HTML page.
 
     Returns:
         The files written. The last is the key.
@@ -329,7 +426,9 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     Raises:
         DataError: A file cannot be written, or the key of another sheet is in its place.
     """
-    page, table, key = (out.with_suffix(ending) for ending in (".html", ".csv", ".key.json"))
+    page = out.with_suffix(".html")
+    table = out.with_suffix(".csv")
+    key = out.with_suffix(".key.json")
     if key.exists():
         existing = read_key(key).sheet
         if existing != sheet.key.sheet:
@@ -338,7 +437,7 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
                 " choose another --out"
             )
     write_json(key, asdict(sheet.key))
-    rows = [_to_row(sheet, number, item) for number, item in enumerate(sheet.items, start=1)]
+    rows = [_csv_row(sheet, number, item) for number, item in enumerate(sheet.items, start=1)]
     write_table(table, rows, (*COLUMNS, *READING_COLUMNS))
     if csv_only:
         return [table, key]
@@ -346,8 +445,14 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     return [page, table, key]
 
 
-def _to_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
-    """Return an item as a row of the CSV file."""
+def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
+    """Return an item as a row of the sheet's CSV file, in which the answer is still missing.
+
+    Args:
+        sheet: The sheet.
+        number: The number of the item on the sheet, from 1.
+        item: The item, i.e. a question about a text.
+    """
     question = sheet.questions[item.question]
     options = (*(item.options or question.options), Option(SKIP, "cannot tell"))
     row: dict[str, object] = {
@@ -361,19 +466,20 @@ def _to_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
     }
     for name in READING_COLUMNS:
         text = str(row[name])
+        # An apostrophe makes a spreadsheet show a text instead of computing it.
         row[name] = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
     return row
 
 
 def build_page(sheet: Sheet) -> str:
     """Return the HTML page of a sheet: one file, which names no judge, model or stratum."""
-    # A text that occurs in many items, such as a passage, is on the page once.
-    numbers = defaultdict[str, int](count().__next__)
+    # A text that many items show, such as a passage, is on the page once.
+    text_numbers = _number_texts(sheet.items)
     items = []
     for item in sheet.items:
-        text = numbers[item.text]
-        context = [(heading, numbers[passage]) for heading, passage in item.context]
-        items.append([item.question, text, context, _page_options(item.options)])
+        context = [(heading, text_numbers[passage]) for heading, passage in item.context]
+        options = _page_options(item.options)
+        items.append([item.question, text_numbers[item.text], context, options])
     questions = {
         name: {"ask": question.ask, "options": _page_options(question.options)}
         for name, question in sheet.questions.items()
@@ -384,7 +490,7 @@ def build_page(sheet: Sheet) -> str:
         "columns": COLUMNS,
         "questions": questions,
         "items": items,
-        "texts": list(numbers),
+        "texts": list(text_numbers),
     }
     folder = f"{__package__}/page"
     style = read_asset("look.css") + read_file(f"{folder}/sheet.css")
@@ -393,8 +499,18 @@ def build_page(sheet: Sheet) -> str:
     return one_file(f"{folder}/sheet.html", style, "".join(scripts), content=content)
 
 
+def _number_texts(items: Iterable[Item]) -> dict[str, int]:
+    """Number all texts and passages of a sheet's items from 0, in the order in which they occur."""
+    texts: dict[str, None] = {}
+    for item in items:
+        texts[item.text] = None
+        texts.update((passage, None) for _, passage in item.context)
+    return {text: number for number, text in enumerate(texts)}
+
+
 def _page_options(options: Sequence[Option]) -> list[tuple[str, str, str]]:
+    """Return value, label and keyboard key of each option: ``("true", "Supported", "1")``."""
     return [
-        (option.value, option.label, option.key or str(place))
-        for place, option in enumerate(options, start=1)
+        (option.value, option.label, option.key or str(number))
+        for number, option in enumerate(options, start=1)
     ]

@@ -53,15 +53,6 @@ class DenseParameters:
         """Return the parameters for the index's manifest."""
         return {"model": self.model, "precision": _PRECISION}
 
-    def load(self) -> None:
-        """Load the model, to find out early whether it is available.
-
-        Raises:
-            ConfigError: A package is missing.
-            DataError: The model is missing.
-        """
-        load_encoder(self.model)
-
     def write(self, folder: Path, passages: PassageStore) -> str:
         """Encode all passages and write their vectors, or resume an interrupted write.
 

@@ -20,8 +20,7 @@ from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
 
 FORMAT: Literal[2] = 2
-NAME = "manifest.json"
-PARTIAL = ".partial"
+MANIFEST = "manifest.json"
 _REBUILD = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
 # The least number of passages that a search fetches first if some of them may be excluded.
 _FIRST_FETCH = 32
@@ -109,7 +108,7 @@ def list_files(folder: Path) -> tuple[IndexFile, ...]:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write a manifest into the folder of its index."""
     text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False)
-    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -118,7 +117,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         DataError: The folder holds no index, an unfinished one, or one with a damaged manifest.
     """
-    path = folder / NAME
+    path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
             f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"

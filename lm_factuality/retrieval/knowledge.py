@@ -140,10 +140,10 @@ class Knowledge:
 
     @cached_property
     def identity(self) -> str:
-        """16 hexadecimal digits that differ between files with different pages.
+        """16 hexadecimal digits that identify the file in caches and results files.
 
-        They are the start of a SHA-256 of the manifest. For a file without a manifest, which may
-        have many gigabytes, it is that of its size, its first and its last mebibyte.
+        They are the start of the SHA-256 of the manifest. Without a manifest it is the SHA-256 of
+        the size, the first and the last mebibyte, since the file may have many gigabytes.
         """
         if self.manifest is not None:
             return hashlib.sha256(self.manifest.to_json().encode()).hexdigest()[:16]
@@ -155,10 +155,6 @@ class Knowledge:
             file.seek(max(0, num_bytes - _NUM_END_BYTES))
             digest.update(file.read())
         return digest.hexdigest()[:16]
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
 
     def _read_manifest(self) -> KnowledgeManifest:
         """Read the manifest that `write_pages` has put into the file.

@@ -216,7 +216,7 @@ class PassageStore:
         path = folder / PASSAGES
         if writable:
             folder.mkdir(parents=True, exist_ok=True)
-        # Without `immutable`, SQLite could not read a file in a read-only folder.
+        # SQLite takes no locks on an immutable file, so the folder may be read-only.
         mode = "rwc" if writable else "ro&immutable=1"
         uri = f"{path.resolve().as_uri()}?mode={mode}"
         try:

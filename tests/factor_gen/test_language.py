@@ -21,7 +21,7 @@ from factor_gen.language import LANGUAGES_WITH_RULES, check_language, identify_l
 from factor_gen.records import ERROR_TYPES, LINK, Example
 from factor_gen.select import SelectStage
 from factor_gen.settings import GenerateSettings, SelectSettings
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.typed import read_reply
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -85,7 +85,7 @@ def test_a_sentence_in_another_language_is_passed_over():
     ],
 )  # fmt: skip
 def test_sentences_end_as_the_language_has_it(language, text, expected):
-    assert [text[start:end] for start, end in sentences(text, language)] == expected
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == expected
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from factor_gen.corpus import split_into_sentences
 from factor_gen.records import Draw, Example
 from factor_gen.select import SelectStage
 from factor_gen.settings import SelectSettings
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 
 FIRST = "The harbour of Osk was dug by hand."
 GOOD = "Its two long piers were finished by the sailors of the island in 1871."
@@ -250,7 +250,7 @@ def test_most_sentences_that_were_published_will_do(shared: Path) -> None:
     assert sum(good) / len(good) > 0.97
     ends = [
         len(row["full_prefix"])
-        in {start for start, _ in sentences(row["full_prefix"] + row["completion"])}
+        in {start for start, _ in sentence_spans(row["full_prefix"] + row["completion"])}
         for row in rows
     ]
     assert sum(ends) / len(ends) > 0.97  # where the published sentences begin
@@ -290,13 +290,13 @@ def test_where_the_pieces_of_a_long_line_end_does_not_show(shared: Path) -> None
         )
         for each in get_sentence_boundaries("en", line)
     ]
-    assert sentences(line) == expected
+    assert sentence_spans(line) == expected
 
 
 def test_a_sentence_that_goes_on_over_many_pieces_is_one() -> None:
     endless = "The mill " + "and the mill " * 3_000 + "stood."
     line = f"{FIRST} {endless} {GOOD}"
-    assert [line[start:end] for start, end in sentences(line)] == [FIRST, endless, GOOD]
+    assert [line[start:end] for start, end in sentence_spans(line)] == [FIRST, endless, GOOD]
 
 
 def check(text: str, chosen: Example) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.sentences import sentences
+from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
@@ -25,7 +26,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
-from lm_factuality.benchmarks.factor_chat.metrics import read_word
+from lm_factuality.benchmarks.factor_chat.metrics import NoClearAnswerError, read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
@@ -33,6 +34,12 @@ from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pie
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
+
+
+def read_true_or_false(text: str) -> None:
+    """Read an answer, also if it cannot be read."""
+    with suppress(NoClearAnswerError):
+        read_word(text, ("True", "False"))
 
 
 def verdict_or_reason(text: str, protocol: str) -> frozenset[int] | str:
@@ -65,13 +72,13 @@ READERS: dict[str, Callable[[str], Any]] = {
     ),
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
-    "word": lambda text: read_word(text, ("True", "False")),
+    "word": read_true_or_false,
     "completion": lambda text: complete_sentence("The bridge ", text),
     "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": split_into_pieces,
     "prose": strip_markdown,
-    "spans": sentences,
+    "spans": sentence_spans,
 }
 PIECES = (
     "U.S. ",

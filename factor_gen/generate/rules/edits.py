@@ -9,14 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from factor_gen.generate.rules.words import DATA
-from factor_gen.text.lists import rows
+from factor_gen.text.lists import read_rows
 
 Value = TypeVar("Value")
 
 # An article at the end of a text, and the space after it.
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
 # Each article with the expression for the beginning of its words. The first that matches counts.
-_ARTICLES = [(article, re.compile(beginning)) for article, beginning in rows(DATA / "articles.tsv")]
+_ARTICLES = [
+    (article, re.compile(beginning)) for article, beginning in read_rows(DATA / "articles.tsv")
+]
 _LONGEST_ARTICLE = 4  # characters, with the white space around it
 
 

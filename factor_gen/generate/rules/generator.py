@@ -40,7 +40,7 @@ from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
-from factor_gen.text.lists import fingerprint
+from factor_gen.text.lists import hash_lists
 
 Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
 """A rule: it returns edits of a sentence, and draws random numbers for this."""
@@ -133,7 +133,7 @@ class RulesGenerator:
         return {
             "generator": "rules",
             "version": _VERSION,
-            "lists": fingerprint([DATA, compatible.DATA, LANGUAGES]),
+            "lists": hash_lists([DATA, compatible.DATA, LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, overlaps_any
 from factor_gen.generate.rules.words import DATA
-from factor_gen.text.lists import rows
+from factor_gen.text.lists import read_rows
 
 LANGUAGES = DATA / "languages"
 _MOST_SUBSTITUTES = 2  # for one word
@@ -80,7 +80,7 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
         language: The language's ISO 639-1 code, such as ``de``.
     """
     rules = []
-    for operator, error_type, action, *columns in rows(LANGUAGES / f"{language}.tsv"):
+    for operator, error_type, action, *columns in read_rows(LANGUAGES / f"{language}.tsv"):
         if action == "swap":
             before, after, *members = columns
             pattern = _pattern_of_members(before, after, members)

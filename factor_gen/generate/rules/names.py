@@ -13,7 +13,7 @@ from factor_gen.generate.rules.sentence import NEWS_AGENCIES, Span, TaggedSenten
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
 from factor_gen.text.conditions import TokenContext
-from factor_gen.text.names import FIRST_NAMES, places, related
+from factor_gen.text.names import FIRST_NAMES, may_be_same, places
 
 _MOST_NEW_NAMES = 2  # for each name
 
@@ -168,4 +168,4 @@ def _is_mentioned(sentence: TaggedSentence, name: str) -> bool:
     capital_words = {word for word in name.split() if word[0].isupper()}
     if not capital_words.isdisjoint(token.text for token in sentence.tokens):
         return True
-    return any(related(name, entity.text) for entity in sentence.entities)
+    return any(may_be_same(name, entity.text) for entity in sentence.entities)

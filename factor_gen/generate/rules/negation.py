@@ -13,7 +13,7 @@ from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.substitutes import verb_tag
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
-from factor_gen.text.pattern import lemmas
+from factor_gen.text.pattern import base_forms
 
 ADDED_DENIAL_SHARE = 0.15
 """The share of the sentences that are denied although enough else can be edited.
@@ -78,7 +78,7 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
     if auxiliary in _TAGS_WITHOUT_DO:
         verb = context.value_at("word", index + 1)
         # "Did not" may stand at the end, or before an adverb.
-        if not verb or verb not in lemmas(verb):
+        if not verb or verb not in base_forms(verb):
             return None
         # "Did not rise" as a whole becomes "rose".
         span = sentence.span_of_tokens(index - 1, index + 2)
@@ -164,7 +164,7 @@ def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
         context = sentence.context_of_tokens(index)
         word = context.value_at("word", index)
         # An imperative is in its base form. Table "orders" looks at the words after it.
-        if word in lemmas(word) and context.matches("orders"):
+        if word in base_forms(word) and context.matches("orders"):
             yield index
 
 
@@ -229,4 +229,4 @@ def _filled_denial(sentence: TaggedSentence, index: int, template: str) -> Denia
 
 def _base_form(word: str) -> str:
     """Return the base form of a verb, such as *rise* of *rose*; empty if it has none."""
-    return next(iter(lemmas(word)), "")
+    return next(iter(base_forms(word)), "")

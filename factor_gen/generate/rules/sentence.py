@@ -17,11 +17,11 @@ from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.conditions import TokenContext, shape
-from factor_gen.text.lists import entries
+from factor_gen.text.lists import read_first_column
 
 NAME_SEARCH_LENGTH = 20_000
 """The characters before the completion that are searched for names. The time is linear in it."""
-NEWS_AGENCIES = entries(DATA / "agencies.txt")
+NEWS_AGENCIES = read_first_column(DATA / "agencies.txt")
 EXTRA_VALUES = 2
 """How many more values than usual a number or date is changed to if little else can be edited."""
 
@@ -38,7 +38,7 @@ _DATELINE = re.compile(
     r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)?"
 )
 _FIXED_PHRASES = sorted(
-    entries(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase)
+    read_first_column(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase)
 )
 _FIXED_PHRASE = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
@@ -258,7 +258,7 @@ def tag_sentence(
     prefix_end = prefix[-NAME_SEARCH_LENGTH:]
     # The search is limited, because its time grows with the prefix.
     names = []
-    for name in tagger.names(prefix_end):
+    for name in tagger.find_names(prefix_end):
         # A name with a line break runs from a heading into the text, and an agency is no actor.
         is_in_one_line = "\n" not in name.text
         if name.kind in NAMES and is_in_one_line and name.text not in NEWS_AGENCIES:

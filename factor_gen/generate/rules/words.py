@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from factor_gen.text import lists as text_lists
-from factor_gen.text.lists import entries, rows, word_lists
+from factor_gen.text.lists import read_first_column, read_rows, read_word_lists
 from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
-LISTS = word_lists(DATA)
+LISTS = read_word_lists(DATA)
 WORDS: Mapping[str, frozenset[str]] = {
     **text_lists.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
-    "set phrases": entries(DATA / "set_phrases.txt"),
+    "set phrases": read_first_column(DATA / "set_phrases.txt"),
     "first names": frozenset(FIRST_NAMES),
     "organisations": ORGANISATIONS,
     "common organisations": ORGANISATION_WORDS - ORGANISATIONS,
@@ -37,7 +37,7 @@ Operators that are not listed here replace words in the one form in which the li
 """
 
 _IRREGULAR_FORMS: Mapping[tuple[str, str], str] = {
-    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
+    (base, tag): form for base, tag, form in read_rows(DATA / "irregular.tsv")
 }
 _LOWEST_FREQUENCY = 1e-7  # of a word that wordfreq does not know
 
@@ -106,7 +106,7 @@ def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
     Yields:
         Each word of a line in each of its forms, with the other words of the line.
     """
-    for line_operator, error_type, frame, *members in rows(DATA / "substitutes.tsv"):
+    for line_operator, error_type, frame, *members in read_rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
             continue
         for tag in INFLECTION_TAGS.get(operator, ("",)):

@@ -15,7 +15,6 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     SampleDisplay,
     Score,
-    is_bound_name,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
@@ -67,23 +66,20 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
     scores = reported_scores(entries)
 
     # Runs differ in their metrics if their backends do.
-    metric_names: set[str] = set()
-    for entry in entries:
-        metric_names.update(entry.result.metrics)
-    scores_by_type = []
-    for name in sorted(metric_names):
-        score = _score_of_error_type(name)
-        if score and not is_bound_name(name):
-            scores_by_type.append(score)
+    metric_names = {name for entry in entries for name in entry.result.metrics}
+    scores_by_type = [_score_of_error_type(name) for name in sorted(metric_names)]
 
+    # Models of unknown size are left out of this plot.
+    sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
+    size_title = f"{task} accuracy by model size"
     return render(
         f"{__package__}/page.html",
         task=task,
         entries=entries,
         scores=[score for score in scores if score.name not in CONTINUOUS],
         finer=[score for score in scores if score.name in CONTINUOUS],
-        by_size=_plot_by_size(task, entries),
-        by_type=scores_by_type,
+        by_size=_plot_accuracy(size_title, "parameters", entries, sizes, by_size=True),
+        by_type=[score for score in scores_by_type if score],
         by_perplexity=_plot_by_perplexity(runs, task, entries),
     )
 
@@ -92,22 +88,6 @@ def _headline_value(entry: Entry) -> float:
     """Return the accuracy of a run, or -1 if it has none, so that such runs come last."""
     figure = entry.figure(entry.headline)
     return figure.value if figure else -1.0
-
-
-def _plot_by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
-    """Plot accuracy against the number of parameters, or return None for fewer than two models.
-
-    Args:
-        task: The name of the FACTOR task.
-        entries: The runs of this task. Models of unknown size are left out.
-    """
-    sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
-    points = _accuracy_points(entries, sizes)
-    # One model says nothing about sizes.
-    if len(points) < 2:
-        return None
-    title = f"{task} accuracy by model size"
-    return _accuracy_plot(title, "parameters", points, entries, by_size=True)
 
 
 def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
@@ -129,19 +109,31 @@ def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -
         if name not in scores:
             continue
         perplexities = {run.model.id: run.dot(scores[name]) for run in perplexity_runs}
+        # A run may name the score without a value.
         if any(perplexities.values()):
-            points = _accuracy_points(entries, perplexities)
             title = f"{task} accuracy against perplexity"
-            return _accuracy_plot(title, scores[name].label.lower(), points, entries)
+            return _plot_accuracy(title, scores[name].label.lower(), entries, perplexities)
     return None
 
 
-def _accuracy_points(entries: Sequence[Entry], x_values: Mapping[str, Dot | None]) -> list[Point]:
-    """Return a point for each model, with its accuracy in percent as the y value.
+def _plot_accuracy(
+    title: str,
+    x_label: str,
+    entries: Sequence[Entry],
+    x_values: Mapping[str, Dot | None],
+    by_size: bool = False,
+) -> Plot | None:
+    """Plot the accuracy of each model in percent, with a line for a model that knows nothing.
 
     Args:
+        title: The title of the plot.
+        x_label: The label of the x axis.
         entries: The runs of one task.
         x_values: The x value of each model, by the model's id. A model without one is left out.
+        by_size: Whether the x values are numbers of parameters, on a logarithmic scale.
+
+    Returns:
+        The plot, or None if too few models have both values.
     """
     points = []
     for entry in entries:
@@ -152,36 +144,26 @@ def _accuracy_points(entries: Sequence[Entry], x_values: Mapping[str, Dot | None
             # Without the organisation: gpt2 for openai-community/gpt2.
             label = model.label.rsplit("/", 1)[-1]
             points.append(Point(label, series_name(model.family, model.variant), x, y))
-    return points
 
-
-def _accuracy_plot(
-    title: str,
-    x_label: str,
-    points: Sequence[Point],
-    entries: Sequence[Entry],
-    by_size: bool = False,
-) -> Plot | None:
-    """Plot points whose y values are accuracies, with a line for a model that knows nothing.
-
-    Args:
-        title: The title of the plot.
-        x_label: The label of the x axis.
-        points: The points, in percent.
-        entries: The runs of one task, whose results hold the floor.
-        by_size: Whether the x axis is the number of parameters, on a logarithmic scale.
-
-    Returns:
-        The plot, or None if there are no points.
-    """
-    if not points:
+    # One model says nothing about sizes.
+    fewest_points = 2 if by_size else 1
+    if len(points) < fewest_points:
         return None
-
-    figures = [entry.figure(entry.headline) for entry in entries]
-    floors = [figure.floor for figure in figures if figure and figure.floor is not None]
-    # All runs score the same rows, so the first floor stands for all.
-    floor_line = ("floor", 100 * floors[0]) if floors else None
+    floor_line = _floor_line(entries)
     return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=floor_line)
+
+
+def _floor_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
+    """Return the label and the height in percent of the line for a model that knows nothing.
+
+    All runs of a task score the same rows, so the first floor stands for all. None if no run has
+    one.
+    """
+    for entry in entries:
+        figure = entry.figure(entry.headline)
+        if figure and figure.floor is not None:
+            return "floor", 100 * figure.floor
+    return None
 
 
 def _score_of_error_type(metric: str) -> Score | None:

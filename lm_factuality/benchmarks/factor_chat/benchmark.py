@@ -38,8 +38,8 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, results_in
 
 
-def keep_answers(sample: Sample) -> KeptRow:
-    """Keep what is needed of a sample to score its row again.
+def select_for_rescoring(sample: Sample) -> KeptRow:
+    """Select the fields of a sample that are needed to score its row again.
 
     Returns:
         The row with its choices as ``doc``, and the model's answers as ``answers``.
@@ -60,7 +60,7 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
 
     Args:
         task: The results of the task, which name its protocol.
-        rows: All rows of the task, as `keep_answers` kept them.
+        rows: All rows of the task, as `select_for_rescoring` returns them.
     """
     protocol = str(task.metadata.get("protocol", "statements"))
     return Rescorer(lambda row: row_metrics(row["doc"], row["answers"], protocol))
@@ -110,7 +110,7 @@ class FactorChatAudit(PromptAudit):
             What is wrong with the requests, or None if nothing is.
         """
         doc = sample["doc"]
-        # One request for each choice, or for each rotation.
+        # One request for each choice, or for each rotation of the choices.
         requests = request_arguments(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         if len(requests) != len(subjects):
@@ -151,7 +151,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a sample of FACTOR for chat models as the report shows it.
 
     Args:
-        result: The results of the task.
+        result: The results of the task, which this benchmark does not need.
         sample: A line of its samples file.
 
     Returns:
@@ -159,9 +159,10 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         contradiction.
     """
     doc = sample["doc"]
+    # An AUROC needs the probabilities themselves, so samples hold them under its name.
     probabilities = sample.get("auroc")
-    # An unscored row has no probabilities.
     margin = None
+    # An unscored row has no probabilities.
     if probabilities:
         false_probabilities = list(probabilities)
         true_probability = false_probabilities.pop(doc["gold"])
@@ -170,18 +171,19 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     num_choices = len(doc["choices"])
     # Each contradiction is one pair, and some scores are of rows. All others are of choices.
     weights = {"pairwise_acc": num_choices - 1, "chat_acc": 1, "all_right": 1}
-    parts = {}
+    score_counts = {}
     for name in _COMPARED_SCORES:
         value = sample.get(name)
         if value is not None:
-            parts[name] = mean_counts(value, weights.get(name, num_choices))
+            score_counts[name] = mean_counts(value, weights.get(name, num_choices))
 
+    # page.js reads these names.
     detail = {
         "chances": probabilities,
         "answers": sample["filtered_resps"],
         "unscored": sample.get("unscored"),
     }
-    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, parts)
+    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, score_counts)
 
 
 SAMPLES = SampleDisplay(
@@ -195,7 +197,7 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("chat_acc",),
         scores=SCORES,
-        keep_row=keep_answers,
+        keep_row=select_for_rescoring,
         make_rescorer=make_rescorer,
     ),
     data=Data(

@@ -76,10 +76,10 @@ def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
         0, 1, 2 in the first prompt, for 1, 2, 0 in the second, and for 2, 0, 1 in the third.
     """
     subjects = []
-    # `first` is the choice that the letter A stands for.
-    for first in range(len(choices)):
-        rotated = [*choices[first:], *choices[:first]]
-        versions = list(zip(LETTERS, rotated, strict=False))
+    for choice_of_a in range(len(choices)):
+        rotated_choices = [*choices[choice_of_a:], *choices[:choice_of_a]]
+        # There may be fewer choices than letters.
+        versions = list(zip(LETTERS, rotated_choices, strict=False))
         subjects.append({"prefix": prefix, "versions": versions})
     return subjects
 
@@ -94,14 +94,15 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
         The mean probability of each choice, in the order of the row.
     """
     # There are as many rotations as choices.
-    count = len(answers)
+    num_choices = len(answers)
     means = []
-    for choice in range(count):
-        # In rotation r, the letter number l stands for the choice number l + r.
+    for choice in range(num_choices):
+        # In rotation r, choice c stands under the letter number c - r, counted around the end.
         probabilities = [
-            answer[(choice - rotation) % count] for rotation, answer in enumerate(answers)
+            letter_probabilities[(choice - rotation) % num_choices]
+            for rotation, letter_probabilities in enumerate(answers)
         ]
-        means.append(sum(probabilities) / count)
+        means.append(sum(probabilities) / num_choices)
     return means
 
 
@@ -123,7 +124,11 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
-def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
+class NoClearAnswerError(ValueError):
+    """An answer names none of the words that may answer a question, or not clearly."""
+
+
+def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> list[float]:
     """Return the probability of each word, given that the answer is one of them.
 
     Args:
@@ -131,31 +136,32 @@ def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float,
         words: The words that may answer the question.
 
     Returns:
-        The probabilities, which sum to 1. From a text they are 0 or 1. If the answer cannot be
-        read, a sentence that says why.
+        The probabilities, which sum to 1. From a text they are 0 or 1: for the words ``True`` and
+        ``False``, the text ``False.`` gives ``[0.0, 1.0]``.
+
+    Raises:
+        NoClearAnswerError: There is no clear answer. The message says why.
     """
     if answer.problem:
-        return answer.problem
-
+        raise NoClearAnswerError(answer.problem)
     if answer.logprobs is None:
         word_index = read_word(answer.text, words)
-        # It is the reason why no word could be read.
-        if isinstance(word_index, str):
-            return word_index
-        return tuple(float(index == word_index) for index in range(len(words)))
+        return [float(index == word_index) for index in range(len(words))]
 
     # A server leaves out the words that are not among the likeliest.
     logprobs = [-math.inf if logprob is None else logprob for logprob in answer.logprobs]
-    # At least one word must have a probability.
     highest = max(logprobs)
+    # At least one word must have a probability.
     if not math.isfinite(highest) or any(map(math.isnan, logprobs)):
-        return f"no probability of any of {', '.join(words)}"
-    # Without the highest, exp() would give 0 for words that are all unlikely.
+        raise NoClearAnswerError(f"no probability of any of {', '.join(words)}")
+
+    # Without subtracting the highest, exp() would give 0 for words that are all unlikely.
     weights = [math.exp(logprob - highest) for logprob in logprobs]
-    return tuple(weight / math.fsum(weights) for weight in weights)
+    total_weight = math.fsum(weights)
+    return [weight / total_weight for weight in weights]
 
 
-def read_word(text: str, words: Sequence[str]) -> int | str:
+def read_word(text: str, words: Sequence[str]) -> int:
     """Find the word that a text answers with.
 
     The word stands behind "answer", or else at the beginning, or alone on the last line. A stop or
@@ -167,34 +173,36 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
         words: The words that may answer the question.
 
     Returns:
-        The index of the word. If there is no clear answer, a sentence that says why.
+        The index of the word.
+
+    Raises:
+        NoClearAnswerError: There is no clear answer. The message says why.
     """
     answer = plain_answer(text)
     if answer is None:
-        return UNFINISHED
+        raise NoClearAnswerError(UNFINISHED)
     if not answer:
-        return "an empty answer"
+        raise NoClearAnswerError("an empty answer")
 
     # For example `True|False`.
     any_word = "|".join(map(re.escape, words))
     pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<explanation>.*)"
-    lower_words = [word.lower() for word in words]
-    word_indices = set()
+    answer_words = set()
     explanations = []
     for line in _lines_with_answer(answer, any_word):
         match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE)
         if match:
-            word_indices.add(lower_words.index(match["word"].lower()))
+            answer_words.add(match["word"].lower())
             explanations.append(match["explanation"])
 
-    if not word_indices:
-        return f"none of {', '.join(words)} alone"
-    if len(word_indices) > 1:
-        return "two answers that differ"
-    (word_index,) = word_indices
+    if not answer_words:
+        raise NoClearAnswerError(f"none of {', '.join(words)} alone")
+    if len(answer_words) > 1:
+        raise NoClearAnswerError("two answers that differ")
+    word_index = [word.lower() for word in words].index(answer_words.pop())
     # "B, but A is close" still answers with B, while "True, but" means False.
     if len(words) == 2 and any(_is_taken_back(word_index, rest) for rest in explanations):
-        return "an answer that is taken back"
+        raise NoClearAnswerError("an answer that is taken back")
     return word_index
 
 
@@ -210,15 +218,16 @@ def _lines_with_answer(answer: str, any_word: str) -> list[str]:
         the last one if it holds nothing but a word.
     """
     lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
-    # Such as "My final answer is: **False**."
     named_answers = []
     for line in lines:
+        # "My final answer is: False" names its answer.
         match = _ANSWER_IS.match(line)
         if match:
             named_answers.append(line[match.end() :])
     if named_answers:
         return named_answers
 
+    # Some models explain first and write the word below.
     is_word_alone = re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE)
     return [lines[0], lines[-1]] if is_word_alone else lines[:1]
 
@@ -274,41 +283,37 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
 
     Returns:
         The values by metric. If the row is broken or any answer cannot be read, ``unscored`` says
-        why, and the other values are None, but for the worst and the best case.
+        why, and of the others only ``unreadable`` and the worst and the best case have values.
     """
-    num_choices = len(doc["choices"])
-    words = PROTOCOLS[protocol].answer_words(num_choices)
-    readable_answers: list[tuple[float, ...]] = []
+    words = PROTOCOLS[protocol].answer_words(len(doc["choices"]))
+    readable_answers = []
     # A broken row is unscored whatever the model answers.
-    reasons = [doc["problem"]] if doc["problem"] else []
+    problems = [doc["problem"]] if doc["problem"] else []
     for number, answer in enumerate(answers):
-        probabilities = word_probabilities(answer, words)
-        if isinstance(probabilities, str):
-            reasons.append(f"question {number}: {probabilities}")
-        else:
-            readable_answers.append(probabilities)
+        try:
+            readable_answers.append(word_probabilities(answer, words))
+        except NoClearAnswerError as error:
+            problems.append(f"question {number}: {error}")
 
     num_unreadable = len(answers) - len(readable_answers)
     metrics = {
-        "unscored": reasons[0] if reasons else None,
+        "unscored": problems[0] if problems else None,
         "unreadable": Outcome(num_unreadable / len(answers), doc["doc_id"], len(answers)),
     }
-    if reasons:
+    if problems:
         return metrics | _unscored_metrics(doc, protocol)
 
     # Each answer is about one choice (statements) or about all (letters).
-    row = ChoiceProbabilities(
-        PROTOCOLS[protocol].choice_probabilities(readable_answers), doc["gold"], doc["doc_id"]
-    )
+    probabilities = PROTOCOLS[protocol].choice_probabilities(readable_answers)
+    row = ChoiceProbabilities(probabilities, doc["gold"], doc["doc_id"])
     metrics |= _choice_metrics(row)
     if protocol == "letters":
         return metrics | _letter_metrics(readable_answers, row)
-
     return metrics | _statement_metrics(row)
 
 
 def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
-    """Return None for each metric of a row without a score, and its worst and best case.
+    """Map each metric of a row without a score to None, and give its worst and best case.
 
     Args:
         doc: The row.
@@ -324,10 +329,10 @@ def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
     else:
         names += ["all_right", "p_true_bias"]
 
-    cluster = doc["doc_id"]
     # An unscored row is wrong in the worst case and right in the best.
-    bounds = worst_and_best_of("chat_acc", Outcome(0, cluster), Outcome(1, cluster))
-    return dict.fromkeys(names) | bounds
+    worst = Outcome(0, doc["doc_id"])
+    best = Outcome(1, doc["doc_id"])
+    return dict.fromkeys(names) | worst_and_best_of("chat_acc", worst, best)
 
 
 def _false_probabilities(row: ChoiceProbabilities) -> list[float]:
@@ -342,30 +347,38 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
         row: The probability that each choice is true.
 
     Returns:
-        The values by metric.
+        The values by metric. As the row has a score, its worst and its best case are this score.
     """
     true_probability = row[row.gold]
     false_probabilities = _false_probabilities(row)
-    # A tie is wrong.
+    # A tie with a contradiction is wrong.
     is_right = Outcome(true_probability > max(false_probabilities), row.cluster)
 
-    # A tie counts half.
-    wins = [
-        (true_probability > probability) + (true_probability == probability) / 2
-        for probability in false_probabilities
-    ]
-    squared_errors = [
-        (probability - (index == row.gold)) ** 2 for index, probability in enumerate(row)
-    ]
+    num_wins = sum(
+        _win_or_half(true_probability, probability) for probability in false_probabilities
+    )
+    squared_errors = []
+    for index, probability in enumerate(row):
+        truth = 1 if index == row.gold else 0
+        squared_errors.append((probability - truth) ** 2)
+
+    num_pairs = len(false_probabilities)
     return {
         **worst_and_best_of("chat_acc", is_right, is_right),
         # These two are scores over all rows, which need the probabilities themselves.
         "auroc": row,
         "ece": row,
         "chat_acc": is_right,
-        "pairwise_acc": Outcome(sum(wins) / len(wins), row.cluster, len(wins)),
+        "pairwise_acc": Outcome(num_wins / num_pairs, row.cluster, num_pairs),
         "brier": Outcome(sum(squared_errors) / len(row), row.cluster, len(row)),
     }
+
+
+def _win_or_half(true_probability: float, false_probability: float) -> float:
+    """Return 1 if the true completion is likelier than a contradiction, 0 if not, 0.5 for a tie."""
+    if true_probability == false_probability:
+        return 0.5
+    return float(true_probability > false_probability)
 
 
 def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
@@ -398,23 +411,25 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     Returns:
         ``prompt_acc``, and for each letter a share such as ``position_A``.
     """
-    count = len(row)
+    # There is one prompt, and one letter, for each choice.
+    num_choices = len(row)
     num_right = 0
-    times_picked = [0.0] * count
-    for rotation, answer in enumerate(answers):
-        highest = max(answer)
-        picked = [index for index, probability in enumerate(answer) if probability == highest]
+    pick_counts = [0.0] * num_choices
+    for rotation, probabilities in enumerate(answers):
+        highest = max(probabilities)
+        picked_letters = [index for index in range(num_choices) if probabilities[index] == highest]
         # Each rotation moves the true choice one letter towards A.
-        true_index = (row.gold - rotation) % count
-        if picked == [true_index]:
+        true_letter = (row.gold - rotation) % num_choices
+        if picked_letters == [true_letter]:
             num_right += 1
         # Letters that tie share one pick.
-        for index in picked:
-            times_picked[index] += 1 / len(picked)
+        for letter in picked_letters:
+            pick_counts[letter] += 1 / len(picked_letters)
 
-    metrics = {"prompt_acc": Outcome(num_right / count, row.cluster, count)}
-    for letter, times in zip(LETTERS, times_picked, strict=False):
-        metrics[f"{POSITION}{letter}"] = Outcome(times / count, row.cluster, count)
+    metrics = {"prompt_acc": Outcome(num_right / num_choices, row.cluster, num_choices)}
+    for letter_name, pick_count in zip(LETTERS, pick_counts, strict=False):
+        share = pick_count / num_choices
+        metrics[f"{POSITION}{letter_name}"] = Outcome(share, row.cluster, num_choices)
     return metrics
 
 
@@ -423,6 +438,20 @@ class ClusteredValue(NamedTuple):
 
     cluster: str
     value: float
+
+
+class Placements(NamedTuple):
+    """DeLong's placements: for each choice, the share of pairs with it that are ranked rightly.
+
+    A pair is a true and a false completion of any two rows. It is ranked rightly if the true one is
+    likelier, and a tie counts half.
+    """
+
+    of_true: list[ClusteredValue]
+    """For each true completion, its share of pairs with all false ones."""
+
+    of_false: list[ClusteredValue]
+    """For each false completion, its share of pairs with all true ones."""
 
 
 def auroc(rows: Rows) -> float:
@@ -434,10 +463,10 @@ def auroc(rows: Rows) -> float:
     Returns:
         A share from 0 to 1, for which ties count half. NaN if no row has a score.
     """
-    true_placements, _ = _placements(rows)
-    if not true_placements:
+    placements = _placements(rows).of_true
+    if not placements:
         return math.nan
-    return sum(placement.value for placement in true_placements) / len(true_placements)
+    return sum(placement.value for placement in placements) / len(placements)
 
 
 def auroc_stderr(rows: Rows) -> float:
@@ -451,9 +480,9 @@ def auroc_stderr(rows: Rows) -> float:
     Returns:
         The standard error, or NaN for fewer than two documents.
     """
-    # DeLong's error is that of the placements, whose mean is the AUROC.
     area = auroc(rows)
     residuals: dict[str, float] = defaultdict(float)
+    # The mean of true and that of false placements are both the AUROC.
     for placements in _placements(rows):
         for cluster, share in placements:
             residuals[cluster] += (share - area) / len(placements)
@@ -462,38 +491,30 @@ def auroc_stderr(rows: Rows) -> float:
     num_clusters = len(residuals)
     if num_clusters < 2:
         return math.nan
-    # The factor corrects for the small number of clusters.
-    squares = sum(residual**2 for residual in residuals.values())
-    return math.sqrt(num_clusters / (num_clusters - 1) * squares)
+    small_sample_factor = num_clusters / (num_clusters - 1)
+    return math.sqrt(small_sample_factor * sum(residual**2 for residual in residuals.values()))
 
 
-def _placements(
-    rows: Rows,
-) -> tuple[list[ClusteredValue], list[ClusteredValue]]:
-    """Return DeLong's placements of all choices, from which the AUROC and its error follow.
+def _placements(rows: Rows) -> Placements:
+    """Compute DeLong's placements of all choices, from which the AUROC and its error follow.
 
     Args:
         rows: The probabilities of each row, None for a row without a score.
-
-    Returns:
-        For each true choice, the share of false ones that are less likely; and for each false
-        choice, the share of true ones that are likelier. Ties count half.
     """
-    true_choices: list[ClusteredValue] = []
-    false_choices: list[ClusteredValue] = []
+    true_choices = []
+    false_choices = []
     for row in rows:
         if row is None:
             continue
-        for index, probability in enumerate(row):
-            choices = true_choices if index == row.gold else false_choices
-            choices.append(ClusteredValue(row.cluster, probability))
+        true_choices.append(ClusteredValue(row.cluster, row[row.gold]))
+        for probability in _false_probabilities(row):
+            false_choices.append(ClusteredValue(row.cluster, probability))
 
-    true_placements = _shares_below(true_choices, false_choices)
-    false_placements = [
-        ClusteredValue(cluster, 1 - share)
-        for cluster, share in _shares_below(false_choices, true_choices)
-    ]
-    return true_placements, false_placements
+    of_false = []
+    for cluster, share in _shares_below(false_choices, true_choices):
+        # A false completion should be the less likely one.
+        of_false.append(ClusteredValue(cluster, 1 - share))
+    return Placements(_shares_below(true_choices, false_choices), of_false)
 
 
 def _shares_below(
@@ -511,11 +532,11 @@ def _shares_below(
     if not references:
         return []
     values = [choice.value for choice in choices]
-    # A sorted array is searched quickly for the place of each value.
     sorted_references = np.sort([reference.value for reference in references])
+    # For each value, the number of references below it, and of those below or equal to it.
     num_below = np.searchsorted(sorted_references, values, "left")
     num_not_above = np.searchsorted(sorted_references, values, "right")
-    # Their mean counts each equal value half.
+    # The mean of both numbers counts each equal value half.
     shares = ((num_below + num_not_above) / 2 / len(references)).tolist()
     return [
         ClusteredValue(choice.cluster, share) for choice, share in zip(choices, shares, strict=True)
@@ -545,20 +566,34 @@ def _calibration_sums(rows: Rows) -> list[list[float]]:
         rows: The probabilities of each row, None for a row without a score.
 
     Returns:
-        For each document a list: for each bin, the sum of its probabilities minus the number of
-        its true choices, and at the end the number of choices.
+        The sums of each document, in the order of `_calibration_sums_of_row`.
     """
     sums_by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(NUM_BINS + 1))
     for row in rows:
-        if row is None:
-            continue
-        # A probability of 1 belongs to the last bin.
-        bins = [min(int(probability * NUM_BINS), NUM_BINS - 1) for probability in row]
-        # With the probabilities as weights, this sums them up in each bin.
-        differences = np.bincount(bins, row, NUM_BINS)
-        differences[bins[row.gold]] -= 1
-        sums_by_document[row.cluster] += [*differences, len(row)]
+        if row is not None:
+            sums_by_document[row.cluster] += _calibration_sums_of_row(row)
     return [sums.tolist() for sums in sums_by_document.values()]
+
+
+def _calibration_sums_of_row(row: ChoiceProbabilities) -> Floats:
+    """Group the choices of a row into bins by their probability, and sum each bin.
+
+    Returns:
+        For each of the `NUM_BINS` bins, the sum of its probabilities minus the number of its true
+        choices. One more number at the end is the number of choices in all bins.
+    """
+    sums = np.zeros(NUM_BINS + 1)
+    for probability in row:
+        sums[_bin_index(probability)] += probability
+    # One choice of a row is true.
+    sums[_bin_index(row[row.gold])] -= 1
+    sums[-1] = len(row)
+    return sums
+
+
+def _bin_index(probability: float) -> int:
+    """Return the number of the bin of a probability, from 0. The last bin includes 1."""
+    return min(int(probability * NUM_BINS), NUM_BINS - 1)
 
 
 def _calibration_error(sums: Sequence[float]) -> float:

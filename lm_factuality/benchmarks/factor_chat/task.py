@@ -58,6 +58,8 @@ class FactorChatTask(FactorTask):
     `answers.Way`).
     """
 
+    _corpus: ChatCorpus
+
     declared = BENCHMARK
     reads = ("answers",)
     joins = False
@@ -77,11 +79,11 @@ class FactorChatTask(FactorTask):
         return check_config(ChatCorpus, config)
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the YAML, and set ``_corpus`` and ``_metadata`` to its settings.
+        """Check the YAML, and set ``_corpus`` to its settings, by which `FactorTask` reads rows.
 
         Args:
             config: The YAML of the task.
-            metadata: Its metadata with those of the command line.
+            metadata: Its metadata with those of the command line, which ``config`` also has.
 
         Returns:
             The settings for lm_eval, and the metadata that results files record.
@@ -89,26 +91,29 @@ class FactorChatTask(FactorTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        corpus = self.corpus_of(config)
-        # The task of FACTOR reads its rows by these settings.
-        self._corpus = corpus
-        self._metadata = corpus.metadata
-
+        self._corpus = self.corpus_of(config)
         lm_eval_settings = {
             "output_type": "generate_until",
             "doc_to_text": "prefix",
             "doc_to_target": "gold",
         }
+
         recorded_metadata: JsonObject = {
             "protocol": self._metadata.protocol,
             "answers": self._metadata.answers,
             # A changed prompt gives other scores, so results name its hash.
             "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
         }
+        # Results warn of scores that need no knowledge.
         if self._metadata.protocol == "letters":
             caution = f"{self._metadata.caution} {LETTERS_CAUTION}"
             recorded_metadata["caution"] = caution.strip()
         return TaskSettings(lm_eval_settings, recorded_metadata)
+
+    @property
+    def _metadata(self) -> ChatMetadata:
+        """The settings of the task that lm_eval has no keys for."""
+        return self._corpus.metadata
 
     @property
     def _protocol(self) -> Protocol:
@@ -127,7 +132,7 @@ class FactorChatTask(FactorTask):
             The documents, in the order of the file.
 
         Raises:
-            DataError: The data cannot be read, or a row has too many choices to letter them.
+            DataError: The data cannot be read, or a row has more choices than there are letters.
         """
         documents = super().read_documents()
         if self._metadata.protocol != "letters":
@@ -147,8 +152,12 @@ class FactorChatTask(FactorTask):
 
         Args:
             doc: The document of the row.
-            num_fewshot: 0, since there are no demonstrations.
+            num_fewshot: 0, since FACTOR has no demonstrations.
             **kwargs: The other arguments of lm_eval, such as the chat template.
+
+        Returns:
+            The prompts, one for each question about the row. Each is a text, or whatever the chat
+            template makes of it.
         """
         prompts = []
         for subject in self._protocol.subjects(doc["prefix"], doc["choices"]):
@@ -184,16 +193,18 @@ class FactorChatTask(FactorTask):
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, and record how its answers were read.
 
+        Sets ``answers_read`` in the task's metadata to ``words`` or ``logprobs``.
+
         Args:
             doc: The document of the row.
             results: The model's answer to each question, with the fields of a `WordAnswer`.
         """
-        responses = [WordAnswer(*result) for result in results]
+        answers_to_row = [WordAnswer(*result) for result in results]
         # A row without any answer does not show how answers are read.
-        if not all(response.problem for response in responses):
-            by_words = all(response.logprobs is None for response in responses)
-            self.config.metadata["answers_read"] = "words" if by_words else "logprobs"
-        return row_metrics(doc, responses, self._metadata.protocol)
+        if not all(answer.problem for answer in answers_to_row):
+            answered_in_words = all(answer.logprobs is None for answer in answers_to_row)
+            self.config.metadata["answers_read"] = "words" if answered_in_words else "logprobs"
+        return row_metrics(doc, answers_to_row, self._metadata.protocol)
 
     def families(self) -> dict[str, Sequence[str]]:
         """Return the letters that the metric of picked letters is reported for."""

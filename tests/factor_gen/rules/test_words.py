@@ -9,7 +9,7 @@ import pytest
 from factor_gen.generate.rules import negation
 from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
 from factor_gen.generate.rules.words import DATA, word_frequency
-from factor_gen.text.lists import rows
+from factor_gen.text.lists import read_rows
 from tests.factor_gen.cases import cases_by_key
 from tests.factor_gen.rules.support import TAGGER, operator, results
 
@@ -77,5 +77,5 @@ def test_a_word_gives_way_to_another_as_often_as_that_is_met(
 
 @pytest.mark.parametrize("name", ["substitutes.tsv", "set_phrases.txt", "fixed_phrases.txt"])
 def test_no_line_is_twice_in_a_list(name: str) -> None:
-    lines = rows(DATA / name)
+    lines = read_rows(DATA / name)
     assert sorted(set(lines)) == sorted(lines)

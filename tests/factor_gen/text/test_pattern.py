@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factor_gen.text.analysis import times_and_quantities
+from factor_gen.text.analysis import find_times_and_quantities
 from factor_gen.text.pattern import PatternTagger, tokenise
 
 TAGGER = PatternTagger()
@@ -98,7 +98,7 @@ def test_the_first_word_of_a_sentence_is_no_name() -> None:
     ],
 )
 def test_dates_and_quantities(text: str, expected: list[tuple[str, str]]) -> None:
-    assert [(entity.text, entity.kind) for entity in times_and_quantities(text)] == expected
+    assert [(entity.text, entity.kind) for entity in find_times_and_quantities(text)] == expected
 
 
 @settings(max_examples=150, deadline=None)

@@ -44,7 +44,7 @@ def test_tags_and_entities_are_the_models(pipeline: Path) -> None:
         ("that night", "date"),
         ("3 May 1921", "date"),
     ]
-    assert [entity.text for entity in tagger.names("He sailed to Lower Tarn in 1921.")] == [
+    assert [entity.text for entity in tagger.find_names("He sailed to Lower Tarn in 1921.")] == [
         "Lower Tarn"
     ]
 
