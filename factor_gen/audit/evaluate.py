@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Floats
 
-FOLDS = 5
+_FOLDS = 5
 _RESAMPLES = 10_000
 _DRAWS = 100_000  # draws of random signs in the randomisation test
 _BATCH = 250  # resamples that are drawn together; with 5,000 documents they take 10 MB
@@ -70,12 +70,11 @@ def evaluate_baselines(
 
     baselines = []
     for index, baseline in enumerate(scores):
-        scored_rows = sum(not math.isnan(outcome) for outcome in pair_outcomes[index])
         baselines.append(
             BlindBaseline(
                 baseline.name,
                 baseline.family,
-                rows=scored_rows,
+                rows=sum(values is not None for values in baseline.values),
                 pairs=pair_shares[index],
                 picks=pick_shares[index],
                 p=p_values[index],
@@ -95,15 +94,10 @@ def win_rate(values: Sequence[float], gold: int) -> float:
     Example:
         ``win_rate([1, 2, 0, 1], gold=0)`` is 0.5: one contradiction of three is below, one ties.
     """
-    points = 0.0
-    for index, value in enumerate(values):
-        if index == gold:
-            continue
-        if values[gold] > value:
-            points += 1
-        elif values[gold] == value:
-            points += 0.5
-    return points / (len(values) - 1)
+    contradictions = [value for index, value in enumerate(values) if index != gold]
+    wins = sum(value < values[gold] for value in contradictions)
+    ties = contradictions.count(values[gold])
+    return (wins + ties / 2) / len(contradictions)
 
 
 def _pick_share(values: Sequence[float], gold: int) -> float:
@@ -264,21 +258,20 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
     return corrected
 
 
-def assign_folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
-    """Assign each row to a fold of the cross-validation, by lot.
+def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
+    """Assign each row to one of five folds of the cross-validation, at random.
 
     Args:
-        rows: The rows. All rows of a document group get the same fold.
+        rows: The rows. All rows of documents that share a text get the same fold.
         seed: Decides the assignment.
-        count: How many folds to make. There are fewer if there are fewer document groups.
 
     Returns:
-        The fold of each row, counted from 0.
+        The fold of each row, from 0 to 4. There are fewer folds if there are fewer documents.
     """
     groups = document_groups(rows)
     names = list(dict.fromkeys(groups))
     random.Random(f"{seed}/audit/folds").shuffle(names)
-    fold_of_group = {name: index % count for index, name in enumerate(names)}
+    fold_of_group = {name: index % _FOLDS for index, name in enumerate(names)}
     return [fold_of_group[name] for name in groups]
 
 
