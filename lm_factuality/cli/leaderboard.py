@@ -208,10 +208,11 @@ def build(
     """
     from lm_factuality.leaderboard.site.build import build_site
 
-    built = build_site(submissions, out, workers=max(1, workers), reports=reports, rules=rules)
+    board = build_site(submissions, out, workers=max(1, workers), reports=reports, rules=rules)
+    num_accepted = sum(len(entries) for entries in board.models)
     echo(
-        f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
-        f" {built.refused} refused: {out / 'index.html'}{_rules_note(rules)}"
+        f"{plural(len(board.models), 'model')} of {plural(num_accepted, 'submission')},"
+        f" {len(board.refused)} refused: {out / 'index.html'}{_rules_note(rules)}"
     )
 
 
