@@ -69,14 +69,14 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
     "decomposition": (
         "biographies/decompose",
         decompose.FactsReply,
-        AMBIGBIO.sentence_subjects(
+        AMBIGBIO.decomposing_variables(
             [AMBIGBIO.prepare(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
         )[0],
     ),
     "grouping": (
         "biographies/group",
         decompose.GroupsReply,
-        decompose.grouping_subject(
+        decompose.grouping_variables(
             JudgedBiography(
                 GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
                 (SENTENCE,),

@@ -47,7 +47,7 @@ def audit_rows(
     """
     usable_rows = [row for row in rows if not row.problem]
     distinct_rows = _drop_repeated_rows(usable_rows)
-    sampled_rows = _draw_sample(distinct_rows, seed, sample_size)
+    sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
 
     notes = []
@@ -62,7 +62,7 @@ def audit_rows(
             " no classifier"
         )
 
-    # The floor is the accuracy of a model that knows nothing, by word weights drawn by lot.
+    # The floor is the accuracy of a model that knows nothing and gives each word a random weight.
     floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
     documents = document_groups(sampled_rows)
@@ -91,11 +91,9 @@ def _drop_repeated_rows(rows: Sequence[Row]) -> list[Row]:
     return list(first_rows.values())
 
 
-def _draw_sample(rows: Sequence[Row], seed: int, size: int) -> Sequence[Row]:
-    """Draw ``size`` of the rows at random, in the order of ``rows``; all if there are no more."""
-    if len(rows) <= size:
-        return rows
-    indexes = random.Random(f"{seed}/audit/sample").sample(range(len(rows)), size)
+def draw_rows(rows: Sequence[Row], size: int, seed: str) -> list[Row]:
+    """Draw ``size`` rows at random, or all if there are no more, and keep their order."""
+    indexes = random.Random(seed).sample(range(len(rows)), min(size, len(rows)))
     return [rows[index] for index in sorted(indexes)]
 
 

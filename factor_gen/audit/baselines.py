@@ -5,7 +5,6 @@ the rows of other documents. `factor_gen.audit.audit` calls them.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
 from factor_gen.audit.words import word_edit_distance
-from factor_gen.surface import STATISTICS, Bools, Ints
+from factor_gen.surface import STATISTICS, Bools
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
 from lm_factuality.scores.statistics import Floats
@@ -35,8 +34,12 @@ class ChoiceFeatures(NamedTuple):
     ngrams: "csr_matrix"
     """Which word and character n-grams a choice has: a sparse array (choices, hashes) of 0 and 1.
     """
+
     statistics: Floats
     """The surface statistics, such as the number of words: an array (choices, statistics)."""
+
+    is_true: Bools
+    """Whether each choice is a true completion."""
 
 
 def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
@@ -105,33 +108,41 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     Raises:
         ConfigError: scikit-learn is not installed.
     """
-    features = _extract_features(list(chain.from_iterable(row.choices for row in rows)))
+    # The choices of all rows become one list, on which the classifier works.
+    choices: list[str] = []
+    is_true: list[bool] = []
+    for row in rows:
+        choices += row.choices
+        is_true += [index == row.gold for index in range(len(row.choices))]
+    features = _extract_features(choices, is_true)
     sizes = [len(row.choices) for row in rows]
     fold_of_choice = np.repeat(folds, sizes)
-    first_choices = np.cumsum(sizes) - sizes
-    is_true = np.zeros(len(fold_of_choice), dtype=bool)
-    is_true[first_choices + [row.gold for row in rows]] = True
 
-    scores = np.full(len(is_true), np.nan)
-    forward_scores = np.full(len(is_true), np.nan)
+    scores = np.full(len(choices), np.nan)
+    forward_scores = np.full(len(choices), np.nan)
     for fold in tqdm(sorted(set(folds)), desc="classifier", delay=2, leave=False):
         is_tested = fold_of_choice == fold
-        scores[is_tested] = _learn_and_score(features, is_true, ~is_tested, is_tested)
+        scores[is_tested] = _learn_and_score(features, ~is_tested, is_tested)
         is_earlier = fold_of_choice < fold
         # The first fold has no earlier one to learn from, so that its scores stay NaN.
         if is_earlier.any():
-            forward_scores[is_tested] = _learn_and_score(features, is_true, is_earlier, is_tested)
+            forward_scores[is_tested] = _learn_and_score(features, is_earlier, is_tested)
 
     return ChoiceScores(
         CLASSIFIER,
         LEARNED,
-        _split_by_row(scores, first_choices),
-        forward_values=_split_by_row(forward_scores, first_choices),
+        _split_by_row(scores, sizes),
+        forward_values=_split_by_row(forward_scores, sizes),
     )
 
 
-def _extract_features(choices: Sequence[str]) -> ChoiceFeatures:
-    """Extract the n-grams and the surface statistics of choices, one line for each choice."""
+def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> ChoiceFeatures:
+    """Extract what the classifier learns from: n-grams and surface statistics of all choices.
+
+    Args:
+        choices: The choices of all rows.
+        is_true: For each choice, whether it is a true completion.
+    """
     vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack
 
@@ -152,17 +163,14 @@ def _extract_features(choices: Sequence[str]) -> ChoiceFeatures:
     statistics = np.empty((len(choices), len(STATISTICS)))
     for column, statistic in enumerate(STATISTICS.values()):
         statistics[:, column] = [statistic(choice) for choice in choices]
-    return ChoiceFeatures(ngrams, statistics)
+    return ChoiceFeatures(ngrams, statistics, np.array(is_true))
 
 
-def _learn_and_score(
-    features: ChoiceFeatures, is_true: Bools, is_learned: Bools, is_scored: Bools
-) -> Floats:
+def _learn_and_score(features: ChoiceFeatures, is_learned: Bools, is_scored: Bools) -> Floats:
     """Train the classifier on some choices and score others.
 
     Args:
         features: The features of all choices.
-        is_true: For each choice, whether it is a true completion.
         is_learned: For each choice, whether the classifier is trained on it.
         is_scored: For each choice, whether it is scored.
 
@@ -187,21 +195,21 @@ def _learn_and_score(
         random_state=0,
         max_iter=200,
     )
-    model.fit(inputs[is_learned], is_true[is_learned])
+    model.fit(inputs[is_learned], features.is_true[is_learned])
     return model.decision_function(inputs[is_scored])  # type: ignore[no-any-return]
 
 
-def _split_by_row(scores: Floats, first_choices: Ints) -> list[list[float] | None]:
+def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | None]:
     """Split the scores of all choices into one list for each row.
 
     Args:
         scores: The score of each choice, or NaN.
-        first_choices: The index of the first choice of each row.
+        sizes: How many choices each row has.
 
     Returns:
         The scores of each row; None for a row whose choices were not scored.
     """
     scores_of_rows: list[list[float] | None] = []
-    for row_scores in np.split(scores, first_choices[1:]):
+    for row_scores in np.split(scores, np.cumsum(sizes)[:-1]):
         scores_of_rows.append(None if np.isnan(row_scores).any() else row_scores.tolist())
     return scores_of_rows

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from factor_gen.audit.audit import draw_rows
 from factor_gen.audit.flags import contradictions_of
 from factor_gen.audit.records import EstimatedShare, JudgedProperty
 from factor_gen.records import ErrorType
@@ -165,12 +165,8 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
 def _draw_contradictions(rows: Sequence[Row], seed: int, count: int) -> list[Contradiction]:
     """Draw up to ``count`` rows at random, and return all their contradictions in order."""
     usable_rows = [row for row in rows if not row.problem]
-    generator = random.Random(f"{seed}/audit/judge")
-    indexes = generator.sample(range(len(usable_rows)), min(count, len(usable_rows)))
-
     contradictions = []
-    for index in sorted(indexes):
-        row = usable_rows[index]
+    for row in draw_rows(usable_rows, count, f"{seed}/audit/judge"):
         contradictions += [Contradiction(row, text) for text in contradictions_of(row)]
     return contradictions
 

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from factor_gen.audit.baselines import CENTRAL
@@ -33,7 +33,7 @@ _NOTES = (
 )
 
 
-def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
+def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
     """Summarise an audit in up to three sentences, the most important first.
 
     Args:
@@ -45,17 +45,18 @@ def conclusion(audit: BenchmarkAudit, name: str) -> list[str]:
     if audit.sampled:
         lines.append(_describe_floor(audit))
 
-    mean = format_number(audit.distance.mean, ".1f")
-    deviation = format_number(audit.distance.deviation, ".1f")
+    distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
     lines.append(
-        f"{_count_flagged(audit)} rows should be looked at; edit distance {mean} ± {deviation}"
-        " words."
+        f"{_count_flagged(audit)} rows should be looked at; edit distance {distance} words."
     )
     return lines
 
 
 def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
-    """Tell whether a blind baseline finds true completions, and which one is the best at it."""
+    """Tell whether a blind baseline finds true completions, and which one is the best at it.
+
+    A baseline that does is a leak of the benchmark. Those that compare choices do not count.
+    """
     tested = [
         baseline
         for baseline in audit.baselines
@@ -173,16 +174,13 @@ def describe_significance(baseline: BlindBaseline) -> str:
 
 def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
     """Tabulate for how many rows each reason holds, with the first rows, most frequent first."""
-    locations_by_reason = defaultdict(list)
-    for flag in audit.flags:
-        locations_by_reason[flag.reason].append(flag.location)
-
+    counts = Counter(flag.reason for flag in audit.flags)
     rows = []
-    for reason, locations in locations_by_reason.items():
-        share = format_number(len(locations) / audit.rows)
+    # Reasons that are equally frequent are in alphabetical order.
+    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        locations = [flag.location for flag in audit.flags if flag.reason == reason]
         first_locations = ", ".join(locations[:_MOST_LOCATIONS])
-        rows.append((reason, f"{len(locations):,}", share, first_locations))
-    rows.sort(key=lambda row: (-len(locations_by_reason[row[0]]), row[0]))
+        rows.append((reason, f"{count:,}", format_number(count / audit.rows), first_locations))
     columns = ("reason", "#rows", "#share", "first")
     return ComparisonTable(f"rows to look at: {_count_flagged(audit)}", columns, rows)
 
@@ -195,20 +193,19 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
         judged_types: The error type of each contradiction by a judge; None if its reply cannot be
             used. Empty if no judge was asked.
     """
-    distances = [_mean_and_deviation(audit.distance.mean, audit.distance.deviation)]
+    distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
+    paper_distances = [_mean_and_deviation(*figures) for figures in PAPER["distances"]]
     # No judge measures distances.
-    distances.append("")
-    for mean, deviation in PAPER["distances"]:
-        distances.append(_mean_and_deviation(mean, deviation))
-    rows = [("edit distance (words)", *distances)]
+    rows = [("edit distance (words)", distance, "", *paper_distances)]
 
-    counts_by_judge = Counter(name for name in judged_types if name)
-    # The paper's types come first. A file may have types of its own.
+    counts_by_judge = Counter(filter(None, judged_types))
+    # The paper's types come first. A file may have further types, for which the paper has no share.
+    no_shares = [None] * len(_PAPER_COLUMNS)
     for name in dict.fromkeys((*PAPER["types"], *audit.types)):
-        shares = [_share_of(name, audit.types), _share_of(name, counts_by_judge)]
-        for paper_share in PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS)):
-            shares.append(format_number(paper_share))
-        rows.append((name, *shares))
+        share = _share_of(name, audit.types)
+        share_by_judge = _share_of(name, counts_by_judge)
+        paper_shares = map(format_number, PAPER["types"].get(name, no_shares))
+        rows.append((name, share, share_by_judge, *paper_shares))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     columns = ("", "#here", "#by judge", *_PAPER_COLUMNS)
@@ -239,7 +236,7 @@ def property_table(
     rows = []
     notes = []
     for judged in properties:
-        paper_shares = [format_number(share) for share in PAPER["properties"][judged.name]]
+        paper_shares = map(format_number, PAPER["properties"][judged.name])
         rows.append(
             (
                 judged.name,

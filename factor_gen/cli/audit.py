@@ -121,10 +121,10 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[s
         file: The name of the file, as the user typed it.
         problems: The problem of each line that could not be read.
     """
-    from factor_gen.audit.tables import conclusion
+    from factor_gen.audit.tables import summarise_audit
 
     # Lines that cannot be read are no rows, so that the results do not count them.
-    lines = conclusion(audited, file)
+    lines = summarise_audit(audited, file)
     if problems:
         lines.append(
             f"lines that cannot be read and are left out: {len(problems):,}; the first:"

@@ -61,25 +61,22 @@ def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
 def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
     """Find the lines of tables, i.e. lines with gaps in the same columns as a line next to them.
 
+    Example:
+        ``Oslo    Norway`` and ``Helsinki    Finland`` do not align. They do if both countries start
+        in the same column.
+
     Returns:
         The indexes of these lines.
     """
-    aligned: set[int] = set()
-    previous_line = ""
-    previous_gaps: set[int] = set()
-    for index, line in enumerate(lines):
-        gaps: set[int] = set()
-        if "  " in line.strip():
-            gaps = {match.end() for match in _GAP.finditer(line)}
-
+    # The columns in which the gaps of each line end.
+    gaps = [{match.end() for match in _GAP.finditer(line)} for line in lines]
+    aligned = set()
+    for index, (line, next_line) in enumerate(pairwise(lines)):
+        shared_gaps = gaps[index] & gaps[index + 1]
         # Two long lines of prose may share one gap by chance.
-        is_wide = max(len(previous_line), len(line)) > _WIDEST
-        least_shared_gaps = 2 if is_wide else 1
-        if len(gaps & previous_gaps) >= least_shared_gaps:
-            aligned |= {index - 1, index}
-
-        previous_line = line
-        previous_gaps = gaps
+        is_wide = max(len(line), len(next_line)) > _WIDEST
+        if len(shared_gaps) >= (2 if is_wide else 1):
+            aligned |= {index, index + 1}
     return aligned
 
 
@@ -107,6 +104,9 @@ def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
 def _find_code_blocks(lines: Sequence[str]) -> set[int]:
     """Find the blocks of lines that look like code, or that a line ending in ``::`` announces.
 
+    Args:
+        lines: The lines of a text. Empty lines separate the blocks.
+
     Returns:
         The indexes of the lines of these blocks.
     """
@@ -117,10 +117,10 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         # In reStructuredText, "::" announces a literal block, which is indented.
         is_literal = last_prose_line.endswith("::") and depth > 0
 
-        code_like = sum(_looks_like_code(lines[index]) for index in block)
+        num_code_like = sum(_looks_like_code(lines[index]) for index in block)
         # A quarter of the lines is enough where a block is indented deeper than the prose before.
         least_share = 1 / 4 if depth >= _DEEPER_INDENT else 1 / 2
-        if is_literal or code_like > least_share * len(block):
+        if is_literal or num_code_like > least_share * len(block):
             code_lines.update(block)
 
         if not is_literal:
@@ -216,18 +216,26 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
         if _is_verse(paragraph_lines):
             continue
 
-        for position, (line, next_line) in enumerate(pairwise(paragraph_lines), start=1):
-            index = paragraph.start + position
+        for position, index in enumerate(paragraph[1:], start=1):
             if is_verbatim[index - 1] or is_verbatim[index]:
                 continue
-
-            # The next word did not fit on the line, so that the break had to come before it.
-            next_word = next_line.split()[0]
-            is_full = len(line) + 1 + len(next_word) > width - _SLACK
-            is_continued = is_full or _runs_on(line, next_line)
-            if is_continued and _has_continuation_indent(paragraph_lines, position):
+            is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
+            if is_wrapped and _has_continuation_indent(paragraph_lines, position):
                 continuation_lines.add(index)
     return continuation_lines
+
+
+def _is_wrapped(line: str, next_line: str, width: int) -> bool:
+    """Tell whether a line ends because the next word did not fit, or in the middle of a sentence.
+
+    Args:
+        line: The line.
+        next_line: The line after it, which has a word.
+        width: The width in columns at which the text was wrapped.
+    """
+    next_word = next_line.split()[0]
+    is_full = len(line) + 1 + len(next_word) > width - _SLACK
+    return is_full or _runs_on(line, next_line)
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[range]:

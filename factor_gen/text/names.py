@@ -50,12 +50,11 @@ class TokenisedText(NamedTuple):
 
     tokens: Sequence[Token]
 
-    columns: Mapping[str, Sequence[str]]
-    """The tokens in lower case, under ``word``."""
+    words: Sequence[str]
+    """The texts of the tokens."""
 
-    def words(self, start: int, end: int) -> list[str]:
-        """Return the texts of the tokens from ``start`` to before ``end``."""
-        return [token.text for token in self.tokens[start:end]]
+    columns: Mapping[str, Sequence[str]]
+    """The texts of the tokens in lower case, under ``word``."""
 
 
 def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
@@ -69,20 +68,19 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
         The names and nationalities in order. A word that has a capital letter only because it
         starts a sentence is no name.
     """
-    tokenised = TokenisedText(text, tokens, {"word": [token.text.lower() for token in tokens]})
+    words = [token.text for token in tokens]
+    tokenised = TokenisedText(text, tokens, words, {"word": [word.lower() for word in words]})
     names: list[Entity] = []
     start = 0
     while start < len(tokens):
-        end = _end_of_run(tokenised, start)
-        if end == start:
-            start += 1
-            continue
+        # The end is the start itself if the word is not capitalised.
+        end = _find_run_end(tokenised, start)
         names += _names_in_run(tokenised, start, end)
-        start = end
+        start = max(end, start + 1)
     return names
 
 
-def _end_of_run(tokenised: TokenisedText, start: int) -> int:
+def _find_run_end(tokenised: TokenisedText, start: int) -> int:
     """Find the end of a run of capitalised words, which may be a name such as *Bank of Ghana*.
 
     Args:
@@ -92,32 +90,41 @@ def _end_of_run(tokenised: TokenisedText, start: int) -> int:
     Returns:
         The index of the token after the run. It is ``start`` if no run starts there.
     """
-    tokens = tokenised.tokens
-    if not _may_be_name_word(tokens, start):
+    words = tokenised.words
+    if not _may_be_name_word(words, start):
         return start
 
     end = start + 1
-    for index in range(start + 1, min(start + _MOST_WORDS, len(tokens))):
-        token = tokens[index]
-        previous = tokens[index - 1]
-        if tokenised.text[previous.end : token.start] != " ":
+    for index in range(start + 1, min(start + _MOST_WORDS, len(words))):
+        if _gap_before(tokenised, index) != " ":
             break
-        if _may_be_name_word(tokens, index):
+        if _may_be_name_word(words, index):
             end = index + 1
             continue
 
         # One joint may stand between two words of a name: "Bank of Ghana", "Vincent van Gogh".
-        follows_organisation = previous.text in ORGANISATION_WORDS
-        is_organisation_joint = token.text in _ORGANISATION_JOINTS and follows_organisation
-        is_joint = is_organisation_joint or token.text in WORDS["joints"]
+        follows_organisation = words[index - 1] in ORGANISATION_WORDS
+        is_organisation_joint = words[index] in _ORGANISATION_JOINTS and follows_organisation
+        is_joint = is_organisation_joint or words[index] in WORDS["joints"]
         if not is_joint or end < index:
             break
     return end
 
 
-def _may_be_name_word(tokens: Sequence[Token], index: int) -> bool:
-    """Tell whether a token may belong to a name: it has a capital and is no month of a date."""
-    word = tokens[index].text
+def _gap_before(tokenised: TokenisedText, index: int) -> str:
+    """Return the white space between a token, which is not the first, and the token before it."""
+    return tokenised.text[tokenised.tokens[index - 1].end : tokenised.tokens[index].start]
+
+
+def _may_be_name_word(words: Sequence[str], index: int) -> bool:
+    """Tell whether a word may belong to a name: it has a capital and is no month of a date.
+
+    Args:
+        words: All words of the text.
+        index: The index of the word.
+    """
+    word = words[index]
+    # Words such as "Monday" and "However" have a capital, but are no names.
     if word in WORDS["no names"]:
         return False
     if _ARABIC_NAME.match(word):
@@ -128,8 +135,8 @@ def _may_be_name_word(tokens: Sequence[Token], index: int) -> bool:
         return True
 
     # "May 5" and "in May" are dates, but "May said" is not.
-    precedes_number = index + 1 < len(tokens) and tokens[index + 1].text[0].isdigit()
-    follows_preposition = index > 0 and tokens[index - 1].text in WORDS["before months"]
+    precedes_number = index + 1 < len(words) and words[index + 1][0].isdigit()
+    follows_preposition = index > 0 and words[index - 1] in WORDS["before months"]
     return not precedes_number and not follows_preposition
 
 
@@ -152,10 +159,11 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
     """
     entities = []
     has_title = False
+    # Until the first word is passed, it may be an ordinary word that starts the sentence.
     starts_sentence = _starts_sentence(tokenised, start)
     for index in range(start, end):
         token = tokenised.tokens[index]
-        words = tokenised.words(index, end)
+        words = tokenised.words[index:end]
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
         if is_organisation:
             entities.append(_name_entity(tokenised, index, end, has_title))
@@ -177,11 +185,9 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
 
 def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
     """Tell whether a token is the first of its sentence or line, or follows a quote or bracket."""
-    if index == 0:
+    if index == 0 or "\n" in _gap_before(tokenised, index):
         return True
-    previous = tokenised.tokens[index - 1]
-    gap = tokenised.text[previous.end : tokenised.tokens[index].start]
-    return "\n" in gap or previous.text in WORDS["ends"]
+    return tokenised.words[index - 1] in WORDS["ends"]
 
 
 def _is_sentence_opener(words: Sequence[str]) -> bool:
@@ -208,7 +214,7 @@ def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool
         end: The index of the token after the name.
         has_title: Whether a title such as *President* stands before the name.
     """
-    words = tokenised.words(start, end)
+    words = tokenised.words[start:end]
     name = " ".join(words)
     # A headline may be in capitals.
     is_place = name in places() or (name.isupper() and name.title() in places())

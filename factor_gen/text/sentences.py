@@ -21,7 +21,7 @@ _PIECE_LENGTH = 4_000
 
 
 class SentenceSpan(NamedTuple):
-    """The place of a sentence in a text."""
+    """Where a sentence starts and ends in a text."""
 
     start: int
     """The index of its first character."""
@@ -51,7 +51,7 @@ def sentence_spans(text: str, language: str = "en") -> list[SentenceSpan]:
         language: The code of its language, such as ``de``.
 
     Returns:
-        The place of each sentence, in order and without the white space around it.
+        Where each sentence starts and ends, in order and without the white space around it.
     """
     spans = []
     for match in _LINE.finditer(text):
@@ -61,19 +61,24 @@ def sentence_spans(text: str, language: str = "en") -> list[SentenceSpan]:
 
 
 def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
-    """Find the sentences of a line, without the white space around them."""
+    """Find the sentences of a line, without the white space around them.
+
+    Args:
+        line: The line. A label at its start, such as ``Abstract:``, belongs to no sentence.
+        language: The code of its language.
+    """
     # sentencex crashes at a no-break space before some initials.
     line = _UNUSUAL_SPACE.sub(" ", line)
     label = _LABEL.match(line)
-    text_start = label.end() if label else 0
+    line_start = label.end() if label else 0
 
     spans: list[SentenceSpan] = []
-    for span in _split_line(line[text_start:], language):
-        sentence = line[text_start + span.start : text_start + span.end]
+    for split in _split_line(line, line_start, language):
+        sentence = line[split.start : split.end]
         if not sentence.strip():
             continue
-        start = text_start + span.end - len(sentence.lstrip())
-        end = text_start + span.start + len(sentence.rstrip())
+        start = split.end - len(sentence.lstrip())
+        end = split.start + len(sentence.rstrip())
 
         # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
         if language == "de" and spans and _ORDINAL.search(line[:start][-8:]):
@@ -82,22 +87,28 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
     return spans
 
 
-def _split_line(line: str, language: str) -> Iterator[SentenceSpan]:
+def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
     """Split a line into sentences, one piece of the line after the other.
 
     The last sentence of a piece may go on, so that the next piece begins with it. Only if it is
     longer than half a piece, the next piece begins after it, and what sentencex takes for the first
     sentence there is added to it.
 
+    Args:
+        line: The line.
+        start: Where its first sentence starts.
+        language: The code of its language.
+
     Yields:
-        The place of each sentence, with the white space around it.
+        Where each sentence starts and ends in the line, with the white space around it.
     """
     from sentencex import get_sentence_boundaries
 
-    sentence_start = 0
-    piece_start = 0
+    sentence_start = start
+    piece_start = start
     while piece_start < len(line):
         piece = line[piece_start : piece_start + _PIECE_LENGTH]
+        # The last sentence of the piece may not be complete yet.
         for boundary in get_sentence_boundaries(language, piece)[:-1]:
             sentence_end = piece_start + boundary["end_index"]
             yield SentenceSpan(sentence_start, sentence_end)

@@ -237,21 +237,22 @@ def fetch_references(
     from lm_factuality.ground.settings import read_settings
     from lm_factuality.retrieval.references.cache import FetchReport, ReferenceCache
     from lm_factuality.retrieval.references.connection import Network
-    from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
+    from lm_factuality.retrieval.references.fetcher import RequestSettings, fetch_references
     from lm_factuality.retrieval.references.links import UNREACHED, parse_endpoint
 
     # A folder that cannot be written should be reported before hours of fetching.
     if report:
         check_writable(report.parent, "the report")
     settings = {"user_agent": user_agent, "delay": delay}
-    manners = read_settings(Manners, settings, "fetch-references")
+    request_settings = read_settings(RequestSettings, settings, "fetch-references")
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
-    network = Network(user_agent=user_agent, allowed=private_addresses)
+    network = Network(user_agent=request_settings.user_agent, allowed=private_addresses)
 
     source = locate(FELM, data_dir).path
     links = _read_links(source)
     texts = ReferenceCache(cache)
-    fetched = fetch_references(links.urls, texts, network, manners, retry_dead=retry_dead)
+    delay = request_settings.delay
+    fetched = fetch_references(links.urls, texts, network, delay, retry_dead=retry_dead)
     outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
 
     summary = FetchReport(outcomes, links.not_links)
@@ -300,7 +301,7 @@ def _print_fetch_report(
     notes = [f"texts: {folder}"]
     if summary.not_links:
         notes.append(f"{len(summary.not_links)} entries of {source} are not links")
-    dead_links = sum(reference.is_dead for reference, _ in summary.found)
+    dead_links = sum(reference.is_dead for reference, _ in summary.references)
     if dead_links:
         notes.append(f"{dead_links} links are dead; {report or '--report FILE'} lists them")
 
@@ -308,4 +309,4 @@ def _print_fetch_report(
     for name, this_run, from_cache, meaning in summary.counts():
         rows.append((name, f"{this_run:,}", f"{from_cache:,}", meaning))
     columns = ("outcome", "#this run", "#from cache", "meaning")
-    print_table(f"{source}: {len(summary.found):,} links", columns, rows, notes)
+    print_table(f"{source}: {len(summary.references):,} links", columns, rows, notes)

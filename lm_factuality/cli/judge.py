@@ -139,7 +139,7 @@ def judge(
         usage = opened_judge.usage
 
     summary = method.summarise(docs, verdicts)
-    provenance = {
+    provenance: dict[str, Any] = {
         "task": task,
         "judge": config.describe(method.prompt_names),
         "judge_usage": asdict(usage),
@@ -179,12 +179,13 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
 
 
 def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMethod":
-    """Find the method that judges a task's generations, and apply the user's settings.
+    """Find the method by which a judge marks a task's generations, with the user's settings.
 
     Args:
         task: The name of the task, such as ``felm_gen``.
         metadata: The text of ``--metadata``, such as ``k=64,linking=hungarian``.
-        reads_alce_files: Whether the user gave ``--generations``, which only AmbigBio accepts.
+        reads_alce_files: Whether the user gave ``--generations``, i.e. files in ALCE's format,
+            which only AmbigBio accepts.
 
     Raises:
         ConfigError: The task lacks a setting, or cannot read ALCE's files.
@@ -193,6 +194,7 @@ def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMet
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _parse_metadata(metadata)
+    # Some methods have no settings at all.
     accepted = set(getattr(find_judged_method(task), "recorded_settings", ()))
     # The identity is computed from the knowledge source. Nobody can set it.
     accepted.discard("knowledge_identity")
@@ -434,8 +436,8 @@ def _refuse_unused_options(
     for name in ("files", "sample", "rows", "claims"):
         if not getattr(options, name) or name in certifiable.accepted_options:
             continue
-        accepting = [setting.name for setting in settings if name in setting.accepted_options]
         option = "--data" if name == "files" else f"--{name}"
+        accepting = [setting.name for setting in settings if name in setting.accepted_options]
         raise ConfigError(
             f"{option} is not for --setting {certifiable.name}, but for {', '.join(accepting)}"
         )
@@ -449,6 +451,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         judge: The name of the judge.
         steps: The name of each step, such as ``claims``, and its plan. Each is a row of the table.
     """
+    # The sign # marks columns of numbers, which are flush right.
     columns = (
         "step",
         "#requests",
@@ -496,7 +499,11 @@ def _plan_row(step: str, plan: "Plan") -> list[str]:
 
 
 def _describe_total_cost(plans: Sequence["Plan"]) -> str:
-    """Return a sentence with the cost of all steps in US dollars, or why it is unknown."""
+    """Return a sentence with the cost of all steps in US dollars, or why it is unknown.
+
+    Args:
+        plans: What the judge would be asked in each step. Without prices, costs are None.
+    """
     estimated_cost = 0.0
     highest_cost = 0.0
     for plan in plans:

@@ -127,7 +127,7 @@ def check(
     folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
     rules: Rules = None,
 ) -> int:
-    """Check submissions: recompute every score, and refuse a submission whose scores differ.
+    """Recompute every score of submissions, and refuse those whose scores or files are wrong.
 
     \b
     Examples:
@@ -208,10 +208,11 @@ def build(
     """
     from lm_factuality.leaderboard.site.build import build_site
 
-    built = build_site(submissions, out, workers=max(1, workers), reports=reports, rules=rules)
+    board = build_site(submissions, out, workers=max(1, workers), reports=reports, rules=rules)
+    num_accepted = sum(len(entries) for entries in board.models)
     echo(
-        f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
-        f" {built.refused} refused: {out / 'index.html'}{_rules_note(rules)}"
+        f"{plural(len(board.models), 'model')} of {plural(num_accepted, 'submission')},"
+        f" {len(board.refused)} refused: {out / 'index.html'}{_rules_note(rules)}"
     )
 
 
@@ -247,8 +248,10 @@ def rerun(
     from lm_factuality.leaderboard import rerun
 
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
+    # The fields of a task's outcome are the columns of the table.
+    table_rows = [tuple(map(str, task)) for task in tasks]
     columns = ("task", "#rows", "#same", "outcome", "compared")
-    print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
+    print_table(f"{submission}, run again", columns, table_rows)
     echo(f"Written to {submission}{rerun.RERUN_SUFFIX}")
     return int(any(task.outcome == "differs" for task in tasks))
 

@@ -62,6 +62,7 @@ def _print_scores(runs: Iterable[Run]) -> None:
         runs_by_table[run.task.kind, headline_name(run.task)].append(run_with_notes)
 
     for (_, score_name), table_runs in runs_by_table.items():
+        # All tasks of a table have the same benchmark.
         benchmark = benchmark_of(table_runs[0].task)
         echo()
         print_table(*headline_table(benchmark, table_runs, score_name))

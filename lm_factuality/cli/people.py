@@ -16,11 +16,12 @@ from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
     from lm_factuality.harness.outputs import TaskResult
+    from lm_factuality.people.labels import Key as SheetKey
     from lm_factuality.results.read import Correction
 
 app = App()
-Key = Annotated[Path, Option(help="The sheet's NAME.key.json.")]
-Labels = Annotated[
+KeyFile = Annotated[Path, Option(help="The sheet's NAME.key.json.")]
+LabelFiles = Annotated[
     list[Path],
     Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
 ]
@@ -109,7 +110,23 @@ def sheet(
     # The key holds the judge's verdicts, so annotators must not see it.
     *annotator_files, key_file = write_sheet(new_sheet, out, csv_only)
 
-    key = new_sheet.key
+    _print_key(new_sheet.key)
+    echo(f"For annotators: {' or '.join(map(str, annotator_files))}")
+    echo(
+        f"Not for annotators: {key_file}, with what the judge said; labels cannot be read without"
+        " it"
+    )
+
+
+def _print_key(key: "SheetKey") -> None:
+    """Print how many items a sheet has, and how many were drawn from each stratum.
+
+    A stratum is a group of samples, such as those with the same verdict, from which the same number
+    is drawn.
+
+    Args:
+        key: The key of the sheet, which lists its items and strata.
+    """
     num_repeated = sum(item.repeat_of is not None for item in key.items)
     echo(
         f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {num_repeated} of"
@@ -117,11 +134,6 @@ def sheet(
     )
     for stratum in key.strata:
         echo(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}")
-    echo(f"For annotators: {' or '.join(map(str, annotator_files))}")
-    echo(
-        f"Not for annotators: {key_file}, with what the judge said; labels cannot be read without"
-        " it"
-    )
 
 
 @app.command()
@@ -130,8 +142,8 @@ def correct(
         list[Path],
         Argument(metavar="RESULTS", help="The results that the sheet was drawn from."),
     ],
-    key: Key,
-    labels: Labels,
+    key: KeyFile,
+    labels: LabelFiles,
 ) -> None:
     """Correct scores for the judge's errors, with the labels of people.
 
@@ -206,7 +218,8 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
     )
     notes += [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
     notes += [f"{name}: {reason}" for name, reason in correction.without.items()]
-    # The second interval's name ends in a space, since the names of columns must differ.
+    # The sign # marks columns of numbers. The second interval's name ends in a space, since the
+    # names of columns must differ.
     columns = (
         "score",
         "#measured",
@@ -221,8 +234,8 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
 
 @app.command()
 def agree(
-    key: Key,
-    labels: Labels,
+    key: KeyFile,
+    labels: LabelFiles,
     by: Annotated[
         str,
         Option(

@@ -90,16 +90,18 @@ def report(
     """
     from lm_factuality.report.build import build_report
 
-    chosen = build_report(results, out)
-    for note in chosen.notes:
+    report_runs = build_report(results, out)
+    for note in report_runs.notes:
         echo(note)
-    without_samples = sum(entry.result.samples is None for entry in chosen.entries)
+    without_samples = sum(entry.result.samples is None for entry in report_runs.entries)
     if without_samples:
         echo(
             f"{plural(without_samples, 'run')} without samples, with nothing to browse or"
             " compare: run with --log_samples"
         )
     page = out / "index.html"
-    echo(f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')} in {page}")
+    num_models = plural(len(report_runs.models), "model")
+    num_tasks = plural(len(report_runs.tasks), "task")
+    echo(f"{num_models}, {num_tasks} in {page}")
     if is_opened and not webbrowser.open(page.resolve().as_uri()):
         echo("No browser was found here; open that file in one.")

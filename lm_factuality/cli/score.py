@@ -106,8 +106,18 @@ def _print_felm_scores(report: Mapping[str, Any], file: str) -> None:
         )
     notes = [note]
     notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-    names = ("F1", "precision", "recall", "balanced accuracy", "tp", "fp", "fn", "tn")
-    columns = ("domain, level", *(f"#{name}" for name in names))
+    # The sign # marks columns of numbers, which are flush right.
+    columns = (
+        "domain, level",
+        "#F1",
+        "#precision",
+        "#recall",
+        "#balanced accuracy",
+        "#tp",
+        "#fp",
+        "#fn",
+        "#tn",
+    )
     print_table(f"FELM, {file}: finding errors", columns, rows, notes)
 
 

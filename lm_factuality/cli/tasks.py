@@ -29,7 +29,7 @@ def quickstart(
         "results/quickstart"
     ),
 ) -> None:
-    """Run the sample tasks with tiny models, offline.
+    """Run the sample tasks with tiny models, without a network.
 
     \b
     Examples:
@@ -37,12 +37,12 @@ def quickstart(
     """
     # lm_eval reads its log level when it is imported.
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
-    from lm_factuality.sample import quickstart as samples
+    from lm_factuality.sample import quickstart as sample_runs
 
-    _print_factor_scores(samples.quickstart(output), samples.TASK, output)
+    _print_factor_scores(sample_runs.quickstart(output), sample_runs.TASK, output)
     biographies_folder = output / "biographies"
-    num_responses, measures = samples.judge_sample(biographies_folder)
-    _print_biography_measures(measures, num_responses, biographies_folder / samples.PAGE)
+    num_responses, measures = sample_runs.judge_sample(biographies_folder)
+    _print_biography_measures(measures, num_responses, biographies_folder / sample_runs.PAGE)
 
 
 def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output: Path) -> None:
@@ -53,6 +53,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         task: The name of the sample task.
         output: The folder that holds lm_eval's results, which a note names.
     """
+    # The sign # marks columns of numbers, which are flush right.
     columns = (
         "checkpoint",
         "#parameters",
@@ -109,6 +110,7 @@ def _print_biography_measures(
         f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
         " offline judge beside the truth"
     )
+    # The sign # marks columns of numbers, which are flush right.
     columns = ("mean of", "#judge", "#truth", "#Pearson's r", "#responses")
     notes = [
         f"Each response, its facts and their evidence: {page}",

@@ -151,29 +151,27 @@ def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verificatio
 
     Args:
         judge: The judge to ask.
-        pairs: Claims with their passages. A pair with a problem is not sent to the judge.
+        pairs: Claims with their passages. A pair without a claim or without passages has a
+            ``problem``, and is not sent to the judge.
 
     Returns:
         A verification per pair, in the order of ``pairs``. Its score is the probability of "True".
     """
-    askable_pairs = [pair for pair in pairs if not pair.problem]
-    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in askable_pairs]
-    # With one sample per question, the judge returns a list of one answer for each askable pair.
-    answers = iter(
-        judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
+    # Pairs with a problem keep this verdict.
+    verdicts = [Verification(UNSCORED, None, pair.problem) for pair in pairs]
+    askable = [number for number, pair in enumerate(pairs) if not pair.problem]
+    subjects = [{**pairs[number].subject, "choices": TRUE_FALSE} for number in askable]
+    answers_by_pair = judge.ask(
+        "verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS
     )
-
-    verdicts = []
-    for pair in pairs:
-        if pair.problem:
-            verdicts.append(Verification(UNSCORED, None, pair.problem))
-            continue
-        (answer,) = next(answers)
+    for number, answers in zip(askable, answers_by_pair, strict=True):
+        # One sample was requested, so there is one answer.
+        answer = answers[0]
         reading = judgement_from_logprobs(answer)
         # An answer with neither "True" nor "False" says nothing about the claim.
         outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
         answer_texts = () if answer.text is None else (answer.text,)
-        verdicts.append(Verification(outcome, reading.score, reading.reason, answer_texts))
+        verdicts[number] = Verification(outcome, reading.score, reading.reason, answer_texts)
     return verdicts
 
 
@@ -181,7 +179,7 @@ def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> 
     """Print how many claims are supported, unsupported and unscored, and why they are unscored.
 
     Args:
-        verdicts: At least one verdict.
+        verdicts: At least one verdict. It is unscored if the judge gave no usable reply.
         path: The file that holds the verdicts.
         judge: The name of the judge.
     """

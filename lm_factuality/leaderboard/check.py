@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.certified import (
 )
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
-from lm_factuality.harness.outputs import TaskResult, number_of
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
@@ -40,6 +40,7 @@ from lm_factuality.leaderboard.submission import (
     Refusal,
     Submission,
     SubmissionRefusedError,
+    SubmittedModel,
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS
@@ -92,7 +93,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         rules = read_rules(submission.leaderboard, rules_folder)
         evidence = read_evidence(folder, submission, rules)
         for check in CHECKS:
-            refusals += check(evidence, rules)
+            refusals += check(evidence)
     except SubmissionRefusedError as error:
         refusals += error.refusals
     except ConfigError as error:
@@ -146,45 +147,44 @@ def find_submissions(folder: Path) -> list[Path]:
     return sorted(submissions)
 
 
-def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse changed files, and tasks that are missing, duplicate or not of the leaderboard.
 
     Args:
         evidence: The parsed submission.
-        rules: The rules of its leaderboard, which name the tasks.
 
     Yields:
         One refusal for each problem.
     """
     yield from evidence.file_refusals
 
-    for task_name in rules.by_task:
+    required_tasks = evidence.rules.by_task
+    advice = f"run: lm-factuality run --config configs/leaderboard/{evidence.rules.name}.yaml"
+    for task_name in required_tasks:
         task_evidence = evidence.tasks.get(task_name)
         if task_evidence is None:
-            problem = f"is not in the results; {_advise_new_run(rules)}"
-            yield Refusal("TASKS_MISSING", task_name, problem)
+            yield Refusal("TASKS_MISSING", task_name, f"is not in the results; {advice}")
         elif task_evidence.samples is None:
             problem = "its samples are not beside its results; run it with --log_samples"
             yield Refusal("FILE_MISSING", task_name, problem)
 
-    task_counts: Counter[str] = Counter()
+    file_counts: Counter[str] = Counter()
     for file in evidence.files:
-        task_counts.update(file.content["results"].keys())
-    for task_name, count in task_counts.items():
-        if task_name not in rules.by_task:
+        file_counts.update(file.content["results"].keys())
+    for task_name, file_count in file_counts.items():
+        if task_name not in required_tasks:
             problem = "is not of this leaderboard, and nothing of it is checked"
             # The name comes from a stranger's file and can have any length.
-            yield Refusal("TASKS_EXTRA", task_name[:80], f"{problem}; {_advise_new_run(rules)}")
-        elif count > 1:
+            yield Refusal("TASKS_EXTRA", task_name[:80], f"{problem}; {advice}")
+        elif file_count > 1:
             yield Refusal("TASKS_EXTRA", task_name, "is in two results files; submit one")
 
 
-def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse runs that are not all of the model that the submission names.
 
     Args:
         evidence: The parsed submission, whose results files record what was run.
-        rules: Not used. All checks have the same parameters.
 
     Yields:
         One refusal if the runs differ from each other in model, revision, dtype or backend, and
@@ -195,63 +195,55 @@ def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
         yield Refusal("MIXED_RUNS", "results", problem)
 
-    submitted = evidence.submission.model
     for file in evidence.files:
-        file_name = file.path.name
-        dtype = file.dtype or submitted.dtype
-        yield from _refuse_unexpected(
-            "MODEL_DIFFERS", file_name, "the dtype", dtype, [submitted.dtype]
-        )
-
-        commit = as_mapping(file.content.get("config")).get("model_sha")
-        if not commit:
-            # lm_eval records no commit for local weights and for models behind an API.
-            continue
-        yield from _refuse_unexpected(
-            "MODEL_DIFFERS", file_name, "the commit", commit, [submitted.revision]
-        )
-
-        is_local_path = file.model.startswith((".", "/", "~"))
-        is_hub_name = file.model.count("/") == 1 and not is_local_path
-        if is_hub_name:
-            model_name = short_name(file.model)
-            submitted_name = short_name(submitted.name)
-            yield from _refuse_unexpected(
-                "MODEL_DIFFERS", file_name, "the model", model_name, [submitted_name]
-            )
+        yield from _check_model(file, evidence.submission.model)
 
 
-def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def _check_model(file: ResultsFile, submitted: SubmittedModel) -> Iterator[Refusal]:
+    """Refuse a run of another model than the one that the submission names.
+
+    Args:
+        file: The results file of the run.
+        submitted: The model in ``submission.json``.
+
+    Yields:
+        One refusal each for another number format, commit or name.
+    """
+    code = "MODEL_DIFFERS"
+    run_name = file.path.name
+    dtype = file.dtype or submitted.dtype
+    yield from _refuse_unexpected(code, run_name, "the dtype", dtype, submitted.dtype)
+
+    commit = as_mapping(file.content.get("config")).get("model_sha")
+    if not commit:
+        # lm_eval records no commit for local weights and for models behind an API.
+        return
+    yield from _refuse_unexpected(code, run_name, "the commit", commit, submitted.revision)
+
+    is_local_path = file.model.startswith((".", "/", "~"))
+    if file.model.count("/") == 1 and not is_local_path:
+        # The user may submit a model of the Hub under another organisation's name.
+        model_name = short_name(file.model)
+        submitted_name = short_name(submitted.name)
+        yield from _refuse_unexpected(code, run_name, "the model", model_name, submitted_name)
+
+
+def settings_are_the_rules(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse versions, backends, adapters, prompts, decoding or judges that the rules do not allow.
 
     Args:
-        evidence: The parsed submission.
-        rules: The rules of its leaderboard.
+        evidence: The parsed submission, with the rules of its leaderboard.
 
     Yields:
         One refusal for each setting that is not as the rules demand.
     """
     for file in evidence.files:
-        file_name = file.path.name
-        yield from _refuse_unexpected(
-            "CONFIG_DIFFERS", file_name, "the backend", file.backend, PLAIN_BACKENDS
-        )
-        # An adapter such as LoRA weights makes it another model.
-        adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
-        yield from _refuse_unexpected(
-            "CONFIG_DIFFERS", file_name, "what is added to the model", adapters, [[]]
-        )
-        version = str(file.versions.get("lm_eval"))
-        if not rules.allows_lm_eval(version):
-            versions = str(rules.lm_eval_versions)
-            yield from _refuse_unexpected(
-                "LM_EVAL_UNKNOWN", file_name, "lm_eval", version, [versions]
-            )
+        yield from _check_run(file, evidence.rules)
 
     for task_name, task_evidence in evidence.tasks.items():
-        for name, setting in _checked_settings(task_evidence, rules).items():
+        for name, setting in _checked_settings(task_evidence, evidence.rules).items():
             yield from _refuse_unexpected(
-                "CONFIG_DIFFERS", task_name, name, setting.value, setting.allowed
+                "CONFIG_DIFFERS", task_name, name, setting.value, *setting.allowed
             )
         samples = task_evidence.samples
         if samples is not None and samples.request_problem:
@@ -259,61 +251,77 @@ def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal
             yield Refusal("CONFIG_DIFFERS", task_name, problem)
         benchmark = find_benchmark(task_evidence.task.kind)
         if task_evidence.rules.judge_prompts or (benchmark and benchmark.judging):
-            yield from _check_judge(evidence, task_evidence, rules)
+            yield from _check_judge(evidence, task_evidence)
 
 
-def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
+    """Refuse a run with a backend, an adapter or a version of lm_eval that is not allowed.
+
+    Args:
+        file: The results file of the run.
+        rules: The rules of the leaderboard.
+
+    Yields:
+        One refusal for each of the three that is not allowed.
+    """
+    code = "CONFIG_DIFFERS"
+    run_name = file.path.name
+    yield from _refuse_unexpected(code, run_name, "the backend", file.backend, *PLAIN_BACKENDS)
+
+    # An adapter such as LoRA weights makes it another model.
+    adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
+    yield from _refuse_unexpected(code, run_name, "what is added to the model", adapters, [])
+
+    version = str(file.versions.get("lm_eval"))
+    if not rules.allows_lm_eval(version):
+        versions = rules.lm_eval_versions
+        yield from _refuse_unexpected("LM_EVAL_UNKNOWN", run_name, "lm_eval", version, versions)
+
+
+def data_is_as_published(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse runs on a part of the data, or on documents that are not the published ones.
 
     Args:
-        evidence: The parsed submission.
-        rules: Not used. All checks have the same parameters.
+        evidence: The parsed submission, with the rules of its leaderboard.
 
     Yields:
         One refusal for each difference between a run's documents and the published data.
     """
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
-        expected_documents = task_evidence.rules.documents
+        rules = task_evidence.rules
 
         limit = as_mapping(task_evidence.file.content.get("config")).get("limit")
-        yield from _refuse_unexpected("LIMIT_RUN", task_name, "--limit", limit, [None])
-        document_counts = [task.effective, task.num_samples]
-        yield from _refuse_unexpected(
-            "LIMIT_RUN",
-            task_name,
-            "documents",
-            document_counts,
-            [[expected_documents, expected_documents]],
-        )
+        yield from _refuse_unexpected("LIMIT_RUN", task_name, "--limit", limit, None)
+        # lm_eval records how many documents were run and how many there are.
+        counts = [task.effective, task.num_samples]
+        expected_counts = [rules.documents, rules.documents]
+        yield from _refuse_unexpected("LIMIT_RUN", task_name, "documents", counts, expected_counts)
 
         blob = as_mapping(task.metadata.get("data")).get("git_blob")
-        expected_blob = task_evidence.rules.git_blob
-        yield from _refuse_unexpected("WRONG_DATA", task_name, "git_blob", blob, [expected_blob])
+        yield from _refuse_unexpected("WRONG_DATA", task_name, "git_blob", blob, rules.git_blob)
 
         samples = task_evidence.samples
         if samples is not None and not samples.problem:
             yield from _check_documents(task_evidence, samples)
 
 
-def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse scores that cannot be recomputed from the samples of the same run.
 
     Args:
         evidence: The parsed submission, with the scores recomputed from its samples.
-        rules: Not used. All checks have the same parameters.
 
     Yields:
         One refusal for each task with a missing headline score, changed samples, changed scores,
         or corrected scores that do not follow from the packed labels.
     """
     for task_name, task_evidence in evidence.tasks.items():
+        # The headline is the score that ranks the models. Some tasks rank none.
         headline = task_evidence.rules.headline
-        if headline:
-            score = task_evidence.task.metrics.get(headline, math.nan)
-            if not math.isfinite(score):
-                problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
-                yield Refusal("RESULTS_INVALID", task_name, problem)
+        if headline and not math.isfinite(task_evidence.task.metrics.get(headline, math.nan)):
+            problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+            yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
 
         if task_evidence.samples is not None:
             yield from _check_samples(task_evidence, task_evidence.samples)
@@ -321,36 +329,34 @@ def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Ref
             yield Refusal("CORRECTION_CHANGED", task_name, task_evidence.correction_problem)
 
 
-def unscored_rows_cannot_win(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse tasks with more unscored responses than the rules allow.
 
-    An unscored response is one that got no verdict. Below this limit, the ranking counts unscored
-    responses as wrong, so that nobody gains by them.
+    A response is unscored if the judge gave no verdict on it. Up to the limit, the ranking counts
+    unscored responses as wrong, so that nobody gains by them.
 
     Args:
-        evidence: The parsed submission.
-        rules: The rules, with ``max_unscored`` as a share from 0 to 1.
+        evidence: The parsed submission, with the rules of its leaderboard.
 
     Yields:
         One refusal for each task with an unknown or too high number of unscored responses.
     """
+    max_share = evidence.rules.max_unscored
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
         unscored = number_of(task.metrics.get("unscored"))
         item_count = count_scorable_items(task)
         if unscored is None:
             problem = "does not say how many responses are unscored"
-            yield Refusal("RESULTS_INVALID", task_name, problem)
-        elif unscored > rules.max_unscored * item_count:
+            yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
+        elif unscored > max_share * item_count:
             count = f"{int(unscored)} of {item_count} responses are unscored"
-            problem = f"{count}, at most {rules.max_unscored:.1%} may be"
-            yield Refusal("UNSCORED_TOO_MANY", task_name, problem)
+            yield Refusal(
+                "UNSCORED_TOO_MANY", task_name, f"{count}, at most {max_share:.1%} may be"
+            )
 
 
-Check = Callable[[Evidence, Rules], Iterable[Refusal]]
-"""A check takes a submission and the rules, and yields its reasons to refuse the submission."""
-
-CHECKS: tuple[Check, ...] = (
+CHECKS = (
     files_are_complete,
     runs_are_of_one_model,
     settings_are_the_rules,
@@ -372,7 +378,7 @@ class _CheckedSetting(NamedTuple):
 
 
 def _refuse_unexpected(
-    code: str, place: str, setting: str, value: object, allowed: Collection[object]
+    code: str, place: str, setting: str, value: object, *allowed: object
 ) -> Iterator[Refusal]:
     """Refuse a setting whose value is not among the allowed values.
 
@@ -385,7 +391,7 @@ def _refuse_unexpected(
         place: The file or task that has the setting.
         setting: The name of the setting, as the sentence shows it.
         value: The value in the submission.
-        allowed: The values that are accepted.
+        *allowed: The values that are accepted.
 
     Yields:
         One refusal, or nothing if the value is allowed.
@@ -443,17 +449,14 @@ def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _Checke
     return settings
 
 
-def _check_judge(
-    evidence: Evidence, task_evidence: TaskEvidence, rules: Rules
-) -> Iterator[Refusal]:
+def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Refusal]:
     """Refuse a judge with changed coefficients or prompts, or without the required certificate.
 
     A certificate records how well the judge agreed with labels made by people.
 
     Args:
-        evidence: The parsed submission, with the packed certificate.
+        evidence: The parsed submission, with the packed certificate and the rules.
         task_evidence: The judged task.
-        rules: The rules, with the kind of certificate that they require.
 
     Yields:
         One refusal for each problem with the judge.
@@ -467,7 +470,7 @@ def _check_judge(
 
     coefficients = as_mapping(judge.get("options")).get("coefficients")
     yield from _refuse_unexpected(
-        "CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, [None]
+        "CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None
     )
 
     certificates = _certificates_by_origin(evidence, task)
@@ -475,21 +478,34 @@ def _check_judge(
     for problem in _judge_prompt_problems(judge, certificates.values(), expected_hashes):
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
     for origin, certificate in certificates.items():
-        for problem in certificate_problems(certificate, judge, rules.suite_versions):
+        for problem in certificate_problems(certificate, judge, evidence.rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{origin}: {problem}")
 
-    has_published = any(is_on_published_data(content) for content in certificates.values())
-    if rules.certificate == "published" and not has_published:
-        problem = "no certificate that was made on the published data"
-    elif rules.certificate == "any" and not certificates:
-        problem = "no certificate"
-    else:
-        return
-    advice = (
-        "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
-        " --certificate"
-    )
-    yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{problem}: {advice}")
+    missing = _missing_certificate(evidence.rules.certificate, certificates.values())
+    if missing:
+        advice = (
+            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
+            " --certificate"
+        )
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{missing}: {advice}")
+
+
+def _missing_certificate(required: str, certificates: Collection[Mapping[str, Any]]) -> str:
+    """Describe the certificate that the rules require and that a judge does not have.
+
+    Args:
+        required: ``none``, ``any``, or ``published`` for one that was measured on published data.
+        certificates: The certificates of the judge.
+
+    Returns:
+        Text such as ``no certificate``. Empty if the judge has what is required.
+    """
+    if required == "any" and not certificates:
+        return "no certificate"
+    has_published = any(is_on_published_data(content) for content in certificates)
+    if required == "published" and not has_published:
+        return "no certificate that was made on the published data"
+    return ""
 
 
 def _certificates_by_origin(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
@@ -615,8 +631,3 @@ def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[
     if samples.score_problems:
         problems = listed(samples.score_problems, _MAX_LISTED_PROBLEMS)
         yield Refusal("SCORE_CHANGED", task_name, problems)
-
-
-def _advise_new_run(rules: Rules) -> str:
-    """Return the command that runs all tasks of a leaderboard, as advice for a refusal."""
-    return f"run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml"

@@ -163,7 +163,7 @@ def secrets_in_file(path: Path) -> list[str]:
     return secrets[:_MAX_LISTED_SECRETS]
 
 
-def _secrets_in_line(line: str, line_number: int, is_sample: bool) -> list[str]:
+def _secrets_in_line(line: str, line_number: int, is_sample: bool) -> Iterator[str]:
     """Find what looks like credentials in one line of a file.
 
     Args:
@@ -171,39 +171,40 @@ def _secrets_in_line(line: str, line_number: int, is_sample: bool) -> list[str]:
         line_number: Its number, from 1.
         is_sample: Whether the line is JSON, so that its letters can be escaped.
 
-    Returns:
+    Yields:
         Descriptions such as ``line 3: looks like a key of OpenAI`` or ``line 3: holds HF_TOKEN``.
     """
     text = line
+    # JSON can write a letter of a credential as an escape sequence such as ``\\u0061``.
     if is_sample and "\\u" in line:
         text += json.dumps(_parse_json(line), ensure_ascii=False)
 
-    secrets = [f"line {line_number}: looks like {kind}" for _, kind in secrets_in_text(text)]
+    for _, kind in secrets_in_text(text):
+        yield f"line {line_number}: looks like {kind}"
     # The value of a variable such as HF_TOKEN on this machine is a credential of any form.
     variable = secret_of_environment(text)
     if variable:
-        secrets.append(f"line {line_number}: holds {variable}")
-    return secrets
+        yield f"line {line_number}: holds {variable}"
 
 
-def _secrets_in_json(content: object) -> list[str]:
+def _secrets_in_json(content: object) -> Iterator[str]:
     """Find what looks like credentials in the decoded content of a JSON file.
 
     Args:
         content: The decoded JSON, or None if the file is not JSON.
 
-    Returns:
+    Yields:
         Descriptions that begin with the key, such as ``config: looks like a key of OpenAI``.
     """
-    secrets = [f"{place}: {description}" for place, description in secrets_within(content)]
+    for place, description in secrets_within(content):
+        yield f"{place}: {description}"
     for key, value in as_mapping(content).items():
         if key in _PROSE:
             continue
         # Arguments on separate lines were joined by an escaped line break.
         text = str(value).replace("\\n", "\n")
         for _, kind in secrets_in_arguments(text):
-            secrets.append(f"{key[:40]}: looks like {kind}")
-    return secrets
+            yield f"{key[:40]}: looks like {kind}"
 
 
 def _parse_json(text: str) -> object:

@@ -160,6 +160,9 @@ class Evidence:
     submission: Submission
     """The content of its ``submission.json``."""
 
+    rules: Rules
+    """The rules of its leaderboard."""
+
     files: tuple[ResultsFile, ...]
     """Its results files."""
 
@@ -199,7 +202,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
     certificate = _read_certificate(folder, submission)
-    return Evidence(submission, files, tasks, file_refusals, certificate)
+    return Evidence(submission, rules, files, tasks, file_refusals, certificate)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:

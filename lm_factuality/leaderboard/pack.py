@@ -211,11 +211,7 @@ def _measured_revision(file: ResultsFile) -> str:
     if _COMMIT.fullmatch(commit):
         return commit
     folder = Path(file.model)
-    try:
-        return weights_hash(folder) if folder.is_dir() else ""
-    except ConfigError:
-        # A folder without weights only happens to have the name of the model.
-        return ""
+    return weights_hash(folder) if folder.is_dir() else ""
 
 
 def weights_hash(folder: Path) -> str:
@@ -225,14 +221,13 @@ def weights_hash(folder: Path) -> str:
         folder: The folder of the checkpoint. Its tokenizer and configuration are not hashed.
 
     Returns:
-        The revision of the model: ``sha256:`` and 64 hexadecimal digits.
-
-    Raises:
-        ConfigError: The folder holds no weights.
+        The revision of the model: ``sha256:`` and 64 hexadecimal digits. Empty if the folder has
+        no weights and only happens to have the name of a model.
     """
     paths = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHT_SUFFIXES)
     if not paths:
-        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHT_SUFFIXES)})")
+        return ""
+    # The lines are those that the program ``sha256sum`` prints.
     lines = [f"{sha256_of(path)}  {path.name}\n" for path in paths]
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
@@ -274,7 +269,7 @@ def _copy_files(
         options: The options, with the paths of the certificate, the key and the labels.
 
     Raises:
-        DataError: A file holds a credential or cannot be copied, or two files have the same name.
+        DataError: A file holds a credential, or two files have the same name.
     """
     paths = [path for path in (options.key, *options.labels) if path is not None]
     for name, file in files_by_task.items():
@@ -299,10 +294,7 @@ def _copy_files(
     refuse(secrets, "places", f"Nothing is packed. {advice}")
 
     for name, path in sources.items():
-        try:
-            shutil.copyfile(path, folder / name)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be copied: {error}") from error
+        shutil.copyfile(path, folder / name)
 
 
 def _write_submission(

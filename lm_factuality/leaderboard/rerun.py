@@ -11,7 +11,7 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
@@ -223,20 +223,13 @@ def _run_rows(
     thinking_tokens = max(thinking_tokens_of(task.task) for task in evidence.tasks.values())
     # Judged tasks need the name of a judge, which gets no requests here.
     metadata = {"judge": LEXICAL, "thinking_tokens": thinking_tokens}
-    options: dict[str, Any] = {
-        "--config": config,
-        "--output_path": out,
-        "--model": first_file.backend,
-        "--model_args": model_args,
-        "--metadata": json.dumps(metadata),
-        "--samples": json.dumps(row_ids),
-    }
-    arguments = ["--predict_only"]
-    for name, value in options.items():
-        arguments += [name, str(value)]
+    arguments = ["--config", str(config), "--output_path", str(out)]
+    arguments += ["--model", first_file.backend, "--model_args", model_args]
+    arguments += ["--metadata", json.dumps(metadata), "--samples", json.dumps(row_ids)]
     if has_template(first_file):
         arguments.append("--apply_chat_template")
-    run(arguments)
+    # With this option, lm_eval writes the outputs and computes no scores.
+    run([*arguments, "--predict_only"])
 
 
 def _compare_task(
@@ -266,9 +259,10 @@ def _compare_task(
     if same_rows < len(row_ids):
         outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
     if tolerance is None:
-        length_before = _mean_length(submitted_outputs, row_ids)
-        length_now = _mean_length(repeated_outputs, row_ids)
-        note = f"texts, of {length_before} characters per row then, {length_now} now"
+        before = _mean_length(submitted_outputs, row_ids)
+        now = _mean_length(repeated_outputs, row_ids)
+        # A change of length can show another model even where texts are sampled.
+        note = f"texts, of {before} characters per row then, {now} now"
     else:
         note = f"log-probabilities, within {tolerance:.1%}"
     return RerunTask(submitted.task, len(row_ids), same_rows, outcome, note)

@@ -126,11 +126,10 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
     Raises:
         ConfigError: The folder has no rules.
     """
-    names = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
+    folder = rules_folder(folder)
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
     if not names:
-        raise ConfigError(
-            f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml"
-        )
+        raise ConfigError(f"{folder}: no rules of a leaderboard here; expected NAME.yaml")
     return names
 
 

@@ -117,7 +117,7 @@ class SubmissionRefusedError(DataError):
         Args:
             *refusals: The reasons, each of which becomes a line of the error's text.
         """
-        super().__init__("\n".join(f"{refusal.where}: {refusal.sentence}" for refusal in refusals))
+        super().__init__("\n".join(map(str, refusals)))
         self.refusals = refusals
 
 

@@ -150,7 +150,7 @@ def _compare_score(
             pairs.append((people_score, judge_score))
     if not pairs:
         return
-    yield AgreementCell("correlations", (model,), score.label, correlate(pairs), 1, 3)
+    yield AgreementCell("correlations", (model,), score.label, correlate(pairs), times=1, digits=3)
     if model == OVERALL:
         return
 

@@ -308,10 +308,10 @@ def make_sheet(
     strata_by_name = {stratum.name: stratum for stratum in strata}
     sheet_items: list[SheetItem] = []
     contents: list[Item] = []
-    # The number under which the sheet shows an item first, by its position among the drawn items.
-    first_numbers: dict[int, int] = {}
-    for number, position in enumerate(_order_items(len(drawn_items), repeat, rng), start=1):
-        unit, item = drawn_items[position]
+    order = _order_items(len(drawn_items), repeat, rng)
+    for number, index in enumerate(order, start=1):
+        unit, item = drawn_items[index]
+        first_number = order.index(index) + 1
         stratum = strata_by_name[unit.stratum(stratify)]
         probability = stratum.drawn / stratum.units
         options = item.options or questions[item.question].options
@@ -328,11 +328,10 @@ def make_sheet(
             question=item.question,
             options=tuple(option.value for option in options),
             judge=item.judge,
-            repeat_of=first_numbers.get(position),
+            repeat_of=first_number if first_number < number else None,
         )
         sheet_items.append(sheet_item)
         contents.append(item)
-        first_numbers.setdefault(position, number)
 
     asked_questions = {item.question for item in sheet_items}
     key = Key(

@@ -25,7 +25,7 @@ from lm_factuality.retrieval.index import Index, Manifest, Ranking, sort_ranking
 from lm_factuality.retrieval.passages import PASSAGES, PassageStore
 
 STEMMERS = ("english", "none")
-FOLDER = "tantivy"
+TANTIVY = "tantivy"
 
 # The fields of Tantivy's documents, and the name of the analyzer of the first field.
 _CONTENTS = "contents"
@@ -75,7 +75,7 @@ class BM25Parameters:
         Raises:
             DataError: No passage has a word, or the files cannot be written.
         """
-        tantivy_folder = folder / FOLDER
+        tantivy_folder = folder / TANTIVY
         tantivy_folder.mkdir(exist_ok=True)
         try:
             index = _open(self.stemmer, tantivy_folder)
@@ -134,7 +134,7 @@ class BM25Index(Index):
             # Tantivy writes lock files even to read, so it gets a temporary folder of links.
             link_folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, link_folder, ignore_errors=True)
-            for path in (folder / FOLDER).iterdir():
+            for path in (folder / TANTIVY).iterdir():
                 Path(link_folder, path.name).symlink_to(path.resolve())
             self._searcher = Searcher(tantivy.Index.open(link_folder), stemmer)
         except (ValueError, OSError, KeyError) as error:

@@ -14,16 +14,22 @@ from pathlib import Path
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import locked_folder, whole_file
-from lm_factuality.retrieval import bm25
-from lm_factuality.retrieval import index as manifests
-from lm_factuality.retrieval.bm25 import BM25Index, BM25Parameters
-from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters
-from lm_factuality.retrieval.index import Index, Manifest, check_files, read_manifest
+from lm_factuality.retrieval.bm25 import TANTIVY, BM25Index, BM25Parameters
+from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters, load_encoder
+from lm_factuality.retrieval.index import (
+    FORMAT,
+    MANIFEST,
+    Index,
+    Manifest,
+    check_files,
+    list_files,
+    read_manifest,
+    write_manifest,
+)
 from lm_factuality.retrieval.knowledge import Knowledge, write_pages
 from lm_factuality.retrieval.passages import PassageColumns, PassageStore
 from lm_factuality.retrieval.sources import (
     PassageSource,
-    list_names,
     open_sources,
     read_batches,
 )
@@ -81,7 +87,7 @@ def build_index(
     folder = Path(out)
     if max_words is not None and max_words < 1:
         raise ConfigError(f"words is {max_words}, expected at least 1 word per passage")
-    is_index = (folder / manifests.NAME).is_file()
+    is_index = (folder / MANIFEST).is_file()
     if folder.exists() and not (overwrite and is_index):
         raise ConfigError(
             f"{folder} exists; give another folder, or --overwrite if it is an index to be replaced"
@@ -92,17 +98,19 @@ def build_index(
     passage_sources = open_sources(sources, columns)
     if isinstance(parameters, DenseParameters):
         # A missing model is an error before hours of reading, not after.
-        parameters.load()
+        load_encoder(parameters.model)
 
-    unfinished = folder.with_name(folder.name + manifests.PARTIAL)
+    unfinished = folder.with_name(f"{folder.name}.partial")
     busy = "another build is writing into it; wait until it has ended"
     advice = f"free disk space, delete {unfinished} to start over, or choose another folder"
     with locked_folder(unfinished, busy, advice):
         try:
             _write_index(passage_sources, columns, max_words, parameters, unfinished)
+            # An earlier index stays usable until the new one is complete.
             if folder.exists():
                 shutil.rmtree(folder)
             unfinished.rename(folder)
+            # The lock file was moved along with the folder.
             (folder / ".lock").unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
             raise DataError(f"{folder}: cannot be written: {error}; {advice}") from error
@@ -132,7 +140,7 @@ def _write_index(
     source_records = tuple(source.record for source in sources)
     # Passages in the folder are used only if all of this was the same when they were read.
     source_values = [asdict(record) for record in source_records]
-    plan = [manifests.FORMAT, __version__, parameters.kind, recorded, source_values]
+    plan = [FORMAT, __version__, parameters.kind, recorded, source_values]
 
     store = PassageStore(folder, writable=True)
     if store.get_state("read") != plan:
@@ -141,16 +149,17 @@ def _write_index(
     content = parameters.write(folder, store)
     store.finish()
 
+    # The manifest comes last, so that only a complete index has one.
     manifest = Manifest(
         kind=parameters.kind,
         parameters=recorded,
         sources=source_records,
         num_passages=len(store),
         content=content,
-        files=manifests.list_files(folder),
+        files=list_files(folder),
         suite_version=__version__,
     )
-    manifests.write_manifest(folder, manifest)
+    write_manifest(folder, manifest)
 
 
 def _read_passages(
@@ -167,8 +176,9 @@ def _read_passages(
     Raises:
         DataError: A source cannot be read. The folder is then deleted.
     """
+    # Passages and vectors of different builds must not be mixed.
     store.clear()
-    shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
+    shutil.rmtree(folder / TANTIVY, ignore_errors=True)
     (folder / VECTORS).unlink(missing_ok=True)
     try:
         for batch in read_batches(sources, max_words):
@@ -201,17 +211,17 @@ def build_knowledge(
         DataError: A source cannot be read, or a row has no title.
     """
     path = Path(out)
-    for name in list_names(sources):
-        if path.exists() and Path(name).exists() and path.samefile(name):
-            raise ConfigError(
-                f"{path} is the source {name} itself, which would be lost; give another name"
-            )
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
-
-    columns = columns or PassageColumns()
-    passage_sources = open_sources(sources, columns)
+    passage_sources = open_sources(sources, columns or PassageColumns())
     records = tuple(source.record for source in passage_sources)
+    for record in records:
+        # A dataset of the Hub is not a path. A symbolic link to the source is the source too.
+        if path.exists() and Path(record.path).exists() and path.samefile(record.path):
+            raise ConfigError(
+                f"{path} is the source {record.path} itself, which would be lost; give another name"
+            )
+
     with (
         whole_file(path, (OSError, sqlite3.Error)) as temporary_path,
         closing(sqlite3.connect(temporary_path)) as connection,

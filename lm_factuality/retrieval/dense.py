@@ -53,15 +53,6 @@ class DenseParameters:
         """Return the parameters for the index's manifest."""
         return {"model": self.model, "precision": _PRECISION}
 
-    def load(self) -> None:
-        """Load the model, to find out early whether it is available.
-
-        Raises:
-            ConfigError: A package is missing.
-            DataError: The model is missing.
-        """
-        load_encoder(self.model)
-
     def write(self, folder: Path, passages: PassageStore) -> str:
         """Encode all passages and write their vectors, or resume an interrupted write.
 
@@ -101,6 +92,7 @@ def load_encoder(name: str) -> SentenceTransformer:
         ConfigError: A package is missing.
         DataError: The model is missing.
     """
+    # The library is optional and takes seconds to import.
     need("sentence_transformers", "dense retrieval", "dense")
     from sentence_transformers import SentenceTransformer
 
@@ -168,6 +160,7 @@ class DenseIndex(Index):
         super().__init__(folder, manifest)
         path = folder / VECTORS
         try:
+            # The vectors stay on disk, since they may be larger than the memory.
             self._vectors: NDArray[Any] = numpy.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
             raise DataError(
@@ -197,6 +190,7 @@ class DenseIndex(Index):
             The numbers and cosines of each query's passages, best first. An empty query has none.
         """
         rankings: list[Ranking] = [[] for _ in queries]
+        # The vector of an empty query means nothing.
         positions = [position for position, query in enumerate(queries) if query.strip()]
         for start in range(0, len(positions), _QUERIES):
             block_positions = positions[start : start + _QUERIES]

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from tqdm import tqdm
@@ -41,13 +42,6 @@ class PassageSource:
     """The passage of each row. The source is read while they are iterated over, and only once."""
 
 
-def list_names(names: str | Path | Sequence[str | Path]) -> list[str]:
-    """Return the names of sources as a list of strings, also if there is just one name."""
-    if isinstance(names, str | Path):
-        return [str(names)]
-    return [str(name) for name in names]
-
-
 def open_sources(
     names: str | Path | Sequence[str | Path], columns: PassageColumns
 ) -> list[PassageSource]:
@@ -63,10 +57,12 @@ def open_sources(
         ConfigError: No source was named.
         DataError: A source does not exist or has an unknown format.
     """
-    sources = [_open_source(name, columns) for name in list_names(names)]
-    if not sources:
+    # A string is a sequence too, of characters.
+    if isinstance(names, str | Path):
+        names = [names]
+    if not names:
         raise ConfigError("no source; give at least one file with passages")
-    return sources
+    return [_open_source(str(name), columns) for name in names]
 
 
 def _open_source(name: str, columns: PassageColumns) -> PassageSource:
@@ -85,6 +81,7 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
 
     readers = _readers_by_ending(columns)
     for ending, read_rows in readers.items():
+        # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
         if not path.name.lower().endswith(ending):
             continue
         if not path.is_file():
@@ -101,6 +98,7 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
 def _readers_by_ending(columns: PassageColumns) -> Mapping[str, tables.Reader]:
     """Return the function that reads the rows of a file, for each ending of a file's name."""
     read_tsv = partial(tables.csv_rows, delimiter="\t")
+    # A Parquet file is read by column, so its reader must know which columns are needed.
     optional_columns = (columns.id or "id", columns.title or "title")
     read_parquet = partial(tables.parquet_rows, needed=(columns.text,), optional=optional_columns)
     return {
@@ -140,6 +138,7 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
         # The manifest names the commit, so that the index can be built again later.
         record = SourceRecord(name, revision=commit_of(dataset, name))
 
+    # Errors show how to name another split.
     example = f"{_HUB}{dataset}::SPLIT"
     dataset_rows = stream_rows(
         source, config or None, split or "train", record.revision, name, example
@@ -162,6 +161,7 @@ def _passages(rows: Iterable[tables.TableRow | str], columns: PassageColumns) ->
         DataError: A row cannot be read or holds no passage.
     """
     for number, row in enumerate(rows, start=1):
+        # The reader of a file describes a bad row, but leaves the decision to its caller.
         if isinstance(row, str):
             raise DataError(row)
         yield to_passage(row.values, columns, number, row.location)
@@ -179,6 +179,7 @@ def _record_of_folder(name: str, folder: Path) -> SourceRecord:
     """
     digest = hashlib.sha256()
     size = 0
+    # Sorted paths give the same SHA-256 on every file system.
     files = [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(files):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{sha256_of(path)}\0".encode())
@@ -201,36 +202,24 @@ def read_batches(
     Raises:
         DataError: A row holds no passage, or there are no passages at all.
     """
-    with tqdm(unit=" passages", desc="read") as progress:
-        for batch in _batches(sources, max_words):
-            yield batch
-            progress.update(len(batch))
-
-        if not progress.n:
-            names = ", ".join(source.record.path for source in sources)
-            raise DataError(f"{names}: no passages; expected at least one")
-
-
-def _batches(sources: Sequence[PassageSource], max_words: int | None) -> Iterator[list[Passage]]:
-    """Yield the passages of sources in batches of limited numbers of passages and characters.
-
-    Args:
-        sources: The sources in the order in which they are read.
-        max_words: The number of words into which texts are split. None leaves them whole.
-    """
     batch: list[Passage] = []
     num_characters = 0
-    for source in sources:
-        for passage in source.passages:
-            if max_words is None:
-                batch.append(passage)
-            else:
-                batch.extend(split_passage(passage, max_words))
-            num_characters += len(passage.text) + len(passage.title)
+    with tqdm(unit=" passages", desc="read") as progress:
+        for passage in chain.from_iterable(source.passages for source in sources):
+            pieces = [passage] if max_words is None else list(split_passage(passage, max_words))
+            batch.extend(pieces)
+            progress.update(len(pieces))
 
+            # Pages can be very long, so the number of passages alone would not limit the memory.
+            num_characters += len(passage.text) + len(passage.title)
             if len(batch) >= _BATCH or num_characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch = []
                 num_characters = 0
-    if batch:
-        yield batch
+
+        # The last batch is not full.
+        if batch:
+            yield batch
+        if not progress.n:
+            names = ", ".join(source.record.path for source in sources)
+            raise DataError(f"{names}: no passages; expected at least one")

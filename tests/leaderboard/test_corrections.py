@@ -12,8 +12,7 @@ import pytest
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.pack import PackOptions, pack
-from lm_factuality.leaderboard.rules import read_rules
-from lm_factuality.leaderboard.site.board import pages, to_board
+from lm_factuality.leaderboard.site.board import render_pages, to_board
 from lm_factuality.leaderboard.site.entries import to_entry
 from lm_factuality.leaderboard.submission import read_submission
 from lm_factuality.people.labels import read_key
@@ -72,16 +71,15 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     assert (submission.key, submission.labels) == ("sheet.key.json", ("labels.csv",))
     checked = check_submission(corrected)
     assert not checked.refusals, checked.refusals
-    rules = read_rules(submission.leaderboard)
-    entry = to_entry(checked.evidence, rules, "one", "0" * 64)
+    entry = to_entry(checked.evidence, "one", "0" * 64)
     score = entry.scores[TASK]
     found = checked.evidence.tasks[TASK].task.corrected[RATE]
     assert score.figure.corrected == found
-    assert score.value_in_doubt == found.value != score.figure.value
+    assert score.sort_value == found.value != score.figure.value
     assert score.interval == (found.low, found.high)
-    board = to_board([entry], [])
+    board = to_board([entry])
     shown = f"corrected <b>{100 * found.value:.1f}</b>"
-    found = dict(pages(board, ""))
+    found = dict(render_pages(board, ""))
     assert shown in found["index.html"]
     assert shown in found[f"models/{entry.slug}.html"]
 

@@ -11,7 +11,7 @@ import pytest
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.leaderboard.rerun import RERUN_SUFFIX, _is_same_output, describe_rerun, rerun
-from lm_factuality.leaderboard.site.build import MARK, build_site
+from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
 from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.conftest import Forger
@@ -37,9 +37,9 @@ def test_an_honest_one_says_the_same_and_the_site_says_so(
     outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
     assert outcomes["sample_ambigbio"] in ("sampled", "same")  # drawn at random
     build_site(submissions, tmp_path / "site")
-    (model,) = json.loads((tmp_path / "site" / MARK).read_text(encoding="utf-8"))["leaderboards"][
-        0
-    ]["models"]
+    (model,) = json.loads((tmp_path / "site" / BOARD_FILE).read_text(encoding="utf-8"))[
+        "leaderboards"
+    ][0]["models"]
     assert model["rerun"].endswith(describe_rerun(own, before)[10:])
     assert "sample_factor same (3 of 3)" in model["rerun"]
     assert "Run again on" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ def test_an_interrupted_build_keeps_what_it_has_read_and_indexed(
 def test_another_build_starts_over(small_batches, write_tsv, tmp_path, monkeypatch):
     source = write_tsv(TEXTS)
     with monkeypatch.context() as context:
-        context.setattr(build.manifests, "list_files", _fail)
+        context.setattr(build, "list_files", _fail)
         with pytest.raises(Interruption):
             build_index(source, tmp_path / "index")
     (tmp_path / "index.partial" / "embeddings.npy").write_bytes(b"vectors of a dense build")

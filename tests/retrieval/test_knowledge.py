@@ -169,7 +169,7 @@ DAMAGE = {
 @pytest.mark.parametrize(("damage", "expected"), DAMAGE.values(), ids=DAMAGE)
 def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
     path = tmp_path / "knowledge.db"
-    build_knowledge(ENCYCLOPEDIA, path).close()
+    build_knowledge(ENCYCLOPEDIA, path)
     damage(path)
     with pytest.raises(DataError, match=expected):
         Knowledge(path).passages("Nobody")

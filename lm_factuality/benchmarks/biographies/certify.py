@@ -46,7 +46,7 @@ F1 is twice the number of common words over the sum of both numbers of words.
 
 _PUBLISHED = SOURCES[:4]  # Each file of generations comes before the file of decisions on it.
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
-_STEP_TEXTS = load_yaml(__package__, "steps.yaml")
+_STEP_CONFIGS = load_yaml(__package__, "steps.yaml")
 _SEED = 0
 _RESAMPLES = 2000
 
@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
     """Whether the released decision says yes."""
 
 
-Outcome: TypeAlias = Comparison | str
+ComparisonOrReason: TypeAlias = Comparison | str
 """A comparison, or the reason why the judge has no decision."""
 
 _COMPARISONS = {
@@ -96,7 +96,7 @@ class Step:
     guess: Callable[[JudgedBiography], JudgedBiography]
     """Does the step without reading the biography, as a baseline."""
 
-    compare: Callable[[JudgedBiography, Sequence[Any]], list[Outcome]]
+    compare: Callable[[JudgedBiography, Sequence[Any]], list[ComparisonOrReason]]
     """Compares the results of the judge with the released ones."""
 
 
@@ -122,7 +122,7 @@ def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, facts=tuple(facts))
 
 
-def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
+def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[ComparisonOrReason]:
     """Compare the facts that a judge found with the released ones.
 
     Args:
@@ -130,25 +130,26 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
         released: The texts of the released facts.
 
     Returns:
-        One outcome for each fact that is in both lists or in one of them. If the judge found no
+        One comparison for each fact that is in both lists or in one of them. If the judge found no
         facts, only the reason.
     """
     if not judged.facts:
         return [judged.problem or "taken for an abstention"]
     facts = [fact.text for fact in judged.facts]
-    matched = count_matches(facts, released, judged.generation.name)
+    num_matched = count_matches(facts, released, judged.generation.name)
     # There are no true negatives: nobody lists the facts that a text does not state.
-    outcomes: list[Outcome] = []
-    outcomes += [Comparison(True, True)] * matched
-    outcomes += [Comparison(True, False)] * (len(facts) - matched)
-    outcomes += [Comparison(False, True)] * (len(released) - matched)
-    return outcomes
+    return [
+        *[Comparison(judged=True, released=True)] * num_matched,
+        *[Comparison(judged=True, released=False)] * (len(facts) - num_matched),
+        *[Comparison(judged=False, released=True)] * (len(released) - num_matched),
+    ]
 
 
 def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
-    """Count the facts that are the same in two lists.
+    """Count the facts that occur in both lists, perhaps in slightly different words.
 
     A fact is matched with at most one fact of the other list, and as many as possible are matched.
+    Two facts match if the F1 of their content words is at least 0.7.
 
     Args:
         facts: The facts that a judge found.
@@ -159,15 +160,16 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
     # The import is slow, and only certificates need it.
     from scipy.optimize import linear_sum_assignment
 
-    released_words = [_content_words(fact, name) for fact in released]
-    is_same = np.zeros((len(facts), len(released)), dtype=bool)
-    for row, fact in enumerate(facts):
-        fact_words = _content_words(fact, name)
-        for column, words in enumerate(released_words):
-            similarity = ratio(2 * len(fact_words & words), len(fact_words) + len(words))
-            is_same[row, column] = similarity >= MIN_SIMILARITY
-    matching = linear_sum_assignment(is_same, maximize=True)
-    return int(is_same[matching].sum())
+    words_by_released_fact = [_content_words(fact, name) for fact in released]
+    is_similar = np.zeros((len(facts), len(released)), dtype=bool)
+    for fact_index, fact in enumerate(facts):
+        words = _content_words(fact, name)
+        for released_index, released_words in enumerate(words_by_released_fact):
+            num_common = len(words & released_words)
+            f1 = ratio(2 * num_common, len(words) + len(released_words))
+            is_similar[fact_index, released_index] = f1 >= MIN_SIMILARITY
+    matching = linear_sum_assignment(is_similar, maximize=True)
+    return int(is_similar[matching].sum())
 
 
 def _content_words(fact: str, name: str) -> set[str]:
@@ -185,10 +187,12 @@ def _grouping_cases(response: ReleasedResponse) -> list[Case]:
     Returns:
         One case with the released groups, or none if fewer than two facts are in a group.
     """
+    # A response without sentences has no facts to group.
+    if not response.biography.sentences:
+        return []
     groups = [group.facts for group in response.groups]
-    # A single fact makes no pair.
-    num_grouped = sum(len(facts) for facts in groups)
-    if not response.biography.sentences or num_grouped < 2:
+    # Groups are compared by pairs of facts, and a single fact makes no pair.
+    if sum(map(len, groups)) < 2:
         return []
     return [Case(response.biography, groups)]
 
@@ -198,26 +202,28 @@ def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, groups=(tuple(range(len(judged.facts))),))
 
 
-def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[Outcome]:
+def compare_groups(
+    judged: JudgedBiography, released: Sequence[Sequence[int]]
+) -> list[ComparisonOrReason]:
     """Compare the fact groups of a judge with the released ones, pair by pair.
 
     Args:
-        judged: The biography with the groups of the judge.
+        judged: The biography with the groups of the judge. Every fact is in one of them.
         released: The numbers of the facts of each released group.
 
     Returns:
         For each pair of facts in released groups, whether both are in the same group. If the judge
         has no groups, only the reason.
     """
+    # Without groups of the judge there are no pairs to compare.
     if judged.ungrouped is not None:
         return [judged.ungrouped]
-    # A pair has no outcome of its own if there is no grouping at all.
     judged_groups = _group_by_fact(judged.groups)
     released_groups = _group_by_fact(released)
     return [
         Comparison(
-            judged_groups[first] == judged_groups[second],
-            released_groups[first] == released_groups[second],
+            judged=judged_groups[first] == judged_groups[second],
+            released=released_groups[first] == released_groups[second],
         )
         for first, second in combinations(released_groups, 2)
     ]
@@ -239,23 +245,26 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
         only one candidate entity, or no group of a candidate.
     """
     candidates = response.generation.entities
+    # With one candidate there is nothing to choose.
+    if len(candidates) < 2:
+        return []
+
     facts: list[Fact] = []
-    groups = []
-    entities = []
+    renumbered_groups = []
+    titles = []
     for group in response.groups:
+        # The judge chooses among candidates only, by the facts of the group.
         if not group.facts or group.entity not in candidates:
             continue
         # Facts of other groups are left out, so facts get new numbers.
         first_number = len(facts)
         facts += [response.biography.facts[number] for number in group.facts]
-        groups.append(tuple(range(first_number, len(facts))))
-        entities.append(group.entity)
-
-    # With one candidate there is nothing to choose.
-    if len(candidates) < 2 or not groups:
+        renumbered_groups.append(tuple(range(first_number, len(facts))))
+        titles.append(group.entity)
+    if not renumbered_groups:
         return []
-    grouped = replace(response.biography, facts=tuple(facts), groups=tuple(groups))
-    return [Case(grouped, entities)]
+    groups = tuple(renumbered_groups)
+    return [Case(replace(response.biography, facts=tuple(facts), groups=groups), titles)]
 
 
 def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
@@ -268,26 +277,27 @@ def _guess_links(judged: JudgedBiography) -> JudgedBiography:
     return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
-def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outcome]:
+def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[ComparisonOrReason]:
     """Compare the entity of each group with the released one.
 
     Args:
-        judged: The biography with the links that follow from the judge's verdicts.
+        judged: The biography with the links that follow from the judge's verdicts. No group is
+            empty.
         released: The title of the released entity of each group.
 
     Returns:
         For each group whether the entities are equal. If no fact of a group has a verdict, the
         reason.
     """
-    outcomes: list[Outcome] = []
-    for entity, group, link in zip(released, judged.groups, judged.links, strict=True):
+    outcomes: list[ComparisonOrReason] = []
+    for released_title, group, link in zip(released, judged.groups, judged.links, strict=True):
         judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
         if all(judgement.outcome == UNSCORED for judgement in judgements):
             outcomes.append(judgements[0].reason)
             continue
-        # The released entity always exists, so there are no negatives.
-        is_same_entity = link is not None and judged.entities[link] == entity
-        outcomes.append(Comparison(is_same_entity, True))
+        is_same_entity = link is not None and judged.entities[link] == released_title
+        # Every group has a released entity, so the released decision is always "yes".
+        outcomes.append(Comparison(judged=is_same_entity, released=True))
     return outcomes
 
 
@@ -300,17 +310,16 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
     Returns:
         A case for each entity, with the released verdict on each of its facts.
     """
-    facts_by_entity: dict[str, list[Fact]] = defaultdict(list)
-    verdicts_by_entity: dict[str, list[bool]] = defaultdict(list)
-    # A case has one page, so facts are sorted by entity.
-    for (number, entity), is_supported in response.verdicts.items():
-        facts_by_entity[entity].append(response.biography.facts[number])
-        verdicts_by_entity[entity].append(is_supported)
+    # A case has one page, so verdicts are grouped by entity.
+    verdicts_by_entity: dict[str, dict[int, bool]] = defaultdict(dict)
+    for key, is_supported in response.verdicts.items():
+        verdicts_by_entity[key.entity][key.fact] = is_supported
 
     cases = []
-    for entity, verdicts in verdicts_by_entity.items():
-        facts = tuple(facts_by_entity[entity])
-        cases.append(Case(replace(response.biography, facts=facts, entities=(entity,)), verdicts))
+    for entity, verdict_by_fact in verdicts_by_entity.items():
+        facts = tuple(response.biography.facts[number] for number in verdict_by_fact)
+        biography = replace(response.biography, facts=facts, entities=(entity,))
+        cases.append(Case(biography, list(verdict_by_fact.values())))
     return cases
 
 
@@ -320,7 +329,7 @@ def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, matrix=(row,) * len(judged.facts))
 
 
-def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[Outcome]:
+def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[ComparisonOrReason]:
     """Compare the verdicts of a judge on the facts of one page with the released ones.
 
     Args:
@@ -331,7 +340,7 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[
         For each fact whether the page supports it, or the reason if it is unscored. An irrelevant
         fact counts as not supported.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[ComparisonOrReason] = []
     for is_supported, (judgement,) in zip(released, judged.matrix, strict=True):
         if judgement.outcome == UNSCORED:
             outcomes.append(judgement.reason)
@@ -353,10 +362,11 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
 
     Args:
         counts: The numbers of true positives, false positives, false negatives and true negatives,
-            in this order. For pairs of facts they are those of Hubert and Arabie (1985).
+            in this order.
 
     Returns:
-        The scores by name, as fractions. NaN if a score is not defined.
+        The scores by name, as fractions. NaN if a score is not defined. ``facts_per_released`` is
+        the number of positive decisions of the judge for each released one.
     """
     true_positives, false_positives, false_negatives, true_negatives = counts
     predicted = true_positives + false_positives
@@ -384,6 +394,25 @@ class StepCounts(NamedTuple):
     """The numbers of ``responses`` and ``items`` without a decision, and the ``reasons``."""
 
 
+def _released_paths(options: CertifyOptions) -> list[Path]:
+    """Return the files to measure on: each file of generations, then the decisions on it.
+
+    Args:
+        options: Its ``files`` replace the published ones, which are otherwise downloaded once.
+
+    Raises:
+        ConfigError: There is not one file of decisions for each file of generations.
+    """
+    if len(options.files) % 2:
+        raise ConfigError(
+            "--data: expected generations and their decisions in turn, found"
+            f" {len(options.files)} files"
+        )
+    if options.files:
+        return list(options.files)
+    return [locate(source, options.data_dir).path for source in _PUBLISHED]
+
+
 class StepTrial:
     """Measures a judge in one step on the released responses.
 
@@ -402,37 +431,31 @@ class StepTrial:
             ConfigError: There is not one file of decisions for each file of generations.
             DataError: A file cannot be used, or no response has a case of the step.
         """
-        if len(options.files) % 2:
-            raise ConfigError(
-                "--data: expected generations and their decisions in turn, found"
-                f" {len(options.files)} of them"
-            )
-        self._texts = _STEP_TEXTS[name]
+        self._config = _STEP_CONFIGS[name]
         self._step = STEPS[name]
-        # Published files are downloaded once and checked.
-        paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
-        blobs = ",".join(blob_id(path) for path in paths)
+        paths = _released_paths(options)
         file_names = ", ".join(path.name for path in paths)
-
         cases_by_response = self._read_cases(paths)
-        usable = [cases for cases in cases_by_response if cases]
-        if not usable:
+        usable_cases = [cases for cases in cases_by_response if cases]
+        if not usable_cases:
             raise DataError(
                 f"{file_names}: none of {len(cases_by_response)} responses has what the step"
                 f" {name} needs; give the files as they were released"
             )
-        # A fixed seed makes judges comparable.
-        count = min(options.rows or len(usable), len(usable))
-        # The cases of each drawn response.
-        self._cases = random.Random(_SEED).sample(usable, count)
+
+        num_drawn = min(options.rows or len(usable_cases), len(usable_cases))
+        # A fixed seed makes judges comparable. All cases of a response are drawn together.
+        self._cases_by_response = random.Random(_SEED).sample(usable_cases, num_drawn)
+        blobs = ",".join(blob_id(path) for path in paths)
         self.data = {
             "file": file_names,
             "git_blob": blobs,
             "is_published": blobs == _BLOBS,
-            "rows": count,
-            "of": len(usable),
+            "rows": num_drawn,
+            # The number of usable responses, and of those without any case of the step.
+            "of": len(usable_cases),
             "seed": _SEED,
-            "without": len(cases_by_response) - len(usable),
+            "without": len(cases_by_response) - len(usable_cases),
         }
 
     def _read_cases(self, paths: Sequence[Path]) -> list[list[Case]]:
@@ -442,10 +465,12 @@ class StepTrial:
             paths: Files of generations, each followed by the file of decisions on it.
         """
         cases_by_response = []
-        for generations, decisions in zip(paths[::2], paths[1::2], strict=True):
-            texts = read_generations([generations])
-            for decided, text in match_texts(read_decisions(decisions).responses, texts):
-                cases_by_response.append(self._step.make_cases(ReleasedResponse(text, decided)))
+        for generations_path, decisions_path in zip(paths[::2], paths[1::2], strict=True):
+            texts = read_generations([generations_path])
+            responses = read_decisions(decisions_path).responses
+            for decided_response, text in match_texts(responses, texts):
+                response = ReleasedResponse(text, decided_response)
+                cases_by_response.append(self._step.make_cases(response))
         return cases_by_response
 
     def ask(self, judge: Judge) -> list[JudgedBiography]:
@@ -463,8 +488,8 @@ class StepTrial:
             judge: The judge to measure.
 
         Returns:
-            The ``scores``, their 95% ``intervals``, which bootstrap names, and the scores of a
-            baseline that does not read the biographies.
+            The ``scores``, their 95% ``intervals``, for which names are resampled, and the scores
+            of a baseline that does not read the biographies.
 
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
@@ -476,22 +501,23 @@ class StepTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
+        intervals = {}
+        for score_name in self._config["scores"]:
+            compute_score = partial(_score_from_counts, score_name)
+            interval = pooled_interval(rows, compute_score, _RESAMPLES)
+            intervals[score_name] = interval_or_none(interval)
         # A judge that is no better than the baseline has learnt nothing from the text.
         guesses = [self._step.guess(biography) for biography in self._biographies]
-        baseline_rows, _ = self._count_comparisons(guesses)
-        intervals = {}
-        for score_name in self._texts["scores"]:
-            value = partial(_score_from_counts, score_name)
-            intervals[score_name] = interval_or_none(pooled_interval(rows, value, _RESAMPLES))
+        baseline_rows = self._count_comparisons(guesses).rows
         return {
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
             "intervals": intervals,
-            "baselines": {self._texts["baseline"]: self._total_scores(baseline_rows)},
+            "baselines": {self._config["baseline"]: self._total_scores(baseline_rows)},
         }
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hashes of the prompts that the step asks the judge with, by their names."""
-        return judge.prompts.hashes(self._texts["prompts"])
+        return judge.prompts.hashes(self._config["prompts"])
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         """Return the table of a certificate for the terminal.
@@ -501,68 +527,57 @@ class StepTrial:
             judge: The name of the judge.
 
         Returns:
-            The names of columns, the rows (one per score, with its interval and that of the
+            The names of columns, the rows (one per score, with its interval and the score of the
             baseline), and the notes below the table.
         """
         scores = certificate["scores"]["ALL"]
-        unscored = certificate["scores"]["unscored"]
-        data = certificate["data"]
+        # There is only one baseline.
         ((baseline, baseline_scores),) = certificate["baselines"].items()
-
         rows = []
-        for score_name, ends in certificate["intervals"].items():
-            baseline_score = format_number(baseline_scores[score_name])
-            rows.append(
-                (
-                    score_name,
-                    format_number(scores[score_name]),
-                    format_interval(ends),
-                    baseline_score,
-                )
+        for score_name, bounds in certificate["intervals"].items():
+            row = (
+                score_name,
+                format_number(scores[score_name]),
+                format_interval(bounds),
+                format_number(baseline_scores[score_name]),
             )
-        reasons = [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-        notes = [
-            f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of"
-            " this step.",
-            f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
-            *reasons,
-            "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw"
-            " whole pages of Wikipedia.",
-        ]
-        return ("score", f"#{judge}", "#95% interval", f"#{baseline}"), rows, notes
+            rows.append(row)
+        # A "#" before the name of a column aligns it to the right.
+        columns = ("score", f"#{judge}", "#95% interval", f"#{baseline}")
+        return columns, rows, _certificate_notes(certificate)
 
     @property
     def _biographies(self) -> list[JudgedBiography]:
         """The input of every case, in order."""
-        return [case.biography for cases in self._cases for case in cases]
+        return [case.biography for cases in self._cases_by_response for case in cases]
 
     def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
-        """Compare the results of every case with the released ones, and count the outcomes.
+        """Compare the results of every case with the released ones, and count the comparisons.
 
         Args:
             results: The biographies after the step, in the order of cases.
         """
         remaining_results = iter(results)
-        comparisons_by_name: dict[str, list[Outcome]] = defaultdict(list)
+        counts_by_name: dict[str, Counter[ComparisonOrReason]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
         unscored_responses = 0
-        for cases in self._cases:
-            outcomes: list[Outcome] = []
+        for cases in self._cases_by_response:
+            outcomes: list[ComparisonOrReason] = []
             for case in cases:
                 outcomes += self._step.compare(next(remaining_results), case.released)
-            reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
-            # A text is a reason and no comparison.
-            comparisons = [outcome for outcome in outcomes if not isinstance(outcome, str)]
-            if comparisons:
-                comparisons_by_name[cases[0].biography.generation.name] += comparisons
-            else:
-                unscored_responses += 1
 
-        # Responses about one name are drawn together by the bootstrap.
+            reasons_of_response = [outcome for outcome in outcomes if isinstance(outcome, str)]
+            reasons.update(reasons_of_response)
+            # Nothing of the response could be compared.
+            if len(reasons_of_response) == len(outcomes):
+                unscored_responses += 1
+                continue
+            # Responses about one name are drawn together by the bootstrap.
+            counts_by_name[cases[0].biography.generation.name].update(outcomes)
+
         rows = []
-        for comparisons_of_name in comparisons_by_name.values():
-            counts = [comparisons_of_name.count(kind) for kind in _COMPARISONS.values()]
-            rows.append(counts)
+        for counts in counts_by_name.values():
+            rows.append([counts[comparison] for comparison in _COMPARISONS.values()])
         unscored = {
             "responses": unscored_responses,
             "items": reasons.total(),
@@ -583,8 +598,28 @@ class StepTrial:
         scores = scores_from_counts(totals)
         return {
             **dict(zip(_COMPARISONS, totals, strict=True)),
-            **{score_name: none_if_nan(scores[score_name]) for score_name in self._texts["scores"]},
+            **{
+                score_name: none_if_nan(scores[score_name]) for score_name in self._config["scores"]
+            },
         }
+
+
+def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the lines below the table of a certificate.
+
+    They state how many responses were measured, what has no decision and why, and the labels.
+    """
+    data = certificate["data"]
+    unscored = certificate["scores"]["unscored"]
+    reasons = [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
+    return [
+        f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of"
+        " this step.",
+        f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
+        *reasons,
+        "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw"
+        " whole pages of Wikipedia.",
+    ]
 
 
 def _score_from_counts(score_name: str, counts: Sequence[float]) -> float:
@@ -594,7 +629,7 @@ def _score_from_counts(score_name: str, counts: Sequence[float]) -> float:
 
 def _make_setting(step_name: str) -> CertifiableSetting:
     """Make the setting in which ``lm-factuality certify`` measures a judge in one step."""
-    texts = _STEP_TEXTS[step_name]
+    texts = _STEP_CONFIGS[step_name]
     return CertifiableSetting(
         f"biographies_{step_name}",
         texts["what"],
@@ -608,6 +643,8 @@ def _make_setting(step_name: str) -> CertifiableSetting:
 
 SETTINGS = {step_name: _make_setting(step_name) for step_name in STEPS}
 JUDGED_STEPS = tuple(
-    JudgedStep(name, (setting,), _STEP_TEXTS[name]["behind"], _STEP_TEXTS[name].get("measured", {}))
+    JudgedStep(
+        name, (setting,), _STEP_CONFIGS[name]["behind"], _STEP_CONFIGS[name].get("measured", {})
+    )
     for name, setting in SETTINGS.items()
 )

@@ -10,7 +10,8 @@ code shows the sentence alone. The judge replies with JSON, where the code split
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, numbering_problem
@@ -24,11 +25,15 @@ from lm_factuality.retrieval.bm25 import Searcher
 _WORDS = load_words(__package__)
 _SORRY = r"(?:i'?m|i am)(?: \w+){0,2} sorry|(?:my )?(?:sorry|apologies)|i (?:\w+ )?apologi[sz]e"
 # Such as "Unfortunately, but that ".
-_OPENING = (
-    rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*"
+_OPENING = re.compile(
+    rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*",
+    re.IGNORECASE,
 )
+_HAS_WORD = re.compile(r"\w")
 # Either "I" declines, or an apology is the whole text.
-_DECLINES = re.compile(rf"{_OPENING}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE)
+_DECLINES = re.compile(
+    rf"{_OPENING.pattern}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE
+)
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
 _ASKS_FOR_MORE = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
 # Where a sentence may turn from an apology to a statement.
@@ -54,9 +59,10 @@ Groups = tuple[tuple[int, ...], ...]
 def is_abstention(output: str) -> bool:
     """Return whether a response declines to answer, or is empty.
 
-    Every clause of an abstention declines ("I'm sorry, I cannot ..."), says that nothing was found,
-    or asks for more information, and at least one does not only ask. A response that apologises
-    and then states anything is no abstention: the judge decides about what it states.
+    In an abstention, every clause declines ("I'm sorry, I cannot ..."), says that nothing was
+    found, or asks for more information. A clause that only asks does not suffice: at least one has
+    to decline. A response that apologises and then states anything is no abstention, since the
+    judge decides about what it states.
 
     Args:
         output: The response as the model wrote it.
@@ -67,12 +73,11 @@ def is_abstention(output: str) -> bool:
         return True
 
     has_declined = False
-    for sentence in split_sentences(text):
-        for clause in _split_clauses(sentence):
-            if _is_declining(clause):
-                has_declined = True
-            elif not _ASKS_FOR_MORE.match(clause):
-                return False
+    for clause in chain.from_iterable(map(_split_clauses, split_sentences(text))):
+        if _is_declining(clause):
+            has_declined = True
+        elif not _ASKS_FOR_MORE.match(clause):
+            return False
     return has_declined
 
 
@@ -86,12 +91,11 @@ def _split_clauses(sentence: str) -> list[str]:
     Args:
         sentence: A sentence of the response.
     """
-    opening = re.match(_OPENING, sentence, re.IGNORECASE)
-    statement = sentence[opening.end() :] if opening else sentence
-    # The apology is then all that the sentence says.
-    if not re.search(r"\w", statement):
+    statement = _OPENING.sub("", sentence)
+    # Nothing is left of a sentence that only apologises.
+    if not _HAS_WORD.search(statement):
         return [sentence]
-    return [clause for clause in _TURN.split(statement) if re.search(r"\w", clause)]
+    return [clause for clause in _TURN.split(statement) if _HAS_WORD.search(clause)]
 
 
 def _is_declining(clause: str) -> bool:
@@ -104,13 +108,13 @@ def _is_declining(clause: str) -> bool:
 def response_sentences(output: str) -> tuple[str, ...]:
     """Split a response into sentences, after removing its citations.
 
-    Sentences of fewer than two words are left out. A sentence does not go on in the next line.
+    Sentences of fewer than two words are left out. A sentence never spans two lines.
 
     Args:
         output: The response as the model wrote it.
     """
     sentences = []
-    # Each line is split by itself, since headings and list items often have no full stop.
+    # Headings and list items often have no full stop, but end with the line.
     for line in remove_citations(output).splitlines():
         for sentence in split_sentences(line.strip()):
             if len(words_in(sentence)) > 1:
@@ -141,30 +145,37 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
         ``text`` before it, and its facts, which stand alone (``facts``) or keep the words of
         the sentence (``as_written``).
     """
-    demonstrations, searcher = _load_demonstrations()
-    # A sentence may share no word with any demonstration.
-    ranking = searcher.best(sentence, 1)
+    demonstrations = _load_demonstrations()
+    ranking = demonstrations.searcher.best(sentence, 1)
+    # The ranking is empty if the sentence shares no word with any demonstration.
     nearest = ranking[0][0] if ranking else 0
-    return [
-        *demonstrations[:_FIXED_DEMONSTRATIONS],
-        demonstrations[_FIXED_DEMONSTRATIONS + nearest],
-    ]
+    return [*demonstrations.fixed, demonstrations.selectable[nearest]]
+
+
+class _Demonstrations(NamedTuple):
+    """The demonstrations of how to decompose a sentence."""
+
+    fixed: list[dict[str, Any]]
+    """Those that are in every prompt."""
+
+    selectable: list[dict[str, Any]]
+    """Those of which a prompt has the one that is nearest to the sentence."""
+
+    searcher: Searcher
+    """An index of the sentences of the selectable ones, in the same order."""
 
 
 @cache
-def _load_demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
-    """Load all demonstrations, and an index of the sentences of those that vary.
-
-    The numbers in the index count from the first demonstration after the fixed ones.
-    """
+def _load_demonstrations() -> _Demonstrations:
+    """Load all demonstrations from the file ``prompts/decompose.yaml``."""
     demonstrations = []
     for demonstration in load_yaml(__package__, "prompts/decompose.yaml"):
+        # Only facts whose words differ from those of the sentence are written in both ways.
         defaults = {"text": "", "as_written": demonstration["facts"]}
         demonstrations.append({**defaults, **demonstration})
-    varying = demonstrations[_FIXED_DEMONSTRATIONS:]
-    return demonstrations, Searcher.from_texts(
-        [demonstration["sentence"] for demonstration in varying]
-    )
+    selectable = demonstrations[_FIXED_DEMONSTRATIONS:]
+    searcher = Searcher.from_texts([demonstration["sentence"] for demonstration in selectable])
+    return _Demonstrations(demonstrations[:_FIXED_DEMONSTRATIONS], selectable, searcher)
 
 
 # Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
@@ -174,20 +185,19 @@ class FactsReply(Reply):
     facts: list[str]
 
 
-def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """Check the facts that a judge found in a sentence.
+def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Say why the facts that a judge found in a sentence cannot be used.
 
     Args:
         reply: The facts.
-        subject: The variables of the prompt, among them the ``sentence``.
+        prompt_variables: The variables of the prompt, among them the ``sentence``.
 
     Returns:
-        The problem, or an empty string if the facts are usable. There may not be more facts than
-        the sentence has words, and one more. Every fact has at least two words and is not merely
-        a circumstance such as "In the late 19th century.".
+        The problem, or an empty string if the facts are usable. Every usable fact has at least two
+        words and is not merely a circumstance such as "In the late 19th century.".
     """
-    # More facts than words are a sign that a model repeats itself.
-    num_words = len(words_in(subject["sentence"]))
+    num_words = len(words_in(prompt_variables["sentence"]))
+    # More facts than words are a sign that a model repeats itself. One more is tolerated.
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:
@@ -221,7 +231,7 @@ class GroupsReply(Reply):
     groups: list[list[int]]
 
 
-def grouping_subject(judged: JudgedBiography) -> JsonObject:
+def grouping_variables(judged: JudgedBiography) -> JsonObject:
     """Return the variables of the prompt that asks a judge to group the facts of a response.
 
     Args:
@@ -241,19 +251,19 @@ def grouping_subject(judged: JudgedBiography) -> JsonObject:
     }
 
 
-def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
-    """Check that a judge put every fact into exactly one group.
+def problem_with_groups(reply: GroupsReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Say why the groups of a judge cannot be used: a fact is in no group, or in several.
 
     Args:
         reply: The groups.
-        subject: The variables of the prompt, among them the ``facts``.
+        prompt_variables: The variables of the prompt, among them the ``facts``.
 
     Returns:
         The problem, such as "no fact 3", or an empty string if the groups are usable.
     """
     # Prompts number facts from 1.
     numbers = [number for group in reply.groups for number in group]
-    return numbering_problem(numbers, len(subject["facts"]), "fact")
+    return numbering_problem(numbers, len(prompt_variables["facts"]), "fact")
 
 
 def reply_to_groups(reply: GroupsReply) -> Groups:
@@ -263,7 +273,7 @@ def reply_to_groups(reply: GroupsReply) -> Groups:
         The groups [[2, 1], [], [3]] become ((0, 1), (2,)).
 
     Args:
-        reply: A reply that passed `check_groups`.
+        reply: A reply whose groups `problem_with_groups` found usable.
     """
     groups = []
     for group in reply.groups:

@@ -7,7 +7,6 @@ at once, and at most once about each sentence, each response, and each distinct 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -22,12 +21,11 @@ from lm_factuality.benchmarks.biographies import people
 from lm_factuality.benchmarks.biographies.decompose import (
     MAX_GROUPING_TOKENS,
     FactsReply,
-    Groups,
     GroupsReply,
-    check_facts,
-    check_groups,
-    grouping_subject,
+    grouping_variables,
     is_abstention,
+    problem_with_facts,
+    problem_with_groups,
     reply_to_facts,
     reply_to_groups,
     response_sentences,
@@ -162,6 +160,9 @@ class AmbigBio(JudgedMethod):
             judge: The judge to ask.
             texts: The biographies.
 
+        Returns:
+            The judged biography of each text, in order.
+
         Raises:
             BackendDownError: The judge cannot be reached. Answers received so far stay in its
                 store.
@@ -195,23 +196,29 @@ class AmbigBio(JudgedMethod):
         # An offline judge answers from its store only.
         decomposed = []
         for biography in self.decompose(judge.offline_copy(), answers):
-            decomposed.append(biography if biography.facts else _with_facts_by_rules(biography))
-
-        verifying = judge.plan(partial(self.verify, judged=decomposed))
-        if judge.config.verify == "page":
-            # A reply about a page may leave out every fact. Each is then asked about singly.
-            pairs = self.pairs_by_key(decomposed)
-            pairs_to_ask = {
-                key: pair for key, pair in pairs.items() if pair.preset_judgement is None
-            }
-            singly = judge.plan(partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder))
-            estimate = verifying.estimate_with_retries + singly.estimate_with_retries
-            verifying = replace(verifying, estimate_with_retries=estimate)
+            decomposed.append(biography if biography.facts else _add_facts_by_rules(biography))
         return [
             ("decomposing", judge.plan(partial(self.decompose, judged=answers))),
             ("grouping", judge.plan(partial(self.group, judged=decomposed))),
-            ("verifying", verifying),
+            ("verifying", self._plan_verifying(judge, decomposed)),
         ]
+
+    def _plan_verifying(self, judge: Judge, judged: Sequence[JudgedBiography]) -> Plan:
+        """Estimate how many questions the judge is asked to verify the facts of responses.
+
+        Args:
+            judge: The judge that would be asked.
+            judged: The responses with their facts.
+        """
+        plan = judge.plan(partial(self.verify, judged=judged))
+        if judge.config.verify != "page":
+            return plan
+        # A reply about a page may leave out every fact. Each is then also asked about singly.
+        pairs = self.pairs_by_key(judged)
+        pairs_to_ask = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
+        singly = judge.plan(partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder))
+        estimate = plan.estimate_with_retries + singly.estimate_with_retries
+        return replace(plan, estimate_with_retries=estimate)
 
     def _join_responses(self, docs: Docs, responses: Responses) -> list[GeneratedText]:
         """Join each document with its only response."""
@@ -252,7 +259,15 @@ class AmbigBio(JudgedMethod):
             The response without facts. It is marked as an abstention if the model declined, and has
             a ``problem`` if there is nothing to judge.
         """
-        prepared = JudgedBiography(text, (), (), (), text.entities, (), ())
+        prepared = JudgedBiography(
+            generation=text,
+            sentences=(),
+            facts=(),
+            groups=(),
+            entities=text.entities,
+            matrix=(),
+            links=(),
+        )
         # The model was cut off before it began to answer.
         if without_thinking(text.output) is None:
             return replace(prepared, problem=UNFINISHED)
@@ -275,33 +290,35 @@ class AmbigBio(JudgedMethod):
         replies_by_sentence = judge.ask_typed(
             f"{self.folder}/decompose",
             FactsReply,
-            self.sentence_subjects(judged),
+            self.decomposing_variables(judged),
             "decomposing sentences",
-            check_facts,
+            problem_with_facts,
             samples=1,
         )
-        # There is one sample per question, and the replies come in the order of sentences.
-        replies = (reply for (reply,) in replies_by_sentence)
+        # The replies about the sentences of all answers come in one list, one sample for each.
+        replies = [reply for (reply,) in replies_by_sentence]
         decomposed = []
+        first_reply = 0
         for biography in judged:
-            if biography.is_answer:
-                replies_of_response = [next(replies) for _ in biography.sentences]
-                biography = _with_facts(biography, replies_of_response)
-            decomposed.append(biography)
+            if not biography.is_answer:
+                decomposed.append(biography)
+                continue
+            end = first_reply + len(biography.sentences)
+            decomposed.append(_add_facts(biography, replies[first_reply:end]))
+            first_reply = end
         return decomposed
 
-    def sentence_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
+    def decomposing_variables(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
         """Return the variables of the decomposing prompt for every sentence of every answer.
 
         Args:
             judged: The prepared responses. Those that are no answer are left out.
         """
-        subjects = []
-        for biography in judged:
-            if not biography.is_answer:
-                continue
+        prompt_variables = []
+        answers = [biography for biography in judged if biography.is_answer]
+        for biography in answers:
             for number, sentence in enumerate(biography.sentences):
-                subject = {
+                variables = {
                     "kind": "decompose",
                     "name": biography.generation.name,
                     "standalone": self.facts == "standalone",
@@ -310,8 +327,8 @@ class AmbigBio(JudgedMethod):
                     "demonstrations": select_demonstrations(sentence),
                     **self.prompt_variables(biography.generation),
                 }
-                subjects.append(subject)
-        return subjects
+                prompt_variables.append(variables)
+        return prompt_variables
 
     def group(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
         """Ask the judge to split the facts of each response by individual (step 2).
@@ -326,41 +343,30 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        replies_by_response = judge.ask_typed(
+        indices = [index for index, biography in enumerate(judged) if _needs_grouping(biography)]
+        replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
-            self.group_subjects(judged),
+            [self._grouping_variables(judged[index]) for index in indices],
             "grouping facts",
-            check_groups,
+            problem_with_groups,
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
-        # Replies come in the order of the responses that need grouping.
-        replies = (reply for (reply,) in replies_by_response)
-        grouped = []
-        for biography in judged:
-            groups: Groups = ()
-            ungrouped = None
-            if _needs_grouping(biography):
-                reply = next(replies)
-                ungrouped = reply.problem or None
-                groups = reply_to_groups(reply.value) if reply.value else ()
-            elif biography.facts:
-                groups = (tuple(range(len(biography.facts))),)
+        grouped = [_join_all_facts(biography) for biography in judged]
+        for index, (reply,) in zip(indices, replies, strict=True):
+            if reply.value is None:
+                grouped[index] = replace(judged[index], groups=(), ungrouped=reply.problem)
+            else:
+                grouped[index] = replace(judged[index], groups=reply_to_groups(reply.value))
 
-            if self.protocol == "code":
-                # The authors' code loses the first fact, and counts a group that is then empty.
-                groups = tuple(tuple(fact for fact in group if fact != 0) for group in groups)
-            grouped.append(replace(biography, groups=groups, ungrouped=ungrouped))
+        if self.protocol == "code":
+            grouped = [_drop_first_fact(biography) for biography in grouped]
         return grouped
 
-    def group_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return the variables of the grouping prompt for every response that needs grouping."""
-        return [
-            {**grouping_subject(biography), **self.prompt_variables(biography.generation)}
-            for biography in judged
-            if _needs_grouping(biography)
-        ]
+    def _grouping_variables(self, judged: JudgedBiography) -> JsonObject:
+        """Return the variables of the grouping prompt for a response."""
+        return {**grouping_variables(judged), **self.prompt_variables(judged.generation)}
 
     def verify(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
         """Ask the judge whether the page of each entity supports each fact (step 3).
@@ -375,10 +381,10 @@ class AmbigBio(JudgedMethod):
         """
         judgements = judge_pairs(judge, self.pairs_by_key(judged), self.folder)
         verified = []
-        for number, biography in enumerate(judged):
+        for response_index, biography in enumerate(judged):
             rows = []
             for fact in biography.facts:
-                keys = [PairKey(number, fact.text, entity) for entity in biography.entities]
+                keys = [PairKey(response_index, fact.text, entity) for entity in biography.entities]
                 rows.append(tuple(judgements[key] for key in keys))
             verified.append(replace(biography, matrix=tuple(rows)))
         return verified
@@ -387,15 +393,15 @@ class AmbigBio(JudgedMethod):
         """Return the pairs of facts and pages of several responses.
 
         Args:
-            judged: The responses with their facts.
+            judged: The responses. Those without facts are skipped.
         """
         pairs: dict[PairKey, FactPair] = {}
-        for number, biography in enumerate(judged):
-            # Without facts there is nothing to look pages up for.
+        for response_index, biography in enumerate(judged):
+            # Pages are looked up for facts only.
             if not biography.facts:
                 continue
             for pair in self.fact_pairs(biography):
-                pairs[PairKey(number, pair.fact, pair.entity)] = pair
+                pairs[PairKey(response_index, pair.fact, pair.entity)] = pair
         return pairs
 
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
@@ -436,16 +442,19 @@ class AmbigBio(JudgedMethod):
         """Check that a judge can have produced a record.
 
         Args:
-            doc: The document of the record.
+            doc: The document of the record. It is not needed.
             verdict: The record.
 
         Raises:
             ValueError: Parts of the record contradict each other. The message says which.
         """
         judged = biography_from_record(verdict)
-        # A response has either facts or a problem, unless the model declined.
-        if not judged.abstained and bool(judged.facts) == bool(judged.problem):
-            raise ValueError("it has facts and a reason why it has none, or neither")
+        # An abstention has neither facts nor a problem.
+        if not judged.abstained:
+            if judged.facts and judged.problem:
+                raise ValueError("it has facts and a reason why it has none")
+            if not judged.facts and not judged.problem:
+                raise ValueError("it has neither facts nor a reason why it has none")
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
         _check_judgements(judged)
@@ -467,13 +476,16 @@ class AmbigBio(JudgedMethod):
             doc: The document.
             responses: Its only response.
             verdict: The record, of which only the decisions of the judge are used.
+
+        Returns:
+            The record with scores that follow from these decisions.
         """
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
         if not prepared.is_answer:
             return self.make_record(prepared)
         judged = biography_from_record(verdict)
-        # Sentences, candidates and abstention follow from the response. The rest is the judge's.
-        decided = replace(
+        # Sentences, candidates and abstention follow from the response, and links from verdicts.
+        with_decisions = replace(
             prepared,
             facts=judged.facts,
             groups=judged.groups,
@@ -481,7 +493,7 @@ class AmbigBio(JudgedMethod):
             problem=judged.problem,
             ungrouped=judged.ungrouped,
         )
-        return self.make_record(self.link(decided))
+        return self.make_record(self.link(with_decisions))
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         """Return the questions that people answer in the judge's place."""
@@ -533,7 +545,7 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     return read_settings(AmbigBio, settings, "metadata")
 
 
-def _with_facts(
+def _add_facts(
     judged: JudgedBiography, replies: Sequence[ParsedReply[FactsReply]]
 ) -> JudgedBiography:
     """Add the facts in a judge's replies to a response.
@@ -548,7 +560,7 @@ def _with_facts(
     """
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
-        # The scores of the other sentences alone would mislead.
+        # Without the facts of this sentence, all scores of the response would be wrong.
         if reply.value is None:
             location = f"sentence {number + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
@@ -556,7 +568,7 @@ def _with_facts(
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
 
 
-def _with_facts_by_rules(judged: JudgedBiography) -> JudgedBiography:
+def _add_facts_by_rules(judged: JudgedBiography) -> JudgedBiography:
     """Add the facts that rules find in the sentences of a response, to estimate their number."""
     facts: list[Fact] = []
     for number, sentence in enumerate(judged.sentences):
@@ -569,6 +581,23 @@ def _needs_grouping(judged: JudgedBiography) -> bool:
     return len(judged.facts) > 1 and judged.entities != SINGLE_SUBJECT
 
 
+def _join_all_facts(judged: JudgedBiography) -> JudgedBiography:
+    """Put all facts of a response into one group. A response without facts gets no group."""
+    fact_numbers = tuple(range(len(judged.facts)))
+    return replace(judged, groups=(fact_numbers,) if fact_numbers else ())
+
+
+def _drop_first_fact(judged: JudgedBiography) -> JudgedBiography:
+    """Remove the first fact of a response from its group, since the authors' code loses it.
+
+    Their code counts a group that is then empty, so it stays.
+    """
+    groups = []
+    for group in judged.groups:
+        groups.append(tuple(fact for fact in group if fact != 0))
+    return replace(judged, groups=tuple(groups))
+
+
 def _check_judgements(judged: JudgedBiography) -> None:
     """Check that the scores of judgements agree with their outcomes.
 
@@ -577,15 +606,28 @@ def _check_judgements(judged: JudgedBiography) -> None:
 
     Raises:
         ValueError: A score contradicts its outcome, or facts with the same text have different
-            judgements although the judge is asked about a text only once.
+            judgements.
     """
     # A judge is asked about each distinct text once.
     row_by_text: dict[str, tuple[Judgement, ...]] = {}
     for fact, row in zip(judged.facts, judged.matrix, strict=True):
         if row_by_text.setdefault(fact.text, row) != row:
             raise ValueError("facts of the same text have different judgements")
-    for judgement in chain.from_iterable(judged.matrix):
-        is_unscored = judgement.outcome == UNSCORED
-        distance = abs((judgement.score or 0) - (judgement.outcome == SUPPORTED))
-        if is_unscored != (judgement.score is None) or distance > _MAX_SCORE_DISTANCE:
-            raise ValueError(f"a fact is {judgement.outcome}, but its score is {judgement.score}")
+        for judgement in row:
+            if not _has_plausible_score(judgement):
+                raise ValueError(
+                    f"a fact is {judgement.outcome}, but its score is {judgement.score}"
+                )
+
+
+def _has_plausible_score(judgement: Judgement) -> bool:
+    """Return whether the score of a judgement is near 1 if it is supported, and near 0 if not.
+
+    An unscored judgement must have no score.
+    """
+    if judgement.outcome == UNSCORED:
+        return judgement.score is None
+    if judgement.score is None:
+        return False
+    expected_score = 1 if judgement.outcome == SUPPORTED else 0
+    return abs(judgement.score - expected_score) <= _MAX_SCORE_DISTANCE

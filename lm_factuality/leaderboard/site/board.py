@@ -1,7 +1,11 @@
-"""The tables of the leaderboards with a row for each model, as JSON and as pages."""
+"""Put the entries of leaderboards into tables, and write the tables as JSON and as HTML pages.
+
+`lm_factuality.leaderboard.site.build` calls it when it writes the site.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +16,17 @@ from lm_factuality.benchmarks.chosen import displayed_score
 from lm_factuality.ground.html import Link, render
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.site.entries import (
-    SITE,
+    RANK_RULE,
     LeaderboardEntry,
     RankedScore,
     RefusedEntry,
-    ranks,
+    rank_scores,
 )
 
-_MOST_PROBLEMS = 20
-"""How many reasons are shown of a refused submission."""
+_MAX_SHOWN_PROBLEMS = 20
+"""How many reasons the page of refused submissions shows for each of them."""
 
-_FIGURE = (
+_FIGURE_KEYS = (
     "metric",
     "value",
     "low",
@@ -37,79 +41,180 @@ _FIGURE = (
     "floor",
     "counted",
 )
-"""What is written of a figure."""
+"""The fields of a score's figure that the JSON file has."""
 
 
 @dataclass(frozen=True)
 class LeaderboardTable:
-    """A leaderboard.
-
-    Rows are ordered by the rank in the first task, then by the score there (the worst case, where
-    anything is unscored), then by the next task.
-    """
+    """A leaderboard with one row per model."""
 
     rules: Rules
+    """The rules of the leaderboard."""
+
     tasks: tuple[str, ...]
+    """The tasks with a column, i.e. those in which a model has a score."""
+
     rows: tuple[LeaderboardEntry, ...]
-    """The newest entry of each model, with its ranks."""
+    """The newest entry of each model with its ranks, the best model first."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """All leaderboards."""
+    """Everything that the site shows."""
 
-    tables: tuple[LeaderboardTable, ...]
-    models: tuple[tuple[LeaderboardEntry, ...], ...]
-    """The accepted entries, those of one model together, the newest first."""
+    tables: Sequence[LeaderboardTable]
+    """The leaderboards that have accepted submissions."""
 
-    refused: tuple[RefusedEntry, ...]
+    models: Collection[Sequence[LeaderboardEntry]]
+    """The accepted entries of each model, the newest first."""
+
+    refused: Sequence[RefusedEntry]
+    """The refused submissions, sorted by folder."""
 
 
 def to_board(
-    accepted: Sequence[LeaderboardEntry],
-    refused: Sequence[RefusedEntry],
-    rules: Path | None = None,
+    entries: Sequence[LeaderboardEntry | RefusedEntry], rules_folder: Path | None = None
 ) -> Board:
-    """Put entries into the tables of their leaderboards, one row for each model.
+    """Put submissions into the tables of their leaderboards.
 
     Args:
-        rules: A folder of rules instead of the suite's.
+        entries: The accepted and refused submissions. Refused ones are in no table.
+        rules_folder: A folder with the rules of leaderboards. Defaults to the suite's rules.
+
+    Returns:
+        The tables, in the order of the benchmarks that leaderboards are named after, with all
+        accepted and refused submissions.
     """
+    accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
+    refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
+    entries_by_model = defaultdict(list)
+    entries_by_leaderboard = defaultdict(list)
     newest_first = sorted(accepted, key=lambda entry: (entry.date, entry.folder), reverse=True)
-    models: dict[tuple[str, ...], list[LeaderboardEntry]] = {}
-    by_leaderboard: dict[str, list[LeaderboardEntry]] = {}
     for entry in newest_first:
-        models.setdefault(entry.identity, []).append(entry)
-        by_leaderboard.setdefault(entry.submission.leaderboard, []).append(entry)
+        entries_by_model[entry.identity].append(entry)
+        entries_by_leaderboard[entry.submission.leaderboard].append(entry)
+
     # Leaderboards that are not named after a benchmark come last, by name.
-    places = {benchmark.kind: benchmark.order for benchmark in all_benchmarks()}
-    names = sorted(by_leaderboard, key=lambda name: (places.get(name, math.inf), name))
-    return Board(
-        tables=tuple(_to_table(read_rules(name, rules), by_leaderboard[name]) for name in names),
-        models=tuple(
-            tuple(group)
-            for group in sorted(models.values(), key=lambda group: (group[0].model, group[0].slug))
-        ),
-        refused=tuple(sorted(refused)),
-    )
+    positions = {benchmark.kind: benchmark.order for benchmark in all_benchmarks()}
+    names = sorted(entries_by_leaderboard, key=lambda name: (positions.get(name, math.inf), name))
+    tables = []
+    for name in names:
+        rules = read_rules(name, rules_folder)
+        tables.append(_make_table(rules, entries_by_leaderboard[name]))
+    return Board(tables, list(entries_by_model.values()), sorted(refused))
+
+
+def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> LeaderboardTable:
+    """Make the table of a leaderboard, with the ranks of all models.
+
+    Args:
+        rules: The rules of the leaderboard.
+        newest_first: All accepted entries of the leaderboard. The first entry of each model counts.
+
+    Returns:
+        The table, whose rows are sorted by rank.
+    """
+    newest_by_model: dict[tuple[str, ...], LeaderboardEntry] = {}
+    for entry in newest_first:
+        newest_by_model.setdefault(entry.identity, entry)
+
+    entries = newest_by_model.values()
+    rows = []
+    for entry in entries:
+        twins = _models_with_same_answers(entry, entries)
+        # The scores are copied, since the ranks are written into them.
+        rows.append(replace(entry, scores=dict(entry.scores), twins=twins))
+
+    tasks = [task for task in rules.headlines if any(task in row.scores for row in rows)]
+    for task in tasks:
+        _set_ranks(rows, task)
+    rows.sort(key=lambda row: _sort_key(row, tasks))
+    return LeaderboardTable(rules, tuple(tasks), tuple(rows))
+
+
+def _models_with_same_answers(
+    entry: LeaderboardEntry, entries: Collection[LeaderboardEntry]
+) -> tuple[str, ...]:
+    """Find models of another name that gave the same answers to a whole task.
+
+    One of two such submissions may be a copy. Files cannot show which came first.
+
+    Args:
+        entry: The entry of a model.
+        entries: All entries of the leaderboard.
+
+    Returns:
+        The sorted names of the other models.
+    """
+    names = set()
+    for candidate in entries:
+        for task, score in entry.scores.items():
+            candidate_score = candidate.scores.get(task)
+            # The hash of the answers is empty if a run has no samples.
+            if score.answers and candidate_score and candidate_score.answers == score.answers:
+                names.add(candidate.model)
+    return tuple(sorted(names - {entry.model}))
+
+
+def _set_ranks(rows: Sequence[LeaderboardEntry], task: str) -> None:
+    """Write the ranks of models in one task into the scores of their rows.
+
+    Args:
+        rows: The rows of a table, whose scores are replaced by scores with a rank.
+        task: The task. At least one row has a score in it.
+    """
+    scored_rows = [row for row in rows if task in row.scores]
+    scores = [row.scores[task] for row in scored_rows]
+    intervals = [score.interval for score in scores]
+    ranks = rank_scores(intervals, scores[0].higher)
+    for row, score, rank in zip(scored_rows, scores, ranks, strict=True):
+        row.scores[task] = replace(score, rank=rank)
+
+
+def _sort_key(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
+    """Return the key by which the rows of a table are sorted.
+
+    Rows are sorted by their rank in the first task, then by their score in it, then likewise in
+    the next tasks, and at last by name.
+
+    Args:
+        row: The row of a model.
+        tasks: The tasks of the table.
+    """
+    key: list[Any] = []
+    for task in tasks:
+        score = row.scores.get(task)
+        if score is None:
+            # True sorts after False, so rows without a score come last.
+            key += [True, math.inf, 0.0]
+            continue
+        # Scores without a rank come after those with one.
+        rank = score.rank or math.inf
+        value = -score.sort_value if score.higher else score.sort_value
+        key += [False, rank, value]
+    return (*key, row.model, row.folder)
 
 
 def board_json(board: Board) -> dict[str, Any]:
-    """All that the tables show, for programs, with the rule of the ranks.
+    """Return all tables and refused submissions for other programs, as ``leaderboard.json``.
 
-    Scores are as lm_eval has them: shares, not per cent.
+    Args:
+        board: The tables of the site.
+
+    Returns:
+        A JSON object. Scores are shares from 0 to 1, as lm_eval has them, not per cent.
     """
     leaderboards = []
     for table in board.tables:
-        leaderboards.append(
-            {
-                "name": table.rules.name,
-                "title": table.rules.title,
-                "tasks": table.tasks,
-                "max_unscored": table.rules.max_unscored,
-                "models": [_row_json(row) for row in table.rows],
-            }
-        )
+        leaderboard = {
+            "name": table.rules.name,
+            "title": table.rules.title,
+            "tasks": table.tasks,
+            "max_unscored": table.rules.max_unscored,
+            "models": [_row_json(row) for row in table.rows],
+        }
+        leaderboards.append(leaderboard)
+
     refused = []
     for entry in board.refused:
         problems = [{"code": code, "sentence": sentence} for code, sentence in entry.problems]
@@ -117,119 +222,18 @@ def board_json(board: Board) -> dict[str, Any]:
     return {
         "format": 1,
         "made_by": f"lm-factuality {__version__}",
-        "rank_rule": SITE["rule"],
+        "rank_rule": RANK_RULE,
         "leaderboards": leaderboards,
         "refused": refused,
     }
 
 
-def pages(
-    board: Board, title: str, reports: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, str]]:
-    """Every page of the site, by its name.
-
-    Args:
-        reports: By the slug of a model, where its report lies relative to its page.
-    """
-    names = ["index.html", *(f"{table.rules.name}.html" for table in board.tables[1:])]
-    tables = dict(zip(names, board.tables, strict=False))
-    links = [Link(name, table.rules.title) for name, table in tables.items()]
-    links = links or [Link("index.html", "Models")]
-    links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
-
-    def page(name: str, template: str, label: str, **values: Any) -> tuple[str, str]:
-        return name, render(
-            f"{__package__}/{template}",
-            title=label,
-            site=title,
-            here=name,
-            links=links,
-            root="../" if "/" in name else "",
-            version=__version__,
-            styles=["assets/leaderboard.css"],
-            scripts=[],
-            **values,
-        )
-
-    for name, table in tables.items():
-        label = table.rules.title if len(tables) > 1 else title
-        yield page(name, "table.html", label, **_values_of_table(table))
-    if not tables:
-        yield page("index.html", "table.html", title, table=None)
-    yield page(
-        "refused.html", "refused.html", "Refused", refused=board.refused, most=_MOST_PROBLEMS
-    )
-    for entries in board.models:
-        newest = entries[0]
-        folders = {entry.folder for entry in entries}
-        rows = [(table, row) for table in board.tables for row in table.rows]
-        values = {
-            "entries": entries,
-            "rows": [(table, row) for table, row in rows if row.folder in folders],
-            "report": (reports or {}).get(newest.slug),
-            "metric_of": displayed_score,
-        }
-        yield page(f"models/{newest.slug}.html", "model.html", newest.model, **values)
-
-
-def _to_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> LeaderboardTable:
-    by_model: dict[tuple[str, ...], LeaderboardEntry] = {}
-    for entry in newest_first:
-        by_model.setdefault(entry.identity, entry)
-    entries = list(by_model.values())
-    ranked: list[dict[str, RankedScore]] = [dict(entry.scores) for entry in entries]
-    tasks = []
-    for task in rules.headlines:
-        with_score = [scores for scores in ranked if task in scores]
-        if not with_score:
-            continue
-        tasks.append(task)
-        intervals = [scores[task].interval for scores in with_score]
-        places = ranks(intervals, with_score[0][task].higher)
-        for scores, rank in zip(with_score, places, strict=True):
-            scores[task] = replace(scores[task], rank=rank)
-    rows = []
-    for entry, scores in zip(entries, ranked, strict=True):
-        rows.append(replace(entry, scores=scores, twins=_twins_of(entry, entries)))
-    rows.sort(key=lambda row: _order(row, tasks))
-    return LeaderboardTable(rules, tuple(tasks), tuple(rows))
-
-
-def _twins_of(entry: LeaderboardEntry, entries: Sequence[LeaderboardEntry]) -> tuple[str, ...]:
-    """The models of another name that gave the same answers to a whole task."""
-    twins = set()
-    for candidate in entries:
-        for task, score in entry.scores.items():
-            twin = candidate.scores.get(task)
-            if score.answers and twin is not None and twin.answers == score.answers:
-                twins.add(candidate.model)
-    return tuple(sorted(twins - {entry.model}))
-
-
-def _order(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
-    keys: list[tuple[bool, float, float]] = []
-    for task in tasks:
-        score = row.scores.get(task)
-        value = score.value_in_doubt if score else 0.0
-        # Scores without a rank come behind the others, and before rows without a score.
-        rank = (score.rank if score else None) or math.inf
-        keys.append((score is None, rank, -value if score and score.higher else value))
-    return (*keys, row.model, row.folder)
-
-
 def _row_json(row: LeaderboardEntry) -> dict[str, Any]:
-    scores = []
-    for score in row.scores.values():
-        figure = {name: getattr(score.figure, name) for name in _FIGURE}
-        corrected = score.figure.corrected
-        figure["corrected"] = corrected and asdict(corrected)
-        fields = asdict(score)
-        del fields["figure"]
-        scores.append({**figure, **fields})
+    """Return the row of a model with its scores as a JSON object."""
     return {
         "model": row.model,
         "revision": row.submission.model.revision,
-        "dtype": row.dtype,
+        "dtype": row.submission.model.dtype,
         "backend": row.backend,
         "num_parameters": row.num_parameters,
         "weights": row.access,
@@ -238,20 +242,114 @@ def _row_json(row: LeaderboardEntry) -> dict[str, Any]:
         "date": row.date,
         "rerun": row.rerun or None,
         "same_answers_as": list(row.twins),
-        "scores": scores,
+        "scores": [_score_json(score) for score in row.scores.values()],
     }
 
 
-def _values_of_table(table: LeaderboardTable) -> dict[str, Any]:
+def _score_json(score: RankedScore) -> dict[str, Any]:
+    """Return a score with its interval and rank as one flat JSON object."""
+    values = {key: getattr(score.figure, key) for key in _FIGURE_KEYS}
+    if score.figure.corrected is not None:
+        values["corrected"] = asdict(score.figure.corrected)
+    ranking = asdict(score)
+    del ranking["figure"]
+    return {**values, **ranking}
+
+
+def render_pages(
+    board: Board, title: str, reports: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Render every page of the site.
+
+    Args:
+        board: What the site shows.
+        title: The title of the site.
+        reports: The link from a model's page to the report of its samples, by the model's slug.
+
+    Yields:
+        The path of each page in the site's folder, such as ``models/gpt2.html``, and its HTML.
+    """
+    # The first leaderboard is the front page.
+    paths = ["index.html", *(f"{table.rules.name}.html" for table in board.tables[1:])]
+    tables = dict(zip(paths, board.tables, strict=False))
+    links = [Link(path, table.rules.title) for path, table in tables.items()]
+    if not tables:
+        links.append(Link("index.html", "Models"))
+    links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
+    frame = {"site": title, "links": links}
+
+    for path, table in tables.items():
+        table_title = table.rules.title if len(tables) > 1 else title
+        yield _render_page(path, "table.html", table_title, **frame, **_table_values(table))
+    if not tables:
+        yield _render_page("index.html", "table.html", title, **frame, table=None)
+    refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
+    yield _render_page("refused.html", "refused.html", "Refused", **frame, **refused)
+    for entries in board.models:
+        newest = entries[0]
+        values = _model_values(board, entries)
+        values["report"] = (reports or {}).get(newest.slug)
+        path = f"models/{newest.slug}.html"
+        yield _render_page(path, "model.html", newest.model, **frame, **values)
+
+
+def _render_page(path: str, template: str, title: str, **values: Any) -> tuple[str, str]:
+    """Render one page of the site.
+
+    Args:
+        path: The path of the page in the site's folder, such as ``models/gpt2.html``.
+        template: The file name of the template in this package.
+        title: The title of the page.
+        **values: The other variables of the template.
+
+    Returns:
+        The path, and the HTML of the page.
+    """
+    html = render(
+        f"{__package__}/{template}",
+        title=title,
+        here=path,
+        # Links to assets and other pages begin with the way up to the site's folder.
+        root="../" if "/" in path else "",
+        version=__version__,
+        styles=["assets/leaderboard.css"],
+        scripts=[],
+        **values,
+    )
+    return path, html
+
+
+def _table_values(table: LeaderboardTable) -> dict[str, Any]:
+    """Return the variables of the template of a leaderboard's page.
+
+    Args:
+        table: The leaderboard.
+
+    Returns:
+        The table, the metric and the judges of each task, and the rule of the ranks.
+    """
     metrics = {}
     judges = {}
     for task in table.tasks:
         scores = [row.scores[task] for row in table.rows if task in row.scores]
         metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
+        # Models can have been judged by different judges.
         judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
-    return {
-        "table": table,
-        "shown": metrics,
-        "judges": judges,
-        "rule": SITE["rule"],
-    }
+    return {"table": table, "metrics": metrics, "judges": judges, "rule": RANK_RULE}
+
+
+def _model_values(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
+    """Return the variables of the template of a model's page.
+
+    Args:
+        board: What the site shows.
+        entries: All accepted entries of the model, the newest first.
+
+    Returns:
+        The entries, and the rows of the model with their tables.
+    """
+    folders = {entry.folder for entry in entries}
+    rows = []
+    for table in board.tables:
+        rows += [(table, row) for row in table.rows if row.folder in folders]
+    return {"entries": entries, "rows": rows, "metric_of": displayed_score}

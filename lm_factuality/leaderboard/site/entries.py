@@ -22,18 +22,20 @@ from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     TaskEvidence,
     count_scorable_items,
 )
-from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
 from lm_factuality.results.settings import settings_as_texts, settings_of
 
-SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
+RANK_RULE: str = load_yaml(__package__, "site.yaml")["rule"]
+"""What the site says on how ranks are made."""
+
 Interval = tuple[float, float]
 
 _ROUNDING = 1e-9
@@ -98,7 +100,7 @@ class RankedScore:
         return self.if_wrong, max(high, self.if_wrong)
 
     @property
-    def value_in_doubt(self) -> float:
+    def sort_value(self) -> float:
         """Return the score by which models of the same rank are sorted.
 
         It is the score with all unscored items counted as wrong. Without unscored items, it is
@@ -146,7 +148,7 @@ class LeaderboardEntry:
     date: str
     """When its newest run began (ISO 8601, UTC)."""
 
-    scores: Mapping[str, RankedScore]
+    scores: dict[str, RankedScore]
     """The headline score of each task, by the name of the task."""
 
     settings: Mapping[str, Mapping[str, str]]
@@ -162,11 +164,6 @@ class LeaderboardEntry:
     def model(self) -> str:
         """Return the name of the model, such as ``facebook/opt-125m``."""
         return self.submission.model.name
-
-    @property
-    def dtype(self) -> str:
-        """Return the number format of the model's weights, such as ``bfloat16``."""
-        return self.submission.model.dtype
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -195,14 +192,16 @@ class LeaderboardEntry:
     @property
     def access(self) -> str:
         """Return where the weights are: ``open weights``, ``local weights`` or ``API``."""
-        for prefix, access in SITE["weights"].items():
-            if self.submission.model.revision.startswith(prefix):
-                return str(access)
+        revision = self.submission.model.revision
+        if revision.startswith("sha256:"):
+            return "local weights"
+        if revision.startswith("api:"):
+            return "API"
         # Any other revision is a commit on the Hub.
         return "open weights"
 
     @property
-    def about(self) -> str:
+    def run_label(self) -> str:
         """Describe how the model was run, with its revision shortened to ten digits.
 
         Example:
@@ -210,11 +209,7 @@ class LeaderboardEntry:
         """
         model = self.submission.model
         # A revision is a commit, ``sha256:HASH`` or ``api:NAME``. The name is not shortened.
-        revision_kind, colon, digits = model.revision.rpartition(":")
-        if revision_kind == "api":
-            revision = model.revision
-        else:
-            revision = f"{revision_kind}{colon}{digits[:10]}"
+        revision = re.sub(r"^(sha256:)?([0-9a-f]{10})[0-9a-f]+$", r"\1\2", model.revision)
         return " · ".join((revision, model.dtype, self.backend))
 
 
@@ -236,12 +231,12 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> LeaderboardEntry:
+def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     """Make the leaderboard entry of an accepted submission.
 
     Args:
-        evidence: The parsed submission.
-        rules: The rules of its leaderboard, which name the headline score of each task.
+        evidence: The parsed submission, with the rules that name the headline score of each task,
+            i.e. the score that ranks the models.
         folder: The path of the submission, relative to the folder of all submissions.
         digest: The hash of the submission's files.
 
@@ -253,7 +248,7 @@ def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> Lead
         settings[task_name] = _settings_as_text(evidence, task_evidence)
 
     scores = {}
-    for task_name, metric in rules.headlines.items():
+    for task_name, metric in evidence.rules.headlines.items():
         score = _headline_score(evidence, evidence.tasks[task_name], metric)
         if score is not None:
             scores[task_name] = score
@@ -279,13 +274,12 @@ def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[s
         task_evidence: The results of the task.
 
     Returns:
-        Versions, data, decoding and the judge's configuration as printable texts, by name.
+        Versions, data, decoding and the judge's configuration as printable texts, by name, such as
+        ``{"window": "1024", "judge, temperature": "0"}``.
     """
     task = task_evidence.task
-    settings: dict[str, Any] = {
-        **settings_of(task_evidence.file, task),
-        "rows": task.effective,
-    }
+    settings: dict[str, Any] = settings_of(task_evidence.file, task)
+    settings["rows"] = task.effective
     judge = as_mapping(task.metadata.get("judge_config"))
     for name, value in judge.items():
         settings[f"judge, {name}"] = value
@@ -311,13 +305,7 @@ def _headline_score(
     Returns:
         The score without a rank, or None if the results do not define it.
     """
-    task = task_evidence.task
-    certificates = dict(task.metadata.get("judge_certificate") or {})
-    if evidence.certificate:
-        judge_setting = str(evidence.certificate["setting"])
-        certificates[judge_setting] = summarize_certificate(evidence.certificate)
-    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
-
+    task = _with_packed_certificate(task_evidence.task, evidence.certificate)
     figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)
     if figure is None or benchmark is None:
@@ -348,6 +336,20 @@ def _headline_score(
     )
 
 
+def _with_packed_certificate(task: TaskResult, certificate: Mapping[str, Any]) -> TaskResult:
+    """Return a task with the packed certificate of its judge among its metadata.
+
+    Args:
+        task: The results of the task, whose metadata can hold certificates already.
+        certificate: The packed certificate; empty if there is none.
+    """
+    if not certificate:
+        return task
+    certificates = dict(task.metadata.get("judge_certificate") or {})
+    certificates[str(certificate["setting"])] = summarize_certificate(certificate)
+    return replace(task, metadata={**task.metadata, "judge_certificate": certificates})
+
+
 def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | None:
     """Compute the score that a model would have if all unscored items were wrong.
 
@@ -374,7 +376,7 @@ def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | No
     return score.corrected.high + loss
 
 
-def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
+def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
     """Rank scores by their 95% intervals, so that scores that cannot be told apart share a rank.
 
     The rank is one more than the number of scores whose interval lies wholly on the better side.
@@ -397,12 +399,12 @@ def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[
         ]
 
     lower_ends = sorted(interval[0] for interval in intervals if interval is not None)
-    ranks_of_scores: list[int | None] = []
+    ranks: list[int | None] = []
     for interval in intervals:
         if interval is None:
-            ranks_of_scores.append(None)
+            ranks.append(None)
             continue
         upper_end = interval[1]
         better_count = len(lower_ends) - bisect_right(lower_ends, upper_end)
-        ranks_of_scores.append(1 + better_count)
-    return ranks_of_scores
+        ranks.append(1 + better_count)
+    return ranks

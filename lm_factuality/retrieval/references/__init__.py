@@ -1,6 +1,6 @@
-"""The pages that FELM's annotators cite: links cleaned, fetched once, kept as text.
+"""The pages that FELM's annotators cite: their links are cleaned, fetched once, and kept as text.
 
-``links`` says what is an address, and which may be connected to; ``connection`` makes one bounded
-GET with httpx; ``fetcher`` takes documents to their end, politely; ``text`` reads HTML and PDF;
-``cache`` is what the suite reads.
+``links`` finds URLs and says which addresses may be connected to. ``connection`` sends one GET
+request by httpx, ``fetcher`` obeys robots.txt and follows redirects, ``text`` reads HTML and PDF,
+and ``cache`` keeps the texts on disk, from which FELM's tasks read them.
 """

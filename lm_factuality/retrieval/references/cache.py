@@ -1,13 +1,14 @@
-"""Fetched pages on disk, one JSON file per link, and the report on what became of the links.
+"""Fetched pages on disk, one JSON file per link, and the report of a run of the fetcher.
 
 `fetcher` fills the cache. FELM's and FELM-gen's tasks read the texts from it.
 """
 
 import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
@@ -15,75 +16,87 @@ from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.retrieval.references.links import KINDS
 
+# The version of the format of the JSON files.
 _FORMAT = 1
+_FETCHED = "fetched"
 
 
 @dataclass(frozen=True)
-class LinkOutcome:
-    """What a link gave, and where."""
+class CachedReference:
+    """The document behind a link, or the reason why there is none.
+
+    The fields are the keys of its JSON file.
+    """
 
     url: str
+    """The URL of the link."""
+
     text: str | None = None
-    """None if the link is dead."""
+    """The text of the document. None if the link is dead."""
 
     title: str | None = None
+    """The title of the document, if it has one."""
+
     kind: str | None = None
-    """Why the link is dead: a key of `KINDS`."""
+    """The reason why the link is dead, a key of `KINDS`. None if it is not dead."""
 
     error: str | None = None
-    """Why the link is dead, in a sentence."""
+    """The reason why the link is dead, in a sentence. None if it is not dead."""
 
     final_url: str | None = None
-    """Where redirects led."""
-
-
-@dataclass(frozen=True)
-class CachedReference(LinkOutcome):
-    """What a link gave, and the document there. The fields are the keys of its JSON file."""
+    """The URL to which redirects led."""
 
     status: int | None = None
-    """The last HTTP status. None if no server answered."""
+    """The last HTTP status. None if no server responded."""
 
     fetched_at: str | None = None
     """The time in UTC."""
 
     content_type: str | None = None
+    """The header ``Content-Type``."""
+
     sha256: str | None = None
-    """Of the decompressed document, as ``num_bytes``."""
+    """The SHA-256 of the decompressed document."""
 
     num_bytes: int | None = None
+    """The size of the decompressed document."""
+
     note: str | None = None
-    """What was left out of the text."""
+    """The part of the document that the text comes from, if it is not the whole document."""
 
     @property
     def is_dead(self) -> bool:
-        """Whether the link gave no text."""
+        """Whether the link has no text."""
         return self.text is None
 
     @property
     def outcome(self) -> str:
-        """``fetched``, ``http 404`` and the like, or why the link is dead."""
+        """``fetched``, or the reason why the link is dead, such as ``http 404`` or ``timeout``."""
         if self.text is not None:
-            return "fetched"
+            return _FETCHED
+        # The status tells more than the kind: 404 is gone for good, 503 may come back.
         return f"http {self.status}" if self.kind == "http" else str(self.kind)
 
 
 class ReferenceCache:
-    """The references in a folder, by address as `collect_links` normalises it."""
+    """A folder of fetched references, found by the URL as `collect_links` normalises it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Use a folder, or ``references`` in the cache folder of the suite."""
+        """Use a folder. The default is ``references`` in the suite's cache folder."""
         self.folder = folder or cache_folder() / "references"
 
     def path(self, url: str) -> Path:
-        """Return where the reference of an address is or would be kept."""
+        """Return the path of the JSON file for a URL, whether it exists or not."""
         return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
 
     def get(self, url: str) -> CachedReference | None:
-        """Return what was found at an address. None if nobody asked for it.
+        """Return the reference for a URL, which may be dead, or None if it was never fetched.
+
+        Args:
+            url: The normalised URL.
 
         Raises:
-            DataError: The file is damaged.
+            DataError: The file of the reference is damaged.
         """
         path = self.path(url)
         try:
@@ -91,8 +104,10 @@ class ReferenceCache:
             if content.pop("format") != _FORMAT or content["url"] != url:
                 raise ValueError(f"not a reference of format {_FORMAT} for this address")
             return CachedReference(**content)
+        # A file in the place of the folder counts as an empty cache.
         except (FileNotFoundError, NotADirectoryError):
             return None
+        # JSON of another shape raises one of several errors.
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(
                 f"{path}: not a reference as 'data fetch-references' writes it ({error}); delete it"
@@ -100,64 +115,105 @@ class ReferenceCache:
             ) from error
 
     def put(self, reference: CachedReference) -> None:
-        """Keep a reference in the place of an earlier one.
+        """Write a reference to its file, in place of an earlier one.
 
         Raises:
             DataError: The folder cannot be written.
         """
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
-        # A page may hold half a surrogate pair as an entity, which UTF-8 does not have.
+        # An HTML entity in a page can be half of a surrogate pair, which UTF-8 cannot encode.
         write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))
+
+
+class FetchedReference(NamedTuple):
+    """A reference that `fetch_references` yielded."""
+
+    reference: CachedReference
+    """The document behind the link, or the reason why there is none."""
+
+    from_cache: bool
+    """Whether an earlier run had fetched it."""
+
+
+class OutcomeCount(NamedTuple):
+    """The number of references with the same outcome."""
+
+    outcome: str
+    """``fetched``, or the reason why links are dead, such as ``http 404``."""
+
+    num_fetched: int
+    """The number of references that this run fetched."""
+
+    num_cached: int
+    """The number of references that were in the cache."""
+
+    meaning: str
+    """The explanation of the outcome."""
 
 
 @dataclass(frozen=True)
 class FetchReport:
-    """The outcome of one run."""
+    """The references of one run of ``data fetch-references``."""
 
-    found: tuple[tuple[CachedReference, bool], ...]
-    """What `fetch_references` yielded."""
+    references: tuple[FetchedReference, ...]
+    """The references of all links."""
 
     not_links: tuple[str, ...] = ()
+    """The annotators' entries that hold no link."""
 
-    def counts(self) -> list[tuple[str, int, int, str]]:
-        """Count the outcomes, live links first and then the most frequent.
+    def counts(self) -> list[OutcomeCount]:
+        """Count the references by outcome, first the fetched ones and then the most frequent."""
+        groups: defaultdict[str, list[FetchedReference]] = defaultdict(list)
+        for fetched in self.references:
+            groups[fetched.reference.outcome].append(fetched)
 
-        Returns:
-            For each outcome its name, the number in this run, the number from the cache, and what
-            it means.
-        """
-        numbers = Counter((reference.outcome, from_cache) for reference, from_cache in self.found)
-        meanings = {
-            reference.outcome: KINDS.get(reference.kind or "", "text is in the cache")
-            for reference, _ in self.found
-        }
-        rows = [
-            (name, numbers[name, False], numbers[name, True], meaning)
-            for name, meaning in meanings.items()
-        ]
-        return sorted(rows, key=lambda row: (row[0] != "fetched", -row[1] - row[2], row[0]))
+        counts = []
+        for outcome, group in groups.items():
+            num_cached = sum(fetched.from_cache for fetched in group)
+            # References with the same outcome are dead for the same reason.
+            meaning = KINDS.get(group[0].reference.kind or "", "text is in the cache")
+            counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
+
+        # Equally frequent outcomes are in alphabetical order. Sorting again keeps this order.
+        counts.sort(key=lambda count: (-len(groups[count.outcome]), count.outcome))
+        return sorted(counts, key=lambda count: count.outcome != _FETCHED)
 
     def write(self, path: Path) -> None:
-        """Write counts, dead links, all links, and entries that are none as JSON.
+        """Write the report as JSON: the counts, the dead links, all links, and the other entries.
+
+        Args:
+            path: The file to write.
 
         Raises:
             DataError: The file cannot be written.
         """
-        rows = []
-        for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url):
-            row = {"url": reference.url, "outcome": reference.outcome, "from_cache": from_cache}
-            for name in ("status", "final_url", "error", "fetched_at"):
-                row[name] = getattr(reference, name)
-            rows.append(row | {"num_characters": len(reference.text or ""), "note": reference.note})
-        counts = {
-            name: {"this_run": num_fetched, "from_cache": num_cached}
-            for name, num_fetched, num_cached, _ in self.counts()
-        }
+        # The report of the same links is in the same order, whatever the cache held.
+        references = sorted(self.references, key=lambda fetched: fetched.reference.url)
+        rows = [_report_row(fetched) for fetched in references]
+        counts = {}
+        for count in self.counts():
+            counts[count.outcome] = {"this_run": count.num_fetched, "from_cache": count.num_cached}
         content = {
             "suite_version": __version__,
             "counts": counts,
-            "dead": [row for row in rows if row["outcome"] != "fetched"],
+            "dead": [row for row in rows if row["outcome"] != _FETCHED],
             "links": rows,
             "not_links": list(self.not_links),
         }
         write_json(path, content)
+
+
+def _report_row(fetched: FetchedReference) -> dict[str, object]:
+    """Return the row of the report for one reference, which has the length of its text."""
+    reference = fetched.reference
+    return {
+        "url": reference.url,
+        "outcome": reference.outcome,
+        "from_cache": fetched.from_cache,
+        "status": reference.status,
+        "final_url": reference.final_url,
+        "error": reference.error,
+        "fetched_at": reference.fetched_at,
+        "num_characters": len(reference.text or ""),
+        "note": reference.note,
+    }

@@ -1,6 +1,6 @@
-"""One GET by httpx, to an address that was checked, within a time that no server can stretch.
+"""GET requests by httpx, to addresses that were checked, with limits of time and size.
 
-`fetcher` asks for pages and robots.txt with it.
+`fetcher` downloads documents and robots.txt files with it.
 """
 
 import zlib
@@ -15,15 +15,17 @@ from lm_factuality.retrieval.references.links import (
     Address,
     DeadLinkError,
     Endpoint,
-    normalise,
+    normalise_url,
     resolve,
 )
 
-# By certifi's list, or by that of ``SSL_CERT_FILE``.
+# Certificates are those of certifi, or of the file that ``SSL_CERT_FILE`` names.
 tls_context = cache(httpx.create_ssl_context)
 _GZIP = "gzip"
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_FORMAT = 31  # zlib's number for data with the header and check of gzip
+_GZIP_FORMAT = 31  # zlib's number for data with the header and checksum of gzip
+# Status 304 is not among them, since requests are not conditional.
+_REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
     "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.1",
     "Accept-Language": "en,*;q=0.5",
@@ -34,89 +36,98 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one document."""
+    """Limits for the download of one document and for the extraction of its text."""
 
-    seconds: float = 60.0
-    """For one request."""
+    request_seconds: float = 60.0
+    """The seconds for one request, from the look-up of the host to the last byte."""
 
-    connect: float = 10.0
-    """Seconds for a connection."""
+    connect_seconds: float = 10.0
+    """The seconds to look up a host, and to connect to it."""
 
-    read: float = 20.0
-    """Seconds between two bytes."""
+    read_seconds: float = 20.0
+    """The seconds of silence between two chunks of data."""
 
     max_bytes: int = 20_000_000
-    """Of a document as it is decompressed."""
+    """The size of a document after decompression."""
 
     max_redirects: int = 5
+    """The number of redirects from a link to its document."""
+
     max_pages: int = 300
-    """Of a PDF."""
+    """The number of pages of a PDF that are read."""
 
-    reading: float = 60.0
-    """Seconds for the extraction of the text, by a process of its own."""
+    extraction_seconds: float = 60.0
+    """The seconds to extract the text of a document."""
 
-    memory: int = 2 << 30
-    """Bytes that this process may use."""
+    extraction_memory: int = 2 << 30
+    """The bytes of memory that the process may use that extracts the text."""
 
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """The answer to one GET."""
+    """The response to one GET request."""
 
     url: str
+    """The URL that was requested."""
+
     status: int
+    """The HTTP status, such as 200."""
+
     headers: httpx.Headers
+    """The headers of the response."""
+
     body: bytes
-    """Empty unless the status is 200."""
+    """The decompressed document. It is empty unless the status is 200."""
 
     @property
-    def redirect(self) -> str | None:
-        """Where the answer leads, normalised. None if it is no redirect.
+    def redirect_url(self) -> str | None:
+        """The normalised URL to which the response redirects, or None if it is not a redirect.
 
         Raises:
-            DeadLinkError: It leads to no address that may be asked for.
+            DeadLinkError: The redirect leads to a URL that may not be requested.
         """
         location = self.headers.get("Location")
-        if not location or self.status not in (301, 302, 303, 307, 308):
+        if not location or self.status not in _REDIRECTS:
             return None
-        # httpx has refused a location that is no address.
-        return normalise(str(httpx.URL(self.url).join(location)))
-
-    @property
-    def error(self) -> DeadLinkError:
-        """What a status other than 200 means."""
-        return DeadLinkError("http", f"status {self.status}")
+        # The location may be relative. httpx has refused one that is not a URL.
+        return normalise_url(str(httpx.URL(self.url).join(location)))
 
 
 @dataclass(frozen=True)
 class Network:
-    """What may be connected to, and how.
+    """A client for GET requests that connects only to addresses on the public internet.
 
-    No proxy is used, because it would resolve names itself, to any address.
+    It uses no proxy, because a proxy would look up host names itself and could reach any address.
     """
 
     limits: Limits = Limits()
+    """The limits of each request."""
+
     user_agent: str = "lm-factuality"
+    """The header by which servers recognise the program."""
+
     allowed: frozenset[Endpoint] = frozenset()
-    """Endpoints that may be connected to though they are private."""
+    """The endpoints that may be connected to although they are not on the public internet."""
 
     async def get(self, url: str, max_bytes: int) -> HttpResponse:
-        """Ask for a normalised address. Redirects are not followed.
+        """Send a GET request and return the response. Redirects are not followed.
 
         Args:
-            max_bytes: How long the body may be.
+            url: A normalised URL.
+            max_bytes: The largest size of the decompressed body.
 
         Raises:
-            DeadLinkError: There is no answer, or none within the limits.
+            DeadLinkError: There is no response, or it exceeds a limit.
         """
-        target = httpx.URL(url)
-        host = target.netloc.decode("ascii")
+        parsed_url = httpx.URL(url)
+        host = parsed_url.netloc.decode("ascii")
+        seconds = self.limits.request_seconds
         try:
-            with anyio.fail_after(self.limits.seconds):
-                return await self._get_from_any(target, max_bytes)
+            with anyio.fail_after(seconds):
+                return await self._get_from_any_address(parsed_url, max_bytes)
         except TimeoutError:
-            sentence = f"{host}: not done after {self.limits.seconds:g} s"
-            raise DeadLinkError("timeout", sentence) from None
+            raise DeadLinkError("timeout", f"{host}: not done after {seconds:g} s") from None
+        # The server is too slow at one step: connecting, or sending the next bytes.
         except httpx.TimeoutException as error:
             sentence = f"{host}: silent for too long ({type(error).__name__})"
             raise DeadLinkError("timeout", sentence) from None
@@ -126,82 +137,122 @@ class Network:
             sentence = f"{host}: no whole answer in HTTP: {error}"
             raise DeadLinkError("broken", sentence) from None
 
-    async def _get_from_any(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
-        """Ask the addresses of the host until one takes the connection."""
-        name = url.raw_host.decode("ascii").strip("[]")
+    async def _get_from_any_address(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
+        """Try the IP addresses of a host in order until one accepts the connection.
+
+        Args:
+            url: The URL to request.
+            max_bytes: The largest size of the decompressed body.
+
+        Raises:
+            DeadLinkError: The host has no address that may be connected to.
+            httpx.RequestError: No address accepts the connection, or the response is cut off.
+        """
+        # httpx leaves out the port if it is the default of the scheme.
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = await resolve(name, port, self.allowed, self.limits.connect)
+        seconds = self.limits.connect_seconds
+        addresses = await resolve(_host_name(url), port, self.allowed, seconds)
+
         for address in addresses[:-1]:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):
                 return await self._get_from(address, url, max_bytes)
+        # The error of the last address is the one that is reported.
         return await self._get_from(addresses[-1], url, max_bytes)
 
     async def _get_from(self, address: Address, url: httpx.URL, max_bytes: int) -> HttpResponse:
-        """Connect to an address that was checked. Host, SNI and the certificate are of the name."""
-        host = url.netloc.decode("ascii")
-        name = url.raw_host.decode("ascii").strip("[]")
-        async with httpx.AsyncClient(
-            verify=tls_context(),
-            timeout=httpx.Timeout(self.limits.read, connect=self.limits.connect),
-            trust_env=False,
-        ) as client:
-            request = client.stream(
-                "GET",
-                url.copy_with(host=str(address)),
-                headers={**_HEADERS, "Host": host, "User-Agent": self.user_agent},
-                extensions={"sni_hostname": name},
-            )
-            async with request as response:
-                body = b""
-                if response.status_code == httpx.codes.OK:
-                    body = await _read_body(response, max_bytes)
-                return HttpResponse(str(url), response.status_code, response.headers, body)
+        """Request a URL from one IP address of its host.
+
+        The address was checked. If httpx looked up the host again, it could get another address.
+
+        Args:
+            address: The IP address to connect to.
+            url: The URL to request.
+            max_bytes: The largest size of the decompressed body.
+        """
+        timeout = httpx.Timeout(self.limits.read_seconds, connect=self.limits.connect_seconds)
+        client = httpx.AsyncClient(verify=tls_context(), timeout=timeout, trust_env=False)
+        # The server and its certificate are still addressed by name.
+        host_header = url.netloc.decode("ascii")
+        headers = {**_HEADERS, "Host": host_header, "User-Agent": self.user_agent}
+        extensions = {"sni_hostname": _host_name(url)}
+        # httpx connects to the host of the URL, so that host becomes the checked address.
+        target = url.copy_with(host=str(address))
+        async with (
+            client,
+            client.stream("GET", target, headers=headers, extensions=extensions) as response,
+        ):
+            # Error pages and redirects have bodies that nobody needs.
+            body = b""
+            if response.status_code == httpx.codes.OK:
+                body = await _read_body(response, max_bytes)
+            return HttpResponse(str(url), response.status_code, response.headers, body)
+
+
+def _host_name(url: httpx.URL) -> str:
+    """Return the host of a URL in ASCII, an IPv6 address without its square brackets."""
+    return url.raw_host.decode("ascii").strip("[]")
 
 
 async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
-    """Read a body and decompress it.
+    """Download the body of a response and decompress it.
+
+    Args:
+        response: The response, whose body has not been read.
+        max_bytes: The largest size of the body, before and after decompression.
 
     Raises:
-        DeadLinkError: It is too long, is cut off, or has an encoding that nobody asked for.
+        DeadLinkError: The body is too long or incomplete, or has an encoding other than gzip.
     """
+    # The encoding "x-gzip" is an old name of "gzip".
     encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
     if encoding not in ("identity", _GZIP):
         sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
         raise DeadLinkError("broken", sentence)
-    sent = bytearray()
+
+    body = bytearray()
     async for chunk in response.aiter_raw():
-        sent += chunk
-        _check_length(sent, max_bytes)
+        body += chunk
+        # A header may announce a wrong length, so the bytes are counted as they arrive.
+        _check_length(body, max_bytes)
     if encoding == _GZIP:
-        return _decompress(bytes(sent), max_bytes)
-    return bytes(sent)
+        return _decompress(bytes(body), max_bytes)
+    return bytes(body)
 
 
-def _decompress(sent: bytes, max_bytes: int) -> bytes:
-    """Decompress all members of gzip data. What follows the last one is padding.
+def _decompress(compressed: bytes, max_bytes: int) -> bytes:
+    """Decompress gzip data, which may consist of several members, i.e. complete gzip files.
 
-    httpx decompresses too, but it reads one member and does not notice data that ends too early.
+    httpx would decompress only the first member, and would not notice if it ended too early.
+
+    Args:
+        compressed: The gzip data. Bytes after the last member are ignored.
+        max_bytes: The largest size of the decompressed data.
 
     Raises:
         DeadLinkError: The data is damaged, ends too early, or is too long.
     """
     body = bytearray()
-    is_first = True
-    while sent and (is_first or sent.startswith(_GZIP_MAGIC)):
-        is_first = False
+    while compressed:
         decompressor = zlib.decompressobj(wbits=_GZIP_FORMAT)
         try:
-            body += decompressor.decompress(sent, max_bytes + 1 - len(body))
+            # One byte more than allowed is enough to notice that the data is too long.
+            body += decompressor.decompress(compressed, max_bytes + 1 - len(body))
         except zlib.error as error:
             raise DeadLinkError("broken", f"damaged gzip: {error}") from None
         _check_length(body, max_bytes)
+        # Data that was cut off lacks the checksum at its end.
         if not decompressor.eof:
             sentence = f"its gzip data ends too early, after {len(body):,} bytes"
             raise DeadLinkError("broken", sentence)
-        sent = decompressor.unused_data
+
+        # Some servers add padding after the last member.
+        compressed = decompressor.unused_data
+        if not compressed.startswith(_GZIP_MAGIC):
+            break
     return bytes(body)
 
 
 def _check_length(body: bytearray, max_bytes: int) -> None:
+    """Raise a DeadLinkError if a body has more bytes than allowed."""
     if len(body) > max_bytes:
         raise DeadLinkError("too large", f"more than the limit of {max_bytes:,} bytes")

@@ -1,29 +1,51 @@
-"""Text of an HTML, PDF or plain document: a program of its own, which a hostile document may crash.
+"""A program that extracts the text of an HTML, PDF or plain document, which may be hostile.
 
-    python -I extract.py KIND CHARSET MAX_PAGES MAX_CHARACTERS SECONDS MEMORY < document > result
+    python -I extract.py '{"kind": "html", "charset": "", ...}' < document > result
 
-It imports nothing of the suite. It writes ``{"title", "text", "note"}`` or ends with an exception.
-Resiliparse reads HTML (the main content, or the whole page where that is empty), pypdf reads PDF.
+`text` runs it in a process of its own, so that a document can crash or slow down nothing else. It
+imports nothing of the suite. Resiliparse reads HTML, and pypdf reads PDF.
 """
 
 import io
 import json
 import sys
+from typing import NamedTuple
+
+
+class ExtractedText(NamedTuple):
+    """The text of a document."""
+
+    title: str
+    """The title, or an empty string."""
+
+    text: str
+    """The text, or an empty string."""
+
+    note: str = ""
+    """The part of the document that the text comes from, if it is not the whole document."""
 
 
 def main() -> None:
-    """Read a document from standard input and write its text to standard output."""
-    kind, charset = sys.argv[1:3]
-    max_pages, max_characters, seconds, memory = map(int, sys.argv[3:])
-    limit_resources(seconds, memory)
+    """Read a document from standard input and write its `ExtractedText` to standard output as JSON.
+
+    The only argument of the command line is a JSON object with the kind (``html``, ``pdf`` or
+    ``plain``) and the charset of the document, and with the limits ``max_pages``,
+    ``max_characters``, ``seconds`` and ``memory`` (bytes).
+    """
+    options = json.loads(sys.argv[1])
+    # The limits must hold before a parser sees the document.
+    limit_resources(options["seconds"], options["memory"])
     document = sys.stdin.buffer.read()
-    note = ""
-    if kind == "pdf":
-        title, text, note = read_pdf(document, max_pages, max_characters)
+    max_characters = options["max_characters"]
+
+    if options["kind"] == "pdf":
+        extracted = read_pdf(document, options["max_pages"], max_characters)
+    elif options["kind"] == "html":
+        extracted = read_html(document, options["charset"])
     else:
-        title, text = (
-            read_html(document, charset) if kind == "html" else read_plain(document, charset)
-        )
+        extracted = read_plain(document, options["charset"])
+
+    title, text, note = extracted
     if len(text) > max_characters:
         text = text[:max_characters]
         note = f"the first {max_characters:,} characters"
@@ -31,69 +53,115 @@ def main() -> None:
 
 
 def limit_resources(seconds: int, memory: int) -> None:
-    """Bound this process, where the system can."""
+    """Limit what this process may use, as far as the operating system supports it.
+
+    Args:
+        seconds: The limit of processor time.
+        memory: The limit of memory, in bytes.
+    """
     try:
         import resource
     except ImportError:
+        # Windows has no such limits.
         return
+
     limits = {
         resource.RLIMIT_CPU: seconds,
         resource.RLIMIT_AS: memory,
+        # A crash leaves no core file.
         resource.RLIMIT_CORE: 0,
     }
-    for kind, limit in limits.items():
+    for name, limit in limits.items():
         try:
-            resource.setrlimit(kind, (limit, limit))
+            resource.setrlimit(name, (limit, limit))
         except (OSError, ValueError):
+            # A lower limit is set already, or the system does not support this one.
             continue
 
 
-def read_html(document: bytes, charset: str) -> tuple[str, str]:
-    """Return title and text."""
+def read_html(document: bytes, charset: str) -> ExtractedText:
+    """Extract the title and the text of an HTML page.
+
+    Args:
+        document: The page.
+        charset: The charset that the server named, or an empty string.
+
+    Returns:
+        The title and the main content, without menus. If there is none, the text of the whole page.
+    """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
     tree = HTMLTree.parse_from_bytes(document, find_encoding(document, charset))
     text = extract_plain_text(tree, main_content=True, alt_texts=False)
+    # Pages without paragraphs, such as tables, have no main content.
     if not text.strip():
         text = extract_plain_text(tree, alt_texts=False)
-    return tree.title or "", text
+    return ExtractedText(tree.title or "", text)
 
 
-def read_plain(document: bytes, charset: str) -> tuple[str, str]:
-    """Return no title, and the text."""
+def read_plain(document: bytes, charset: str) -> ExtractedText:
+    """Decode a plain text, which has no title.
+
+    Args:
+        document: The text.
+        charset: The charset that the server named, or an empty string.
+    """
     from resiliparse.parse.encoding import bytes_to_str
 
     encoding = find_encoding(document, charset, from_html_meta=False)
-    return "", bytes_to_str(document, encoding, errors="replace")
+    return ExtractedText("", bytes_to_str(document, encoding, errors="replace"))
 
 
 def find_encoding(document: bytes, charset: str, from_html_meta: bool = True) -> str:
-    """Return the encoding that the server names if it exists, else what the document looks like."""
+    """Return the name of a document's encoding, such as ``utf-8``.
+
+    Args:
+        document: The document, from whose bytes the encoding is guessed if necessary.
+        charset: The charset that the server named, which has precedence if it is a known one.
+        from_html_meta: Whether a ``<meta charset>`` in the document counts.
+    """
     from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
-    named = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
-    return named or detect_encoding(document, from_html_meta=from_html_meta) or "utf-8"
+    # Servers send names that do not exist. Those are ignored.
+    encoding = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
+    return encoding or detect_encoding(document, from_html_meta=from_html_meta) or "utf-8"
 
 
-def read_pdf(document: bytes, max_pages: int, max_characters: int) -> tuple[str, str, str]:
-    """Return title, text and a note on pages that were left out."""
+def read_pdf(document: bytes, max_pages: int, max_characters: int) -> ExtractedText:
+    """Extract the title and the text of the first pages of a PDF.
+
+    Args:
+        document: The PDF. An encrypted one is read if its password is empty.
+        max_pages: The largest number of pages to read.
+        max_characters: No further page is read once the text has more characters.
+
+    Returns:
+        The title, the text with an empty line between pages, and a note if pages were left out.
+    """
     from pypdf import PdfReader
 
     reader = PdfReader(io.BytesIO(document))
+    # Many PDFs are encrypted with an empty password, only to forbid changes.
     if reader.is_encrypted:
         reader.decrypt("")
+
     texts: list[str] = []
-    length = 0
+    num_characters = 0
     for page in reader.pages:
-        if len(texts) == max_pages or length > max_characters:
+        if len(texts) == max_pages or num_characters > max_characters:
             break
-        texts.append(page.extract_text())
-        length += len(texts[-1])
-    title = str((reader.metadata and reader.metadata.title) or "")
-    count = len(reader.pages)
-    note = f"the first {len(texts)} of {count} pages" if len(texts) < count else ""
-    return title, "\n\n".join(texts), note
+        text = page.extract_text()
+        texts.append(text)
+        num_characters += len(text)
+
+    note = ""
+    num_pages = len(reader.pages)
+    if len(texts) < num_pages:
+        # One of the limits has ended the loop.
+        note = f"the first {len(texts)} of {num_pages} pages"
+    title = reader.metadata.title if reader.metadata else None
+    return ExtractedText(str(title or ""), "\n\n".join(texts), note)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Documents from their links to their texts: robots.txt and redirects.
+"""Download of cited pages: robots.txt, redirects, pauses between requests, and the cache.
 
-Pages that people cited are each asked for once, but by a program, so it keeps to robots.txt (RFC
-9309). One document is asked for at a time.
+``data fetch-references`` calls `fetch_references`. People chose the pages, but a program requests
+them, so it obeys robots.txt (RFC 9309). It requests one document at a time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from pydantic import Field
 
 from lm_factuality.ground.files import locked_folder
 from lm_factuality.ground.packages import need
-from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
+from lm_factuality.retrieval.references.cache import (
+    CachedReference,
+    FetchedReference,
+    ReferenceCache,
+)
 from lm_factuality.retrieval.references.connection import HttpResponse, Limits, Network
-from lm_factuality.retrieval.references.links import DeadLinkError, normalise
+from lm_factuality.retrieval.references.links import DeadLinkError, normalise_url
 from lm_factuality.retrieval.references.text import extract_text
 
 if TYPE_CHECKING:
@@ -32,10 +36,10 @@ if TYPE_CHECKING:
 # RFC 9309 asks for at least 500 KiB of a robots.txt, and for five redirects (2.3.1.2).
 _ROBOTS_BYTES = 500_000
 _ROBOTS_REDIRECTS = 5
-# Seconds of a Crawl-delay that are kept to.
+# A longer Crawl-delay counts as this many seconds.
 _LONGEST_DELAY = 30.0
-_DAY = 86_400
-# The token that begins a User-Agent (RFC 9110, 10.1.5).
+_SECONDS_PER_DAY = 86_400
+# The name of a program, with which a User-Agent begins (RFC 9110, 10.1.5).
 _PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _AGENT = (
     "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
@@ -43,110 +47,152 @@ _AGENT = (
 
 
 @dataclass(frozen=True)
-class Manners:
-    """How servers are asked."""
+class RequestSettings:
+    """The settings with which servers are asked for pages."""
 
     user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = (
         "lm-factuality"
     )
-    delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
-    """Seconds between two requests to a host, more if its robots.txt asks for more."""
+    """The header by which servers recognise the program."""
+
+    delay: Annotated[float, Field(ge=0, le=_SECONDS_PER_DAY)] = 1.0
+    """The seconds between two requests to a host. Its robots.txt may ask for more."""
 
 
 def fetch_references(
     urls: Sequence[str],
     cache: ReferenceCache,
     network: Network,
-    manners: Manners,
+    delay: float,
     *,
     retry_dead: bool = False,
-) -> Iterator[tuple[CachedReference, bool]]:
-    """Fetch the distinct addresses among ``urls``.
+) -> Iterator[FetchedReference]:
+    """Fetch the documents of all URLs that are not in the cache.
 
-    Each reference is in the cache before it is yielded, so an interrupted run continues where it
-    ended.
+    A reference is in the cache before it is yielded, so that an interrupted run can be resumed.
 
     Args:
-        retry_dead: Whether dead links in the cache are asked for again.
+        urls: The URLs, normalised. Equal ones are fetched once.
+        cache: The cache to read and to fill.
+        network: The client that sends the requests.
+        delay: The seconds between two requests to a host, unless its robots.txt asks for more.
+        retry_dead: Whether to fetch links again that are dead in the cache.
 
     Yields:
-        A reference and whether it was in the cache. Those in the cache come first.
+        The reference of each distinct URL, which may be dead. Those in the cache come first.
 
     Raises:
         ConfigError: A library is missing.
-        DataError: The cache cannot be used, or another run is filling it.
+        DataError: The cache cannot be read or written, or another run is filling it.
     """
+    # A library that is missing is an error before the first request.
     for library in ("protego", "pypdf", "resiliparse"):
         need(library, "fetching references", "references")
-    missing = []
+
+    missing_urls = []
     for url in dict.fromkeys(urls):
         reference = cache.get(url)
         if reference is None or (reference.is_dead and retry_dead):
-            missing.append(url)
+            missing_urls.append(url)
         else:
-            yield reference, True
-    if not missing:
+            yield FetchedReference(reference, from_cache=True)
+    if not missing_urls:
         return
+
     busy = "another run is filling this cache; wait until it has ended"
     with locked_folder(cache.folder, busy, "name a folder that can: --cache DIR"):
-        fetcher = Fetcher(network, manners)
-        # The portal cancels what is under way when the caller wants no more.
+        fetcher = Fetcher(network, delay)
+        # The portal cancels a running request if the caller stops the iteration.
         with start_blocking_portal() as portal:
-            for url in missing:
+            for url in missing_urls:
                 reference = portal.call(fetcher.fetch, url)
                 cache.put(reference)
-                yield reference, False
+                yield FetchedReference(reference, from_cache=False)
 
 
 class Fetcher:
-    """Fetches documents one after the other, with a pause between two from one host."""
+    """Fetches documents one after the other, with a pause between two requests to a host."""
 
-    def __init__(self, network: Network, manners: Manners) -> None:
-        """Fetch through a network, as politely as ``manners`` say."""
+    def __init__(self, network: Network, delay: float) -> None:
+        """Create a fetcher that has not sent a request yet.
+
+        Args:
+            network: The client that sends the requests.
+            delay: The seconds between two requests to a host.
+        """
         self._network = network
-        self._manners = manners
-        self._robots = Robots(network, manners)
+        self._delay = delay
+        self._robots = Robots(network)
         # The earliest time (`time.monotonic`) of the next request to each host.
-        self._ready: dict[str, float] = {}
+        self._next_request: dict[str, float] = {}
 
     async def fetch(self, url: str) -> CachedReference:
-        """Return what is at an address: a reference with text, or a dead one."""
-        visited = [url]
+        """Fetch the document of a URL, following redirects, and extract its text.
+
+        Args:
+            url: The URL of the link.
+
+        Returns:
+            The reference with its text, or a dead one with the reason why it has none.
+        """
+        visited: list[str] = []
         status = None
+        max_redirects = self._network.limits.max_redirects
         try:
-            visited = [normalise(url)]
+            next_url = normalise_url(url)
             while True:
-                response = await self._request(visited[-1])
+                visited.append(next_url)
+                response = await self._request(next_url)
                 status = response.status
-                target = response.redirect
+                target = response.redirect_url
                 if target is None:
-                    return _read(url, response, self._network.limits)
-                if target in visited or len(visited) > self._network.limits.max_redirects:
+                    return _read_reference(url, response, self._network.limits)
+                # The first URL is not a redirect, so it does not count.
+                if target in visited or len(visited) > max_redirects:
                     raise DeadLinkError("redirects", f"redirects in a loop or too many: {target}")
-                visited.append(target)
-        except DeadLinkError as dead:
+                next_url = target
+        except DeadLinkError as dead_link:
             return CachedReference(
                 url,
-                kind=dead.kind,
-                error=str(dead),
-                final_url=visited[-1],
+                kind=dead_link.kind,
+                error=str(dead_link),
+                final_url=visited[-1] if visited else url,
                 status=status,
                 fetched_at=_now(),
             )
 
     async def _request(self, url: str) -> HttpResponse:
-        """Ask for a document when its host may be asked."""
-        delay = max(self._manners.delay, await self._robots.check(url))
+        """Request a URL as soon as its host may be asked again.
+
+        Args:
+            url: The normalised URL.
+
+        Raises:
+            DeadLinkError: robots.txt disallows the request, or there is no response.
+        """
+        crawl_delay = await self._robots.check_allowed(url)
         host = httpx.URL(url).host
-        await anyio.sleep(max(0.0, self._ready.get(host, 0.0) - time.monotonic()))
-        self._ready[host] = time.monotonic() + delay
+        # A host that was not asked before need not be waited for.
+        wait = self._next_request.get(host, 0.0) - time.monotonic()
+        await anyio.sleep(max(0.0, wait))
+        self._next_request[host] = time.monotonic() + max(self._delay, crawl_delay)
         return await self._network.get(url, self._network.limits.max_bytes)
 
 
-def _read(url: str, response: HttpResponse, limits: Limits) -> CachedReference:
-    """Extract the text of a response."""
+def _read_reference(url: str, response: HttpResponse, limits: Limits) -> CachedReference:
+    """Extract the text of a response that is not a redirect.
+
+    Args:
+        url: The URL of the link, from which redirects may have led to the response.
+        response: The response with the document.
+        limits: The limits for the extraction of the text.
+
+    Raises:
+        DeadLinkError: The status is not 200, or the document has no text.
+    """
+    # An error page has a text too, but not that of the document.
     if response.status != httpx.codes.OK:
-        raise response.error
+        raise DeadLinkError("http", f"status {response.status}")
     extracted = extract_text(response.headers, response.body, limits)
     return CachedReference(
         url,
@@ -163,52 +209,71 @@ def _read(url: str, response: HttpResponse, limits: Limits) -> CachedReference:
 
 
 def _now() -> str:
+    """Return the time in UTC, such as ``2025-06-01T12:00:00+00:00``."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 class Robots:
-    """The robots.txt of each origin, which is asked for once."""
+    """The rules in the robots.txt file of each origin, which is requested once."""
 
-    def __init__(self, network: Network, manners: Manners) -> None:
-        """Ask through a network, under the program's name in ``manners``."""
+    def __init__(self, network: Network) -> None:
+        """Remember the client, with which robots.txt files will be requested."""
         self._network = network
-        # robots.txt may name the program: my-lab of my-lab/1.0.
-        self._program = re.findall(_PRODUCT, manners.user_agent)[0]
+        # A robots.txt may have rules for a program: my-lab of my-lab/1.0 (me@example.org).
+        self._program = re.findall(_PRODUCT, network.user_agent)[0]
         self._rules: dict[str, Protego] = {}
 
-    async def check(self, url: str) -> float:
-        """Return the seconds between two requests that the origin asks for, 0 to 30.
+    async def check_allowed(self, url: str) -> float:
+        """Check that robots.txt allows a request, and return the delay that it asks for.
+
+        Args:
+            url: The URL to be requested.
+
+        Returns:
+            The seconds between two requests to the origin, from 0 to 30.
 
         Raises:
-            DeadLinkError: The origin refuses, or its robots.txt cannot be read.
+            DeadLinkError: robots.txt disallows the request or cannot be read.
         """
         robots_url = str(httpx.URL(url).join("/robots.txt"))
         if robots_url not in self._rules:
             try:
-                self._rules[robots_url] = await self._read(robots_url)
-            except DeadLinkError as dead:
-                dead.args = (f"{robots_url}, which may say no, cannot be read: {dead}",)
-                raise
+                self._rules[robots_url] = await self._fetch_rules(robots_url)
+            except DeadLinkError as error:
+                sentence = f"{robots_url}, which may say no, cannot be read: {error}"
+                raise DeadLinkError(error.kind, sentence) from None
+
+        # Protego obeys the rules for this program, or else those for all programs.
         rules = self._rules[robots_url]
         if not rules.can_fetch(url, self._program):
             raise DeadLinkError("robots", f"{robots_url} does not allow it to {self._program}")
         return min(rules.crawl_delay(self._program) or 0.0, _LONGEST_DELAY)
 
-    async def _read(self, robots_url: str) -> Protego:
-        """Read the rules of an origin.
+    async def _fetch_rules(self, robots_url: str) -> Protego:
+        """Request a robots.txt file, following redirects, and parse its rules.
 
-        Where there are none (RFC 9309: status 4xx, or redirects without end), all is allowed.
+        Args:
+            robots_url: The URL of the file, such as ``https://a.example/robots.txt``.
+
+        Returns:
+            The rules. They allow everything if there is no file.
+
+        Raises:
+            DeadLinkError: The server has an error or sends no response.
         """
         from protego import Protego
 
         url: str | None = robots_url
-        for _ in range(_ROBOTS_REDIRECTS + 1):
-            if url is None:
-                break
+        num_requests = 0
+        while url is not None and num_requests <= _ROBOTS_REDIRECTS:
             response = await self._network.get(url, _ROBOTS_BYTES)
             if response.status == httpx.codes.OK:
                 return Protego.parse(response.body.decode("utf-8", "replace"))
-            if response.status >= 500:
-                raise DeadLinkError("robots", str(response.error))
-            url = response.redirect
+            if response.status >= httpx.codes.INTERNAL_SERVER_ERROR:
+                # RFC 9309: while a server has errors, everything is disallowed.
+                raise DeadLinkError("robots", f"status {response.status}")
+            url = response.redirect_url
+            num_requests += 1
+
+        # RFC 9309: status 4xx and too many redirects mean that there is no file.
         return Protego.parse("")

@@ -1,8 +1,7 @@
-"""Addresses in what annotators wrote, and why an address gives no text.
+"""URLs in annotators' entries, IP addresses that may be connected to, and reasons of dead links.
 
-FELM's rows cite pages under ``ref``, in free text. `collect_links` finds the addresses that
-`fetcher` fetches and under which `cache` keeps the texts. This module also says which addresses may
-be connected to.
+FELM's rows cite pages under ``ref``, in free text. `collect_links` finds the URLs, `fetcher`
+fetches their pages, and `cache` keeps the texts.
 """
 
 import re
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,124 +20,190 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 
 Address = IPv4Address | IPv6Address
-Endpoint = tuple[Address, int]
-"""An address and a port."""
+
+
+class Endpoint(NamedTuple):
+    """An IP address and a port of a server."""
+
+    address: Address
+    port: int
+
+    def __str__(self) -> str:
+        """Return ``127.0.0.1:80``, or ``[::1]:80`` for an IPv6 address."""
+        if self.address.version == 6:
+            return f"[{self.address}]:{self.port}"
+        return f"{self.address}:{self.port}"
+
 
 TABLES: Mapping[str, Any] = load_yaml(__package__, "tables.yaml")
-# The kinds of failure for which no server needs to have answered.
+# The kinds of failure that can occur although no server has responded.
 UNREACHED = frozenset(TABLES["unreached"])
-# All kinds of failure, with what they mean.
+# The meaning of each kind of failure.
 KINDS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
 
-# A link starts at http(s):// unless that is inside another link, as in
-# web.archive.org/web/2020/https://... or ?to=https%3A//. Links without a space between them are
-# told apart.
-_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})(?=https?://)", re.IGNORECASE)
-_EXTENT = re.compile(r"[^\s<>\"]+")
+# A URL starts at http(s):// unless that is part of another URL, as in
+# web.archive.org/web/2020/https://... or ?to=https%3A//. There may be no space between two URLs.
+_URL_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})(?=https?://)", re.IGNORECASE)
+_URL_END = re.compile(r"[\s<>\"]")
 _WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
+# The opening bracket of each closing bracket.
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 _TRAILING = ",;:!'\"”’»| \n\t"
-# Dots that belong to a name: .../Boston_United_F.C., .../Apple_Inc.
+# Abbreviations whose final dot is part of a URL: .../Boston_United_F.C., .../Apple_Inc.
 _ABBREVIATION = re.compile(r"(?:\b|_)(?:[A-Z]|Bros|Co|Corp|Inc|Jr|Ltd|Sr)\.$")
 _LONGEST_ABBREVIATION = len("_Bros.")
-_USER = re.compile(r"//[^/@\s]*@")
+_CREDENTIALS = re.compile(r"//[^/@\s]*@")
 
 _NOT_PUBLIC = [ip_network(network) for network in TABLES["networks_not_public"]]
 
 
 class DeadLinkError(Exception):
-    """A link gives no text, at least now. The message says why in a sentence."""
+    """The error that a link has no text, at least now. Its message is a sentence with the reason.
+
+    Attributes:
+        kind: The kind of failure, a key of `KINDS`.
+    """
 
     def __init__(self, kind: str, sentence: str) -> None:
-        """Describe a failure of one of `KINDS`."""
+        """Describe a failure.
+
+        Args:
+            kind: The kind of failure, a key of `KINDS`.
+            sentence: The reason.
+        """
         super().__init__(sentence)
         self.kind = kind
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links in some entries."""
+    """The links in some entries of annotators."""
 
     urls: tuple[str, ...]
-    """Distinct addresses in the order in which they first occur."""
+    """The distinct URLs in the order in which they first occur."""
 
     not_links: tuple[str, ...]
-    """The entries that hold no address."""
+    """The entries that hold no URL, without the user names and passwords in them."""
 
 
 def collect_links(entries: Iterable[str]) -> Links:
-    """Find the links in entries of ``ref``."""
-    urls: dict[str, None] = {}
-    not_links: dict[str, None] = {}
+    """Find the URLs in annotators' entries.
+
+    Args:
+        entries: The entries under ``ref`` in FELM's rows. Blank ones are ignored.
+    """
+    urls = []
+    not_links = []
     for entry in entries:
-        links = links_in(entry)
-        urls.update(dict.fromkeys(links))
-        if not links and entry.strip():
-            # Passwords are shown nowhere.
-            not_links[_USER.sub("//...@", entry)] = None
-    return Links(tuple(urls), tuple(not_links))
+        urls_of_entry = find_urls(entry)
+        urls.extend(urls_of_entry)
+        if not urls_of_entry and entry.strip():
+            # The report must not show passwords.
+            not_links.append(_CREDENTIALS.sub("//...@", entry))
+    return Links(tuple(dict.fromkeys(urls)), tuple(dict.fromkeys(not_links)))
 
 
-def links_in(text: str) -> tuple[str, ...]:
-    """Return the addresses in one entry: usually one, sometimes several or none.
+def find_urls(text: str) -> list[str]:
+    """Find the URLs in a text, clean and normalised.
 
     Example:
-        >>> links_in("see (https://a.example/Boots_(film)).")
-        ('https://a.example/Boots_(film)',)
+        >>> find_urls("see (https://a.example/Boots_(film)).")
+        ['https://a.example/Boots_(film)']
+
+    Args:
+        text: An annotator's entry. It may also be a single URL without ``https://``.
     """
-    _, *parts = _START.split(text)
-    candidates = [_EXTENT.match(part)[0] for part in parts] or [text]  # type: ignore[index]
-    urls = [clean(candidate) for candidate in candidates]
-    return tuple(url for url in urls if url)
+    # The first part is the text before the first URL.
+    parts = _URL_START.split(text)[1:]
+    candidates = [_URL_END.split(part, maxsplit=1)[0] for part in parts]
+    if not candidates:
+        # Annotators also wrote "en.wikipedia.org/wiki/Plato".
+        candidates = [text]
+
+    urls = [clean_url(candidate) for candidate in candidates]
+    return [url for url in urls if url is not None]
 
 
-def clean(link: str) -> str | None:
-    """Return the address in a link without the punctuation around it, or None."""
-    link = link.strip().lstrip(_OPENING)
-    unmatched = {
-        closing: link.count(closing) - link.count(opening) for closing, opening in _BRACKETS.items()
-    }
-    end = len(link)
-    while end:
-        last = link[end - 1]
-        if last == ".":
-            if _ABBREVIATION.search(link[max(0, end - _LONGEST_ABBREVIATION) : end]):
-                break
-        elif last in unmatched:
-            if unmatched[last] <= 0:
-                break
-            unmatched[last] -= 1
-        elif last not in _TRAILING:
-            break
-        end -= 1
-    link = link[:end]
-    if len(link.split()) != 1:
+def clean_url(text: str) -> str | None:
+    """Remove the punctuation around a URL and normalise it.
+
+    Example:
+        >>> clean_url("(www.a.example/Boots_(film)).")
+        'https://www.a.example/Boots_(film)'
+
+    Args:
+        text: The URL, with or without its scheme.
+
+    Returns:
+        The normalised URL, or None if the text is not the URL of a web page.
+    """
+    url = _strip_punctuation(text)
+    if len(url.split()) != 1:
+        # The text is empty or has several words.
         return None
-    if _WITHOUT_SCHEME.fullmatch(link):
-        link = f"https://{link}"
+    if _WITHOUT_SCHEME.fullmatch(url):
+        url = f"https://{url}"
     try:
-        return normalise(link)
+        return normalise_url(url)
     except DeadLinkError:
         return None
 
 
-def normalise(url: str) -> str:
-    """Return an address as it is asked for and kept, without its fragment.
+def _strip_punctuation(text: str) -> str:
+    """Remove the punctuation around a URL, but not the punctuation that is part of it.
 
     Example:
-        >>> normalise("HTTPS://A.Example:443/ä#part")
+        ``(https://a.example/Boots_(film)).`` becomes ``https://a.example/Boots_(film)``, and
+        ``https://a.example/Finch_Inc.`` keeps its dot.
+
+    Args:
+        text: A URL with brackets, quotes, spaces, commas or dots around it.
+    """
+    text = text.strip().lstrip(_OPENING)
+    # Closing brackets belong to the URL as far as it has opening ones.
+    num_unmatched = {
+        closing: text.count(closing) - text.count(opening) for closing, opening in _BRACKETS.items()
+    }
+
+    # The text is sliced once at the end, since a slice per character would take quadratic time.
+    end = len(text)
+    while end:
+        last = text[end - 1]
+        is_unmatched = num_unmatched.get(last, 0) > 0
+        ending = text[max(0, end - _LONGEST_ABBREVIATION) : end]
+        ends_sentence = last == "." and not _ABBREVIATION.search(ending)
+        if not (last in _TRAILING or is_unmatched or ends_sentence):
+            break
+        if is_unmatched:
+            num_unmatched[last] -= 1
+        end -= 1
+    return text[:end]
+
+
+def normalise_url(url: str) -> str:
+    """Return the form of a URL that is requested and that is its key in the cache.
+
+    Scheme and host are in lower case, other characters are encoded, and the default port and the
+    fragment are left out.
+
+    Example:
+        >>> normalise_url("HTTPS://A.Example:443/ä#part")
         'https://a.example/%C3%A4'
 
+    Args:
+        url: An absolute URL.
+
     Raises:
-        DeadLinkError: The address is malformed, not http(s), or holds credentials.
+        DeadLinkError: The URL is malformed, not http(s), or has a user name or password.
     """
     try:
-        # httpx drops a default port only where the scheme is in lower case.
+        # httpx drops a default port only if the scheme is in lower case, so it parses twice.
         parsed = httpx.URL(str(httpx.URL(url.strip())))
         host = parsed.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError) as error:
         raise DeadLinkError("malformed", f"not an address that can be asked for: {error}") from None
+
     scheme = parsed.scheme
     if scheme not in ("http", "https"):
         raise DeadLinkError("scheme", f"{scheme or 'no scheme'}: only http and https are fetched")
@@ -150,15 +215,22 @@ def normalise(url: str) -> str:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Read ``127.0.0.1:8123`` or ``[::1]:8123``.
+    """Parse the option ``--allow-address``, an IP address with a port.
+
+    Example:
+        ``127.0.0.1:8123`` and ``[::1]:8123`` are endpoints. ``localhost:8123`` is not.
+
+    Args:
+        text: The value of the option.
 
     Raises:
-        ConfigError: The text is neither.
+        ConfigError: The text is not an IP address with a port.
     """
     expected = ConfigError(
         f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
     )
     try:
+        # The slashes make the text the host of a URL.
         parts = urlsplit(f"//{text}")
         address = ip_address(parts.hostname or "")
         port = parts.port
@@ -166,36 +238,33 @@ def parse_endpoint(text: str) -> Endpoint:
         raise expected from None
     if not port or parts.path or "@" in text:
         raise expected
-    return address, port
+    return Endpoint(address, port)
 
 
 async def resolve(
     host: str, port: int, allowed: frozenset[Endpoint], seconds: float
 ) -> list[Address]:
-    """Return the addresses of a host, which are all checked.
+    """Look up the IP addresses of a host and check that all of them may be connected to.
 
-    Only these may be connected to, so that the name cannot lead elsewhere a moment later.
+    A connection must use one of these addresses. Another look-up of the same name could give a
+    different address, which nobody has checked.
 
     Args:
-        allowed: Endpoints that may be private.
+        host: The name or the IP address of the host.
+        port: The port to connect to.
+        allowed: The endpoints that may be connected to although they are not public.
+        seconds: The time limit of the look-up.
+
+    Returns:
+        The distinct addresses, at least one.
 
     Raises:
-        DeadLinkError: There is no address, a forbidden one, or no answer within ``seconds``.
+        DeadLinkError: The host has no address or a forbidden one, or the look-up takes too long.
     """
-    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    try:
-        with anyio.fail_after(seconds):
-            entries = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
-    except TimeoutError:
-        sentence = f"{host}: no answer from the name servers in time"
-        raise DeadLinkError("timeout", sentence) from None
-    except (OSError, UnicodeError) as error:
-        sentence = f"{host}: no address for this name ({error})"
-        raise DeadLinkError("dns", sentence) from None
-    addresses = list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
+    addresses = await _look_up(host, port, seconds)
     for address in addresses:
-        if not is_public(address) and (address, port) not in allowed:
-            endpoint = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+        endpoint = Endpoint(address, port)
+        if not is_public(address) and endpoint not in allowed:
             raise DeadLinkError(
                 "forbidden address",
                 f"{host} is {address}, a forbidden address that is not on the public internet; if"
@@ -204,9 +273,38 @@ async def resolve(
     return addresses
 
 
-def is_public(address: Address) -> bool:
-    """Return whether an address is on the public internet.
+async def _look_up(host: str, port: int, seconds: float) -> list[Address]:
+    """Ask the name servers for the distinct IP addresses of a host.
 
-    An IPv6 address that leads to an IPv4 address is never public.
+    Args:
+        host: The name or the IP address of the host.
+        port: The port to connect to.
+        seconds: The time limit.
+
+    Raises:
+        DeadLinkError: The host has no address, or the name servers take too long.
     """
-    return address.is_global and not any(address in network for network in _NOT_PUBLIC)
+    get_entries = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    try:
+        with anyio.fail_after(seconds):
+            entries = await anyio.to_thread.run_sync(get_entries, abandon_on_cancel=True)
+    except TimeoutError:
+        sentence = f"{host}: no answer from the name servers in time"
+        raise DeadLinkError("timeout", sentence) from None
+    except (OSError, UnicodeError) as error:
+        sentence = f"{host}: no address for this name ({error})"
+        raise DeadLinkError("dns", sentence) from None
+
+    # The last item of an entry holds the address and the port.
+    addresses = [ip_address(socket_address[0]) for *_, socket_address in entries]
+    return list(dict.fromkeys(addresses))
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an IP address is on the public internet.
+
+    An IPv6 address that stands for an IPv4 address, such as ``::ffff:8.8.8.8``, is never public.
+    """
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
+    return address.is_global

@@ -1,4 +1,7 @@
-"""From the bytes of a document to its text, by a process that a hostile document may crash."""
+"""Extraction of a document's text, by a process of its own that a hostile document may crash.
+
+`fetcher` calls it for each document that it has downloaded. `extract` is the program that is run.
+"""
 
 import json
 import os
@@ -6,56 +9,61 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lm_factuality.retrieval.references import extract
 from lm_factuality.retrieval.references.connection import Limits
+from lm_factuality.retrieval.references.extract import ExtractedText
 from lm_factuality.retrieval.references.links import TABLES, DeadLinkError
 
+# The kind of a document, ``html``, ``plain`` or ``pdf``, by its content type.
 _KINDS: Mapping[str, str] = TABLES["content_types"]
-_HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE)
-# The first bytes of a document, by which its kind is guessed.
+_HTML_TAG = re.compile(rb"<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE)
+# The number of bytes at the start of a document from which its kind is guessed.
 _NUM_SNIFFED = 1024
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class ExtractedText:
-    """The text of a document."""
-
-    title: str
-    text: str
-    note: str
-    """What was left out, if anything was."""
-
-
 def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> ExtractedText:
-    """Return the title and text of a document.
+    """Extract the title and the text of a downloaded document in a separate process.
+
+    Args:
+        headers: The headers of the HTTP response, whose content type tells the kind of document.
+        body: The document: HTML, PDF or plain text.
+        limits: The limits of pages, characters, time and memory.
 
     Raises:
-        DeadLinkError: There is no text, or it takes too long or too much memory.
+        DeadLinkError: The document has no text or another kind, or exceeds the time or the memory.
     """
-    kind = _kind(headers, body)
+    kind = _kind_of_document(headers, body)
     charset = _CHARSET.search(headers.get("Content-Type", ""))
-    bounds = (limits.max_pages, limits.max_bytes, int(limits.reading) + 1, limits.memory)
-    arguments = [kind, charset[1] if charset else "", *map(str, bounds)]
+    options = {
+        "kind": kind,
+        "charset": charset[1] if charset else "",
+        "max_pages": limits.max_pages,
+        "max_characters": limits.max_bytes,
+        "seconds": int(limits.extraction_seconds) + 1,
+        "memory": limits.extraction_memory,
+    }
     try:
-        process = subprocess.run(  # noqa: S603 (our own program, arguments of fixed form)
-            [sys.executable, "-I", extract.__file__, *arguments],
+        process = subprocess.run(  # noqa: S603 (our own program, with its options as JSON)
+            [sys.executable, "-I", extract.__file__, json.dumps(options)],
             input=body,
             capture_output=True,
-            timeout=limits.reading,
+            timeout=limits.extraction_seconds,
             check=True,
-            # No keys for a hostile document to find.
+            # A hostile document shall find no API keys in the environment.
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:
-        sentence = f"no text of this {kind} after {limits.reading:g} s"
-        raise DeadLinkError("unreadable", sentence) from None
+        seconds = limits.extraction_seconds
+        raise DeadLinkError("unreadable", f"no text of this {kind} after {seconds:g} s") from None
     except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        sentence = f"this {kind} cannot be read: {reason[:200]}"
-        raise DeadLinkError("unreadable", sentence) from None
+        # The last line of a traceback names the exception.
+        last_line = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise DeadLinkError(
+            "unreadable", f"this {kind} cannot be read: {last_line[:200]}"
+        ) from None
+
     extracted = ExtractedText(**json.loads(process.stdout))
     if not extracted.text.strip():
         raise DeadLinkError(
@@ -65,14 +73,21 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
     return extracted
 
 
-def _kind(headers: Mapping[str, str], body: bytes) -> str:
-    """Return ``html``, ``plain`` or ``pdf``.
+def _kind_of_document(headers: Mapping[str, str], body: bytes) -> str:
+    """Return the kind of a document: ``html``, ``plain`` or ``pdf``.
+
+    Args:
+        headers: The headers of the HTTP response.
+        body: The document. Its first bytes decide if the content type is missing or unspecific.
 
     Raises:
-        DeadLinkError: The document is none of these.
+        DeadLinkError: The document is of another kind, such as an image.
     """
     start = body[:_NUM_SNIFFED]
+    # The header may have parameters: "text/html; charset=utf-8".
     content_type = headers.get("Content-Type", "").split(";")[0].strip().lower()
+
+    # Many servers send a PDF with a wrong content type.
     if start.lstrip().startswith(b"%PDF-"):
         return "pdf"
     if content_type in _KINDS:
@@ -80,4 +95,4 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
     if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
         sentence = f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF"
         raise DeadLinkError("not text", sentence)
-    return "html" if _HTML.search(start) else "plain"
+    return "html" if _HTML_TAG.search(start) else "plain"

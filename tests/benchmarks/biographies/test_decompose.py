@@ -10,8 +10,8 @@ from judges.templates import Prompts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
-    check_facts,
     is_abstention,
+    problem_with_facts,
     remove_citations,
     reply_to_facts,
     response_sentences,
@@ -46,7 +46,10 @@ def test_sentences_hold_words_and_know_initials():
 def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
     """The facts of a reply, or what is wrong with it."""
     read = read_reply(
-        Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts
+        Answer(text, finish_reason),
+        FactsReply,
+        {"sentence": "A sang and left."},
+        problem_with_facts,
     )
     return reply_to_facts(read.value) if read.value else read.problem
 
@@ -89,7 +92,7 @@ def test_replies_without_facts(text, finish_reason, problem):
 def test_a_language_whose_verbs_are_not_known_is_not_refused():
     reply = Answer('{"facts": ["Ada Lind war Malerin."]}', "stop")
     assert read_reply(
-        reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, check_facts
+        reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, problem_with_facts
     ).value
 
 
@@ -100,7 +103,7 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
     ]
     response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
     alone, written = (
-        method.sentence_subjects([method.prepare(response)])[1]
+        method.decomposing_variables([method.prepare(response)])[1]
         for method in (AmbigBio(facts="standalone"), AmbigBio(facts="as_written"))
     )
     assert len(alone["demonstrations"]) == 8
@@ -207,5 +210,5 @@ def test_scripts_without_spaces():
     sentences = response_sentences("他是一位画家。他1950年出生于北京。")
     assert sentences == ("他是一位画家。", "他1950年出生于北京。")
     facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]
-    assert check_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
+    assert problem_with_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
     assert reply_to_facts(FactsReply(facts=facts)) == tuple(facts)

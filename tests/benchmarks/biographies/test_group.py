@@ -10,7 +10,7 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     Groups,
     GroupsReply,
-    check_groups,
+    problem_with_groups,
     reply_to_groups,
     response_sentences,
 )
@@ -20,7 +20,7 @@ SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
 def grouping(text: str, finish_reason: str = "stop") -> Groups | str:
     """The groups of a reply, or what is wrong with it."""
-    read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, check_groups)
+    read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, problem_with_groups)
     return reply_to_groups(read.value) if read.value else read.problem
 
 

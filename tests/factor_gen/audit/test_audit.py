@@ -17,7 +17,7 @@ from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface_scores
 from factor_gen.audit.evaluate import evaluate_baselines
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.records import BenchmarkAudit
-from factor_gen.audit.tables import baseline_table, conclusion, paper_table
+from factor_gen.audit.tables import baseline_table, paper_table, summarise_audit
 from factor_gen.surface import STATISTICS, BalanceLedger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.conftest import TASKS
@@ -34,7 +34,7 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -
     assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
     learned = clean.baseline(CLASSIFIER)
     assert learned.pairs.low <= 0.5 <= learned.pairs.high
-    first, floor, _ = conclusion(clean, "clean")
+    first, floor, _ = summarise_audit(clean, "clean")
     assert first.startswith(
         "clean: no blind baseline tells true completions from contradictions; the best, "
     )
@@ -100,7 +100,7 @@ def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldo
     most = leaking.baseline("most words")
     assert most.is_above_chance
     assert most in leaking.leaks
-    first, floor, _ = conclusion(leaking, "planted")
+    first, floor, _ = summarise_audit(leaking, "planted")
     assert first.startswith("planted: gives true completions away: ")
     assert "chance 50%, p < 0.001" in first
     assert ", not 25.0%" in floor
@@ -138,10 +138,10 @@ def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(
 
     found = audit_rows(synthetic(40, edits, share=1))
     assert found.baseline(CENTRAL).picks.value == 1
-    advice = conclusion(found, "edits")[1]
+    advice = summarise_audit(found, "edits")[1]
     assert "Comparing them finds it in 100.0%" in advice
     assert "hide_centre: true" in advice
-    assert "hide_centre" not in conclusion(clean, "clean")[1]
+    assert "hide_centre" not in summarise_audit(clean, "clean")[1]
 
 
 def test_copies_count_once() -> None:
@@ -184,7 +184,7 @@ def test_one_document_has_no_others_to_learn_from() -> None:
     verdicts = {row[-1] for row in baseline_table(found, "one").rows}
     assert verdicts == {"too few documents to tell"}
     assert (
-        conclusion(found, "one")[0]
+        summarise_audit(found, "one")[0]
         == "one: 1 documents are too few to tell what it gives away; 10 are needed."
     )
     json.dumps(found.to_json(), allow_nan=False)

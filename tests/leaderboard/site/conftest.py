@@ -88,5 +88,4 @@ def refused(folder: str, *problems: tuple[str, str]) -> RefusedEntry:
 
 def board_of(entries: list[LeaderboardEntry | RefusedEntry]) -> Board:
     """The board of entries, whether accepted or refused."""
-    accepted = [each for each in entries if isinstance(each, LeaderboardEntry)]
-    return to_board(accepted, [each for each in entries if isinstance(each, RefusedEntry)])
+    return to_board(entries)

@@ -12,7 +12,7 @@ import pytest
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import find_submissions
 from lm_factuality.leaderboard.site import build as building
-from lm_factuality.leaderboard.site.build import MARK, build_site
+from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from tests.conftest import REPOSITORY
 
 CONFIGS = REPOSITORY / "configs"
@@ -41,7 +41,7 @@ def built(submissions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(out: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((out / MARK).read_text())
+    content: dict[str, Any] = json.loads((out / BOARD_FILE).read_text())
     return content
 
 
@@ -115,7 +115,7 @@ def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> N
     out = tmp_path / "mine"
     out.mkdir()
     (out / "diary.txt").write_text("dear diary")
-    with pytest.raises(DataError, match=MARK):
+    with pytest.raises(DataError, match=BOARD_FILE):
         build_site(submissions, out)
     assert [path.name for path in out.iterdir()] == ["diary.txt"]
     with pytest.raises(DataError, match=r"no submission\.json"):
@@ -130,7 +130,7 @@ def test_a_manifest_around_submissions_does_not_hide_them(honest: Path, tmp_path
         shutil.copy(honest / "submission.json", above)
     assert find_submissions(folder) == [folder, folder / "a", folder / "a" / "one"]
     built = build_site(folder, tmp_path / "site")
-    assert (built.models, built.refused) == (1, 2)
+    assert (len(built.models), len(built.refused)) == (1, 2)
     assert read(tmp_path / "site")["leaderboards"][0]["models"][0]["folder"] == "a/one"
 
 
@@ -139,7 +139,7 @@ def test_a_folder_whose_name_cannot_be_shown(honest: Path, tmp_path: Path) -> No
     for name in (b"\xff", b"\x1b[2Jevil\n::error::x", b"good"):
         shutil.copytree(os.fsencode(honest), os.fsencode(folder) + b"/" + name)
     built = build_site(folder, tmp_path / "site")
-    assert (built.models, built.refused) == (1, 2)
+    assert (len(built.models), len(built.refused)) == (1, 2)
     assert "\\x1b[2Jevil\\n" in (tmp_path / "site" / "refused.html").read_text(encoding="utf-8")
 
 
@@ -152,7 +152,7 @@ def test_samples_without_a_report_cost_only_the_report(
     monkeypatch.setattr(building, "build_report", broken)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
     built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
-    assert built.models == 1
+    assert len(built.models) == 1
     assert not (tmp_path / "site" / "reports").exists()
 
 
@@ -172,6 +172,6 @@ def test_rules_of_the_working_folder_are_not_the_suites(
     (rules / "sample.yaml").write_text(own.replace("documents: 432", "documents: 7"))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    assert build_site(tmp_path / "submissions", tmp_path / "site").models == 1
+    assert len(build_site(tmp_path / "submissions", tmp_path / "site").models) == 1
     built = build_site(tmp_path / "submissions", tmp_path / "site", rules=rules)
-    assert (built.models, built.refused) == (0, 1)
+    assert (len(built.models), len(built.refused)) == (0, 1)

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.site.build import MARK, build_site
+from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from lm_factuality.leaderboard.site.entries import RankedScore, _score_if_unscored_are_wrong
 from lm_factuality.scores.statistics import Outcome
 from tests.conftest import task_result
@@ -167,7 +167,7 @@ def test_through_the_site_of_real_submissions(honest: Path, tmp_path: Path) -> N
         forged(submissions / "rival", honest, 56, 0, "acme/rival")
         forged(submissions / "own", honest, 20, hidden, "acme/own")
         build_site(submissions, tmp_path / f"site{hidden}")
-        content = json.loads((tmp_path / f"site{hidden}" / MARK).read_text(encoding="utf-8"))
+        content = json.loads((tmp_path / f"site{hidden}" / BOARD_FILE).read_text(encoding="utf-8"))
         assert content["refused"] == []
         (table,) = content["leaderboards"]
         assert table["max_unscored"] == 0.05

@@ -3,18 +3,18 @@ import re
 
 import pytest
 
-from lm_factuality.leaderboard.site.board import Board, pages
+from lm_factuality.leaderboard.site.board import Board, render_pages
 from tests.leaderboard.site.conftest import HOSTILE, board_of, entry, refused, score
 
 
 def page_of(board: Board, name: str) -> str:
-    return dict(pages(board, "Board"))[name]
+    return dict(render_pages(board, "Board"))[name]
 
 
 def test_a_page_a_leaderboard_and_links_between_them() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
     board = board_of([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
-    found = dict(pages(board, "Board"))
+    found = dict(render_pages(board, "Board"))
     assert {name for name in found if "/" not in name} == {
         "index.html",
         "felm.html",
@@ -47,7 +47,7 @@ def test_the_page_of_a_model() -> None:
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
     board = board_of([one, entry("a/two", score(0.9))])
-    page = dict(pages(board, "Board", {one.slug: "../reports/x/index.html"}))[
+    page = dict(render_pages(board, "Board", {one.slug: "../reports/x/index.html"}))[
         f"models/{one.slug}.html"
     ]
     for text in (
@@ -93,7 +93,7 @@ def test_hostile_texts_are_only_text(field: str) -> None:
     settings = {"wiki_factor": {HOSTILE: HOSTILE}}
     hostile = entry("a/one", score(0.8, judge=HOSTILE), settings=settings, **{field: HOSTILE})
     board = board_of([hostile, refused(HOSTILE, ("SECRET", HOSTILE))])
-    for _, page in pages(board, HOSTILE):
+    for _, page in render_pages(board, HOSTILE):
         assert HOSTILE not in page
         assert "<img" not in page
         assert page.count("<script") == 1  # ours, by its address
@@ -107,7 +107,7 @@ def test_the_name_of_a_page_is_safe() -> None:
 def test_nothing_is_loaded_from_elsewhere() -> None:
     one = entry("a/one", score(0.8))
     board = board_of([one])
-    for _, page in pages(board, "Board"):
+    for _, page in render_pages(board, "Board"):
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
 

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from lm_factuality.leaderboard.site.entries import Interval, ranks
+from lm_factuality.leaderboard.site.entries import Interval, rank_scores
 from tests.leaderboard.site.conftest import score
 
 
@@ -18,20 +18,20 @@ def slowly(intervals: list[Interval | None], higher: bool) -> list[int | None]:
 
 
 def test_overlap_is_a_tie() -> None:
-    assert ranks([(0.7, 0.8), (0.75, 0.85), (0.5, 0.6), (0.59, 0.72)], True) == [1, 1, 3, 2]
+    assert rank_scores([(0.7, 0.8), (0.75, 0.85), (0.5, 0.6), (0.59, 0.72)], True) == [1, 1, 3, 2]
 
 
 def test_ends_that_touch_overlap() -> None:
-    assert ranks([(0.7, 0.8), (0.6, 0.7)], True) == [1, 1]
+    assert rank_scores([(0.7, 0.8), (0.6, 0.7)], True) == [1, 1]
 
 
 def test_lower_can_be_better() -> None:
-    assert ranks([(0.7, 0.8), (0.1, 0.2)], False) == [2, 1]
+    assert rank_scores([(0.7, 0.8), (0.1, 0.2)], False) == [2, 1]
 
 
 def test_without_an_interval_there_is_no_rank_and_no_harm() -> None:
-    assert ranks([(0.1, 0.2), None, (0.5, 0.6)], True) == [2, None, 1]
-    assert ranks([], True) == []
+    assert rank_scores([(0.1, 0.2), None, (0.5, 0.6)], True) == [2, None, 1]
+    assert rank_scores([], True) == []
 
 
 @pytest.mark.parametrize("higher", [True, False])
@@ -43,7 +43,7 @@ def test_as_the_rule_says(higher: bool) -> None:
             for _ in range(30)
         ]
         intervals = [None if each is None else (float(each[0]), float(each[1])) for each in ends]
-        assert ranks(intervals, higher) == slowly(intervals, higher)
+        assert rank_scores(intervals, higher) == slowly(intervals, higher)
 
 
 def test_unscored_rows_count_against_a_score_at_both_ends() -> None:

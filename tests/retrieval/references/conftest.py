@@ -15,7 +15,6 @@ from ipaddress import ip_address
 import pytest
 
 from lm_factuality.retrieval.references.connection import Limits, Network
-from lm_factuality.retrieval.references.fetcher import Manners
 
 PAGE = b"""<!DOCTYPE html><html><head><title>The  Lighthouse</title></head><body><nav><a href="/">Home</a></nav><main>
 <h1>The lighthouse</h1><p>It was built in 1871 by the engineer Orla Finch, who lived in it for nine years.</p></main>
@@ -138,12 +137,12 @@ def network(site) -> Network:
     """Reaches the site and nothing else that is private, within two seconds a document and 200,000
     bytes."""
     limits = Limits(
-        seconds=2, connect=1, read=0.5, max_bytes=200_000, max_redirects=3, max_pages=3, reading=20
+        request_seconds=2,
+        connect_seconds=1,
+        read_seconds=0.5,
+        max_bytes=200_000,
+        max_redirects=3,
+        max_pages=3,
+        extraction_seconds=20,
     )
     return Network(limits, "lm-factuality/test", frozenset({site.endpoint}))
-
-
-@pytest.fixture
-def manners() -> Manners:
-    """Nobody else is there to be polite to."""
-    return Manners(delay=0, user_agent="lm-factuality/test")

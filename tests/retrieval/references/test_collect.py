@@ -16,7 +16,7 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.references.cache import ReferenceCache
-from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
+from lm_factuality.retrieval.references.fetcher import fetch_references
 from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
 
@@ -29,11 +29,11 @@ def cache(tmp_path):
 
 
 @pytest.fixture
-def fetch(cache, network, manners):
+def fetch(cache, network):
     """Fetches addresses; the references in the order of the addresses."""
 
     def run(*urls, **options):
-        chosen = {"cache": cache, "network": network, "manners": manners, **options}
+        chosen = {"cache": cache, "network": network, "delay": 0, **options}
         found = {reference.url: reference for reference, _ in fetch_references(urls, **chosen)}
         return [found[url] for url in urls]
 
@@ -250,7 +250,7 @@ def test_a_refused_connection(site, network, fetch):
 
 
 def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, network, fetch):
-    limits = replace(network.limits, max_bytes=20_000_000, reading=2)
+    limits = replace(network.limits, max_bytes=20_000_000, extraction_seconds=2)
     site.routes |= {"/x": page(b"<div>" * 2_000_000), "/page": page()}
     hostile, sound = fetch(
         site.url("/x"), site.url("/page"), network=replace(network, limits=limits)
@@ -259,13 +259,13 @@ def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, netwo
     assert SENTENCE in sound.text
 
 
-def test_a_second_run_asks_for_nothing_again(site, fetch, cache, network, manners):
+def test_a_second_run_asks_for_nothing_again(site, fetch, cache, network):
     site.routes["/x"] = page()
     urls = [site.url("/x"), site.url("/gone")]
     first = fetch(*urls)
     requests = len(site.log)
     assert fetch(*urls) == first
-    assert [known for _, known in fetch_references(urls, cache, network, manners)] == [True, True]
+    assert [known for _, known in fetch_references(urls, cache, network, 0)] == [True, True]
     assert len(site.log) == requests
     site.routes["/gone"] = page()
     again = fetch(*urls, retry_dead=True)
@@ -273,19 +273,20 @@ def test_a_second_run_asks_for_nothing_again(site, fetch, cache, network, manner
     assert (site.asked("/x"), site.asked("/gone")) == (1, 2)
 
 
-def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, manners):
+def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network):
     paths = [f"/{number}" for number in range(12)]
     site.routes |= dict.fromkeys(paths, page())
     urls = [site.url(path) for path in paths]
     network = replace(
-        network, limits=replace(network.limits, seconds=20, connect=10, read=10)
+        network,
+        limits=replace(network.limits, request_seconds=20, connect_seconds=10, read_seconds=10),
     )  # a busy machine asks nothing twice
-    for count, _ in enumerate(fetch_references(urls, cache, network, manners), start=1):
+    for count, _ in enumerate(fetch_references(urls, cache, network, 0), start=1):
         if count == 5:
             break
     assert 5 <= sum(cache.get(url) is not None for url in urls) < 12
     (left := half_written(cache.folder / "dead.json")).write_text("{", encoding="utf-8")
-    found = list(fetch_references(urls, cache, network, manners))
+    found = list(fetch_references(urls, cache, network, 0))
     assert len(found) == 12
     assert sum(from_cache for _, from_cache in found) >= 5
     assert [site.asked(path) for path in paths] == [1] * 12
@@ -293,12 +294,12 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
     assert not left.exists()
 
 
-def test_two_runs_do_not_share_a_cache(site, cache, network, manners):
+def test_two_runs_do_not_share_a_cache(site, cache, network):
     site.routes |= {"/x": page(), "/y": page()}
-    run = fetch_references([site.url("/x"), site.url("/y")], cache, network, manners)
+    run = fetch_references([site.url("/x"), site.url("/y")], cache, network, 0)
     next(run)
     with pytest.raises(DataError, match="another run"):
-        next(fetch_references([site.url("/z")], cache, network, manners))
+        next(fetch_references([site.url("/z")], cache, network, 0))
     run.close()
 
 
@@ -320,7 +321,7 @@ def test_a_damaged_cache_file_is_named(cache, fetch, site):
 ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"
 
 
-def test_robots(site, fetch, manners):
+def test_robots(site, fetch):
     site.routes |= {"/robots.txt": page(ROBOTS, Content_Type="text/plain")}
     site.routes |= dict.fromkeys(("/private/x", "/private/but-this", "/open", "/slow"), page())
     closed, excepted, opened = fetch(*map(site.url, ("/private/x", "/private/but-this", "/open")))
@@ -331,12 +332,12 @@ def test_robots(site, fetch, manners):
     assert site.asked("/private/x") == 0
 
 
-def test_crawl_delay(site, fetch):
+def test_crawl_delay(site, fetch, network):
     paths = [f"/{number}" for number in range(3)]
     site.routes |= {"/robots.txt": page(ROBOTS), **dict.fromkeys(paths, page())}
     fetch(
         *map(site.url, paths),
-        manners=Manners(delay=0, user_agent="slow-bot/2.0 (me@a.example)"),
+        network=replace(network, user_agent="slow-bot/2.0 (me@a.example)"),
     )
     moments = [moment for path, moment, _ in site.log if path != "/robots.txt"]
     assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.45

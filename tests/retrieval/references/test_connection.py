@@ -129,7 +129,7 @@ def test_a_handshake_that_never_ends(network, site):
         patient = replace(
             network,
             allowed=frozenset({(site.endpoint[0], port)}),
-            limits=replace(network.limits, seconds=1, read=30),
+            limits=replace(network.limits, request_seconds=1, read_seconds=30),
         )
         with pytest.raises(DeadLinkError, match="not done after 1 s") as raised:
             get(patient, f"https://127.0.0.1:{port}/", 10_000)
