@@ -92,6 +92,7 @@ def load_encoder(name: str) -> SentenceTransformer:
         ConfigError: A package is missing.
         DataError: The model is missing.
     """
+    # The library is optional and takes seconds to import.
     need("sentence_transformers", "dense retrieval", "dense")
     from sentence_transformers import SentenceTransformer
 
@@ -159,6 +160,7 @@ class DenseIndex(Index):
         super().__init__(folder, manifest)
         path = folder / VECTORS
         try:
+            # The vectors stay on disk, since they may be larger than the memory.
             self._vectors: NDArray[Any] = numpy.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
             raise DataError(
@@ -188,6 +190,7 @@ class DenseIndex(Index):
             The numbers and cosines of each query's passages, best first. An empty query has none.
         """
         rankings: list[Ranking] = [[] for _ in queries]
+        # The vector of an empty query means nothing.
         positions = [position for position, query in enumerate(queries) if query.strip()]
         for start in range(0, len(positions), _QUERIES):
             block_positions = positions[start : start + _QUERIES]
