@@ -115,8 +115,14 @@ def test_several_titles_are_candidates(read, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"knowledge": None}, "expected exactly one source to verify facts against: metadata.knowledge"),
-        ({"path": None}, "expected exactly one source of prompts: dataset_path or metadata.longfact"),
+        (
+            {"knowledge": None},
+            "expected exactly one source to verify facts against: metadata.knowledge",
+        ),
+        (
+            {"path": None},
+            "expected exactly one source of prompts: dataset_path or metadata.longfact",
+        ),
         ({"longfact": "objects"}, "expected exactly one source of prompts"),
         (
             {"longfact": "objcts", "path": None},
