@@ -181,10 +181,10 @@ class Labels:
 
 
 def read_key(path: Path) -> Key:
-    """Read the key of a sheet, i.e. the file ``NAME.key.json`` that was written with it.
+    """Read the key of a sheet: what its questions are about, and how the judge answered them.
 
     Args:
-        path: The file to read.
+        path: The file ``NAME.key.json`` that was written with the sheet.
 
     Returns:
         The key. Its id and its repeated items are checked.
@@ -235,7 +235,7 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         for record in table.records:
             try:
                 label = to_model(LabelLine, record.values)
-                answer = _check_answer(label, key)
+                answer = _checked_answer(label, key)
             except ValueError as error:
                 problems.append(f"{record.location}: {error}")
                 continue
@@ -282,12 +282,12 @@ class LabelLine(BaseModel, str_strip_whitespace=True):
     """The name of the annotator."""
 
 
-def _check_answer(label: LabelLine, key: Key) -> str:
-    """Check that a row of a label file answers an item of the sheet, and return its answer.
+def _checked_answer(label: LabelLine, key: Key) -> str:
+    """Check that a row of a label file answers a question of the sheet, and return the answer.
 
     Args:
         label: The row of the label file.
-        key: The key of the sheet.
+        key: The key of the sheet, with its numbered questions (``items``).
 
     Returns:
         The answer, spelled as the item's option or as ``skip``. For example, ``TRUE`` becomes
@@ -321,19 +321,19 @@ def _check_answer(label: LabelLine, key: Key) -> str:
 def _find_majority_answers(
     key: Key, people: Sequence[str], answers: Mapping[int, Mapping[str, str]]
 ) -> dict[tuple[int, str], dict[str, str]]:
-    """Find the answer that most people gave to each item of a sheet.
+    """Find the answer that most people gave to each item, i.e. question, of a sheet.
 
     Each person has one vote, the answer given when the sheet showed the item first. Skipped
     answers are no votes.
 
     Args:
-        key: The key of the sheet.
+        key: The key of the sheet, with its items in order.
         people: The names of the annotators.
         answers: The answers by the number of the item and by person, as in `Labels.answers`.
 
     Returns:
-        The majority answers by unit and by the id of the item. Items without a vote, or with a
-        tie for the first place, are missing.
+        The majority answers by unit, i.e. the sample that the item is about, and by the id of the
+        item. Items without a vote, or with a tie for the first place, are missing.
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for number, answers_to_item in answers.items():
