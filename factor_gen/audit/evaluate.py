@@ -6,7 +6,7 @@ from the row's own document. :mod:`factor_gen.audit.audit` calls it.
 
 import math
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -45,8 +45,8 @@ def evaluate_baselines(
 
     Args:
         scores: The scores that each baseline gives to the choices of all rows.
-        rows: The rows that were scored. Rows of documents that share a text count as one
-            document's in intervals and tests.
+        rows: The rows that were scored. In intervals and tests, documents that share a text count
+            as one.
         seed: Decides the bootstrap resamples and the random signs of the tests.
 
     Returns:
@@ -65,7 +65,7 @@ def evaluate_baselines(
     tested_outcomes = [
         _outcomes(baseline.forward_values or baseline.values, rows, win_rate) for baseline in scores
     ]
-    p_values = _p_values(tested_outcomes, documents, seed)
+    p_values = _test_by_random_signs(tested_outcomes, documents, seed)
     corrected_p_values = _correct_p_values(scores, p_values)
 
     baselines = []
@@ -101,7 +101,10 @@ def win_rate(values: Sequence[float], gold: int) -> float:
 
 
 def _pick_share(values: Sequence[float], gold: int) -> float:
-    """Return the probability that the best score, with ties drawn by lot, is the true one's."""
+    """Return the probability that a baseline picks the true completion of a row.
+
+    It picks the choice with the best score. Several with the best score are equally likely.
+    """
     return pick_probabilities(values)[gold]
 
 
@@ -110,12 +113,16 @@ def _outcomes(
     rows: Sequence[Row],
     measure: Callable[[Sequence[float], int], float],
 ) -> list[float]:
-    """Apply a measure to the scores of each row; a row without scores gets NaN.
+    """Measure how well a baseline does in each row.
 
     Args:
         values_of_rows: A baseline's scores of the choices of each row, or None.
         rows: The rows, in the same order.
-        measure: Computes an outcome from a row's scores and the index of the true completion.
+        measure: Computes the outcome of a row from its scores and the index of the true completion,
+            such as `win_rate`.
+
+    Returns:
+        The outcome of each row, from 0 to 1; NaN for a row without scores.
     """
     outcomes = []
     for values, row in zip(values_of_rows, rows, strict=True):
@@ -132,7 +139,7 @@ def estimate_shares(
     ``scores.statistics.bootstrap_interval``, but memory does not grow with the number of resamples.
 
     Args:
-        outcomes: The outcomes of each baseline.
+        outcomes: For each baseline, its outcome in each row, from 0 to 1; NaN if it has none.
         documents: The document group of each row.
         seed: Decides the resamples.
 
@@ -158,11 +165,11 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
     """Sum each baseline's outcomes over the rows of each document group.
 
     Args:
-        outcomes: The outcomes of each baseline.
+        outcomes: For each baseline, its outcome in each row; NaN if it has none.
         documents: The document group of each row.
 
     Returns:
-        The sums, with the document groups in the order in which they first appear.
+        The sums and the numbers of scored rows, as arrays (document groups, baselines).
     """
     names = list(dict.fromkeys(documents))
     index_of_name = {name: index for index, name in enumerate(names)}
@@ -170,6 +177,7 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
 
     # The shape is given because an array of no outcomes would lose its second dimension.
     values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
+    # From here on, all arrays have a line for each row or document, and a column for each baseline.
     sums = np.zeros((len(names), len(outcomes)))
     scored_rows = np.zeros_like(sums)
     # Unlike "+=", np.add.at adds every row of a document that has several.
@@ -181,58 +189,70 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
 def _resample_means(document_sums: DocumentSums, seed: int) -> Floats:
     """Compute each baseline's mean outcome in bootstrap resamples of the documents.
 
+    A resample draws as many documents as there are, with replacement.
+
+    Args:
+        document_sums: The outcomes and the numbers of scored rows, summed by document group.
+        seed: Decides the resamples.
+
     Returns:
         An array (resamples, baselines). A mean is NaN if a resample has no scored row, and all are
         NaN if there are fewer than two documents.
     """
-    sums, scored_rows = document_sums
-    documents, baselines = sums.shape
-    means = np.full((_RESAMPLES, baselines), np.nan)
-    if documents < 2:
+    num_documents, num_baselines = document_sums.sums.shape
+    means = np.full((_RESAMPLES, num_baselines), np.nan)
+    if num_documents < 2:
         return means
 
     generator = np.random.default_rng(seed)
-    probabilities = np.full(documents, 1 / documents)
+    probabilities = np.full(num_documents, 1 / num_documents)
+    # A resample without a scored row divides 0 by 0, which gives NaN as it should.
     with np.errstate(invalid="ignore", divide="ignore"):
         for start in tqdm(range(0, _RESAMPLES, _BATCH), desc="bootstrap", delay=2):
-            # How often each document is drawn in each resample of the batch.
-            counts = generator.multinomial(documents, probabilities, size=_BATCH).astype(float)
-            means[start : start + _BATCH] = (counts @ sums) / (counts @ scored_rows)
+            # How often each resample of the batch draws each document: (resamples, documents).
+            counts = generator.multinomial(num_documents, probabilities, size=_BATCH).astype(float)
+            totals = counts @ document_sums.sums
+            means[start : start + _BATCH] = totals / (counts @ document_sums.scored_rows)
     return means
 
 
-def _p_values(win_rates: Sequence[Outcomes], documents: Sequence[str], seed: int) -> list[float]:
-    """Test whether each baseline wins more than half of the pairs, by random signs of documents.
+def _test_by_random_signs(
+    win_rates: Sequence[Outcomes], documents: Sequence[str], seed: int
+) -> list[float]:
+    """Test by random signs whether each baseline wins more than half of the pairs.
 
-    A document's surplus is the sum of its rows' win rates above a half. If an edit is as likely to
-    raise the baseline's score as to lower it, then a surplus is as likely as a deficit of the same
-    size. The test does not permute which choice is true, because contradictions are edits of the
-    true completion and so not exchangeable with it.
+    A document's surplus is the sum of its rows' win rates minus a half. For a baseline that knows
+    nothing, a surplus is as likely as a deficit of the same size, so that random signs of all
+    surpluses show which totals are possible by chance. (Permuting the choices would be wrong:
+    contradictions are edits of the true completion and differ from it in any case.)
 
     Args:
-        win_rates: The win rates of each baseline.
-        documents: The document group of each row. All its rows get the same sign.
+        win_rates: The win rates of each baseline, by row.
+        documents: The document group of each row. All rows of a group get the same sign.
         seed: Decides the signs.
 
     Returns:
         One-sided p-values; NaN if a baseline scored fewer documents than `FEWEST`.
     """
-    # A baseline that knows nothing wins half of the pairs.
     surpluses = np.array(win_rates, dtype=float) - 0.5
     document_sums = _sum_by_document(surpluses, documents)  # type: ignore[arg-type]
-    observed = document_sums.sums.sum(axis=0)
+    # The array (documents, baselines) becomes one total for each baseline.
+    observed_totals = document_sums.sums.sum(axis=0)
 
-    reached = np.zeros(len(win_rates))
+    # How many draws of signs give a total at least as high as the observed one.
+    num_reached = np.zeros(len(win_rates))
     generator = np.random.default_rng(seed)
     size = (_BATCH, len(document_sums.sums))
     for _ in range(0, _DRAWS, _BATCH):
         signs = generator.integers(0, 2, size=size, dtype=np.int8) * 2.0 - 1
-        # The tolerance keeps rounding from hiding draws that equal the observed surplus.
-        reached += (signs @ document_sums.sums >= observed - 1e-9).sum(axis=0)
+        # The tolerance keeps rounding from hiding draws that equal the observed total.
+        is_reached = signs @ document_sums.sums >= observed_totals - 1e-9
+        num_reached += is_reached.sum(axis=0)
 
-    p_values = (1 + reached) / (1 + _DRAWS)
-    scored_documents = (document_sums.scored_rows > 0).sum(axis=0)
-    return np.where(scored_documents >= FEWEST, p_values, math.nan).tolist()  # type: ignore[no-any-return]
+    # The observed signs count as one more draw, so that no p-value is 0.
+    p_values = (1 + num_reached) / (1 + _DRAWS)
+    num_scored_documents = (document_sums.scored_rows > 0).sum(axis=0)
+    return np.where(num_scored_documents >= FEWEST, p_values, math.nan).tolist()  # type: ignore[no-any-return]
 
 
 def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float]) -> list[float]:
@@ -246,16 +266,16 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
         The corrected p-values. Those of baselines that do not count or were not tested stay as
         they are.
     """
-    corrected = list(p_values)
-    counted = []
+    counted_indexes = []
     for index, baseline in enumerate(scores):
         if baseline.family != COMPARES and not math.isnan(p_values[index]):
-            counted.append(index)
+            counted_indexes.append(index)
+    counted_p_values = holm([p_values[index] for index in counted_indexes])
 
-    adjusted = holm([p_values[index] for index in counted])
-    for index, p_value in zip(counted, adjusted, strict=True):
-        corrected[index] = p_value
-    return corrected
+    corrected_p_values = list(p_values)
+    for index, p_value in zip(counted_indexes, counted_p_values, strict=True):
+        corrected_p_values[index] = p_value
+    return corrected_p_values
 
 
 def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
@@ -276,22 +296,27 @@ def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
 
 
 def document_groups(rows: Sequence[Row]) -> list[str]:
-    """Return for each row the name of its document group, i.e. of all documents that share a text.
+    """Return the document group of each row, i.e. the documents that share a text with its own.
 
-    Documents are in one group if they share a true completion or a prefix. A prefix that more than
-    half of all documents have is an instruction and joins nothing; neither does an empty one.
+    Documents share a text if they have a true completion or a prefix in common, be it through a
+    third document. A prefix of more than half of all documents is an instruction and does not
+    count, and neither does an empty one.
+
+    Returns:
+        The name of the group of each row.
     """
-    groups = DisjointSet(f"document {row.doc_id}" for row in rows)
-    prefixes_by_document = {(row.prefix.strip(), row.doc_id) for row in rows}
-    documents_with_prefix = Counter(prefix for prefix, _ in prefixes_by_document)
-    document_count = len({row.doc_id for row in rows})
+    documents_by_prefix = defaultdict(set)
+    for row in rows:
+        documents_by_prefix[row.prefix.strip()].add(row.doc_id)
+    num_documents = len({row.doc_id for row in rows})
 
+    # The members are documents and texts. Documents that are merged with one text are in one group.
+    groups = DisjointSet(f"document {row.doc_id}" for row in rows)
     for row in rows:
         texts = [f"completion {row.choices[row.gold].strip()}"]
         prefix = row.prefix.strip()
-        if prefix and documents_with_prefix[prefix] <= document_count / 2:
+        if prefix and len(documents_by_prefix[prefix]) <= num_documents / 2:
             texts.append(f"prefix {prefix}")
-        # Two documents that are joined to the same text end up in one group.
         for text in texts:
             groups.add(text)
             groups.merge(text, f"document {row.doc_id}")

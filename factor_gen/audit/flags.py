@@ -24,7 +24,7 @@ _DOUBLE_SPACES = re.compile(r"\s{2,}")
 
 def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
     """Yield one flag for each reason to look at a row, in the order of the rows."""
-    first_locations: dict[tuple[str, tuple[str, ...]], str] = {}
+    first_locations: dict[object, str] = {}
     for index, row in enumerate(rows):
         for reason in find_reasons(row):
             yield Flag(index, row.location, reason)
@@ -41,13 +41,15 @@ def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
 
 
 def find_reasons(row: Row) -> Iterator[str]:
-    """Yield each reason to look at a row, such as ``identical choices``.
+    """Yield each reason to look at a row of a benchmark, such as ``identical choices``.
 
-    Nothing more is checked if the row cannot be scored.
+    Args:
+        row: The row. Most reasons are not checked if it cannot be scored.
     """
     has_identical_choices = _has_identical_choices(row)
     if has_identical_choices:
         yield "identical choices"
+    # A row with a problem may lack choices.
     if row.problem:
         yield "cannot be scored"
         return
@@ -59,6 +61,7 @@ def find_reasons(row: Row) -> Iterator[str]:
     completion = row.choices[row.gold].strip()
     if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
         yield "the prefix holds the completion"
+    # For instance, only the true completion begins with a capital.
     for reason, gives_truth_away in _LEAKS.items():
         if gives_truth_away(row):
             yield reason
@@ -92,7 +95,7 @@ def contradictions_of(row: Row) -> list[str]:
     return [choice for index, choice in enumerate(row.choices) if index != row.gold]
 
 
-def _only_completion(row: Row, has_feature: Callable[[str], bool]) -> bool:
+def _only_completion_has(row: Row, has_feature: Callable[[str], bool]) -> bool:
     """Tell whether the true completion has a feature that no contradiction has."""
     is_in_contradiction = any(map(has_feature, contradictions_of(row)))
     return has_feature(row.choices[row.gold]) and not is_in_contradiction
@@ -128,13 +131,15 @@ def _only_contradictions_are_plain(row: Row) -> bool:
 
 _LEAKS: Mapping[str, Callable[[Row], bool]] = {
     "only the true one has a space before punctuation": (
-        lambda row: _only_completion(row, lambda text: spaces_before_punctuation(text) > 0)
+        lambda row: _only_completion_has(row, lambda text: spaces_before_punctuation(text) > 0)
     ),
     "only the true one has double spaces": (
-        lambda row: _only_completion(row, lambda text: bool(_DOUBLE_SPACES.search(text.strip())))
+        lambda row: _only_completion_has(
+            row, lambda text: bool(_DOUBLE_SPACES.search(text.strip()))
+        )
     ),
     "only the true one has white space at an end": (
-        lambda row: _only_completion(row, lambda text: text != text.strip())
+        lambda row: _only_completion_has(row, lambda text: text != text.strip())
     ),
     "the true one ends in another mark than all others": (
         lambda row: _completion_differs(row, final_punctuation)

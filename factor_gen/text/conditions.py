@@ -69,7 +69,8 @@ def shape(word: str) -> str:
     """Return how a word is written: ``small``, ``capital`` or ``capitals``.
 
     Example:
-        ``bank``, ``Bank`` and ``IMF``, in this order. A word without letters gives an empty text.
+        ``bank`` is small, ``Bank`` has a capital, ``IMF`` is in capitals, and ``15`` gives an empty
+        text.
     """
     if word.islower():
         return "small"
@@ -116,34 +117,39 @@ class Tables:
         return Rule(conditions, result)
 
     def _parse_condition(self, name: str, value: list[str] | str | bool) -> Condition:
-        """Parse a condition of a rule.
+        """Parse a condition of a rule, such as ``not word -1: [the, a]``.
 
         Args:
-            name: The key, such as ``not word -1``.
-            value: What the feature is compared with.
+            name: The name of a feature, perhaps after ``not``, or ``is`` for other tables.
+            value: The values to compare the feature with, the names of the other tables, or whether
+                the feature must be true.
 
         Returns:
-            A function that tells whether the condition is met in a context.
+            A function that tells whether some tokens meet the condition.
         """
         if name.startswith("not "):
             condition = self._parse_condition(name.removeprefix("not "), value)
             return lambda context: not condition(context)
+        if isinstance(value, bool):
+            # A feature such as "has title" is true or false itself.
+            feature = self._parse_feature(name)
+            return lambda context: any(feature(context)) is value
         if name == "is":
             return lambda context: any(context.matches(table) for table in value)
 
         feature = self._parse_feature(name)
-        if value is True:
-            return lambda context: any(feature(context))
-        if value is False:
-            return lambda context: not any(feature(context))
-        fits = self._parse_values(value)
-        return lambda context: any(map(fits, feature(context)))
+        is_listed = self._parse_values(value)
+        return lambda context: any(map(is_listed, feature(context)))
 
     def _parse_feature(self, name: str) -> Feature:
-        """Parse the name of a feature, such as ``tag -1`` or ``3 words after``.
+        """Parse the name of a feature of some tokens.
+
+        Args:
+            name: A feature of one token, such as ``tag -1`` for the tag of the token before, of
+                several tokens, such as ``3 words after``, or one of our own, such as ``has title``.
 
         Returns:
-            A function that finds the values of the feature in a context.
+            A function that finds the values of the feature, such as ``["NN"]``.
         """
         if name.startswith("line of "):
             feature = self._parse_feature(name.removeprefix("line of "))
@@ -152,8 +158,8 @@ class Tables:
         one_token = _ONE_TOKEN.fullmatch(name)
         if one_token:
             column, position = one_token.groups()
-            index_in = _POSITIONS.get(position) or _at_distance(int(position))
-            return lambda context: [context.value_at(column, index_in(context))]
+            find_index = _POSITIONS.get(position) or _at_distance(int(position))
+            return lambda context: [context.value_at(column, find_index(context))]
 
         several_tokens = _SEVERAL_TOKENS.fullmatch(name)
         if several_tokens:
@@ -181,6 +187,7 @@ class Tables:
         words: set[str] = set()
         for word in value:
             words |= self._words[word[1:-1]] if word.startswith("<") else {word}
+        # "NN*" stands for all values that begin with "NN".
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
         return lambda word: word in words or word.startswith(beginnings)
 
@@ -245,6 +252,7 @@ class TokenContext(NamedTuple):
                 comma, full stop, semicolon or colon. None for all.
         """
         values: Sequence[str] = self.sentence.columns[column]
+        # The reach has no meaning for the tokens themselves.
         if side == "inside":
             return values[self.start : self.end]
         if side == "before":

@@ -14,7 +14,9 @@ DATA = Path(__file__).parent / "data"
 
 @cache
 def read_rows(path: Path) -> tuple[tuple[str, ...], ...]:
-    """Read a list.
+    """Read a list with one entry on each line, and tabs between the columns of an entry.
+
+    Empty lines, and lines that start with ``#``, are left out.
 
     Returns:
         The columns of each line: ``Paris<tab>capital`` becomes ``("Paris", "capital")``.
@@ -41,7 +43,10 @@ def read_word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
 
 
 def hash_lists(folders: Sequence[Path]) -> str:
-    """Hash the names and contents of all lists and tables in some folders."""
+    """Hash the names and contents of all lists and tables in some folders.
+
+    The hash changes if an edit of a list may change the result of a tagger or rule.
+    """
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.iterdir()):

@@ -83,6 +83,7 @@ def tokenise(text: str) -> list[Token]:
     for match in _TOKEN.finditer(text):
         word = match.group()
         ending = _CONTRACTED_ENDING.search(word)
+        # Without an ending, the token is the whole word.
         split = match.start() + (ending.start() if ending else len(word))
         tokens.append(Token(text[match.start() : split], match.start(), split))
         if ending:
@@ -91,7 +92,11 @@ def tokenise(text: str) -> list[Token]:
 
 
 def _tag(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens of a text with their parts of speech."""
+    """Return the tokens of a text with their parts of speech, such as ``NN`` for a noun.
+
+    The tags are TextBlob's. The tables of ``tags.yaml`` correct some of them, such as a verb that
+    was taken for a noun after *to*.
+    """
     words = [token.text for token in tokens]
     lowercase_words = [word.lower() for word in words]
 
@@ -104,7 +109,7 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
         previous = word
     tags = [tag for _, tag in english().parser.find_tags(lexicon_words)]
 
-    # The tables look at the tags around a word, those before it being corrected already.
+    # The tables see each correction, so that an earlier one can decide about a later one.
     line = TokenColumns(
         {"word": lowercase_words, "tag": tags, "shape": [shape(word) for word in words]}
     )
@@ -131,13 +136,10 @@ def _is_participle(word: str) -> bool:
     return any(word in lemminflect.getInflection(base, tag="VBN") for base in base_forms(word))
 
 
-def _is_base_form(word: str) -> bool:
-    """Tell whether a word is a verb in its base form, such as *see*."""
-    return word in base_forms(word)
-
-
 _FEATURES: Mapping[str, Feature] = {
-    "base form": lambda context: map(_is_base_form, context.values_around("word", "inside")),
+    "base form": lambda context: (
+        word in base_forms(word) for word in context.values_around("word", "inside")
+    ),
     "participle": lambda context: map(_is_participle, context.values_around("word", "inside")),
 }
 _TABLES = Tables(__package__, "data/tags.yaml", WORDS, _FEATURES)

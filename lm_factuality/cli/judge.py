@@ -139,7 +139,7 @@ def judge(
         usage = opened_judge.usage
 
     summary = method.summarise(docs, verdicts)
-    provenance = {
+    provenance: dict[str, Any] = {
         "task": task,
         "judge": config.describe(method.prompt_names),
         "judge_usage": asdict(usage),

@@ -98,15 +98,21 @@ def _build_task(
         config: The content of the task's YAML file.
         data_dir: A folder with the published files. None means the task's own, or downloads.
     """
-    # Users name a judge only when they run a task, but the task cannot be built without one.
-    metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
-    config_with_judge = {**config, "metadata": metadata}
+    config = _with_judge(config)
+    data_dir = data_dir or config["metadata"].get("data_dir")
     try:
-        return check_built(
-            task_class, name, config_with_judge, data_dir or metadata.get("data_dir")
-        )
+        return check_built(task_class, name, config, data_dir)
     except FactualityError as error:
         return _report_error(name, error)
+
+
+def _with_judge(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the offline judge to a task's configuration, unless it names a judge.
+
+    Users name a judge only when they run a task, but the task cannot be built without one.
+    """
+    metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
+    return {**config, "metadata": metadata}
 
 
 def _report_error(target: str, error: FactualityError) -> TaskReport:
@@ -168,10 +174,8 @@ def _has_local_data(config: Mapping[str, Any]) -> bool:
 
 def _count_local_rows(config: Mapping[str, Any]) -> int:
     """Build a task from its local data file, and count its rows."""
-    # The task cannot be built without a judge, but it asks none.
-    metadata = {"judge": LEXICAL, **config["metadata"]}
     with quietly():
-        task = config["class"](config={**config, "metadata": metadata})
+        task = config["class"](config=_with_judge(config))
         return len(task.eval_docs)
 
 

@@ -6,15 +6,25 @@ error that says what to install. docs/development.md lists the parts, and what f
 
 import pkgutil
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 from lm_factuality.ground.errors import ConfigError
 
 SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
 
 
-def internal(name: str) -> Any:
-    """Return the part of lm_eval with a name such as ``lm_eval.module:Class.attribute``.
+LmEvalPart: TypeAlias = Any
+"""A module, class, function or value of lm_eval. Its type depends on the name that is looked up."""
+
+
+def internal(name: str) -> LmEvalPart:
+    """Import a part of lm_eval that its guides do not describe, and which may move.
+
+    Example:
+        ``internal("lm_eval.utils:make_table")`` returns the function ``make_table``.
+
+    Args:
+        name: The part, as ``lm_eval.module:Class.attribute``.
 
     Raises:
         ConfigError: The installed lm_eval has no such part.

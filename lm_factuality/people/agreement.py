@@ -92,7 +92,7 @@ class AgreementCell:
 
 def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> AgreementCell:
     """Build a cell that shows a number of items, people or responses as an integer."""
-    return AgreementCell(table, row, column, Measure(number, None, None, number), 1, 0)
+    return AgreementCell(table, row, column, Measure(number, None, None, number), times=1, digits=0)
 
 
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
@@ -110,19 +110,18 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         texts = {(cell.row, cell.column): cell.text for cell in cells if cell.table == name}
         if not texts:
             continue
+        for column, values in figures.get(name, {}).items():
+            # The row "cell | cell" of a YAML file is the tuple (cell, cell).
+            published = {
+                (tuple(row.split(" | ")), column): f"{value:g}" for row, value in values.items()
+            }
+            published_rows = {row for row, _ in published}
+            if any(heading == column or row in published_rows for row, heading in texts):
+                texts.update(published)
+
         # Dictionaries keep the first occurrence of each row and column, in order.
         rows = dict.fromkeys(row for row, _ in texts)
         columns = dict.fromkeys(column for _, column in texts)
-        for column, values in figures.get(name, {}).items():
-            # The row "cell | cell" of a YAML file is the tuple (cell, cell).
-            published = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
-            if column not in columns and rows.keys().isdisjoint(published):
-                continue
-            columns[column] = None
-            for row, text in published.items():
-                rows[row] = None
-                texts[row, column] = text
-
         header = (*description["rows"], *(f"#{column}" for column in columns))
         lines = []
         for row in rows:
@@ -208,16 +207,26 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
 
 
 def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
-    """Yield each item that people answered, with the majority answer and the judge's verdict."""
+    """Yield each item that people answered, with the majority answer and the judge's verdict.
+
+    Args:
+        key: The key of the sheet, with the judge's verdicts.
+        labels: People's answers to the sheet.
+
+    Yields:
+        The items in the order of the sheet, without skipped answers.
+    """
     for item in key.items:
         people_answers = labels.answers.get(item.number)
+        # Nobody answered this item, or the sheet shows it for the second time.
         if people_answers is None:
             continue
-        majority_answer = labels.majority_answers.get(item.unit_key, {}).get(item.item, SKIP)
-        all_answers = dict(people_answers)
-        all_answers[TOGETHER] = majority_answer
-        all_answers[JUDGE] = item.judge or SKIP
-
+        majority_answers = labels.majority_answers.get(item.unit_key, {})
+        all_answers = {
+            **people_answers,
+            TOGETHER: majority_answers.get(item.item, SKIP),
+            JUDGE: item.judge or SKIP,
+        }
         answers = {name: answer for name, answer in all_answers.items() if answer != SKIP}
         first_answers = tuple(answers[person] for person in labels.people if person in answers)
         num_skipped = list(people_answers.values()).count(SKIP)
@@ -258,24 +267,25 @@ def _cells_of_people(
     """
     with_answer = [answered for answered in items if answered.first_answers]
     with_several = [answered for answered in items if len(answered.first_answers) > 1]
+    # Not everybody answers every question.
+    num_people = sum(
+        any(person in answered.answers for answered in with_answer) for person in people
+    )
     agreements = [pairwise_agreement(answered.first_answers) for answered in with_several]
-    num_people = 0
-    for person in people:
-        num_people += any(person in answered.answers for answered in with_answer)
+    several_answers = [answered.first_answers for answered in with_several]
+    alpha = _measure_coefficient(with_several, several_answers, krippendorff_alpha)
 
     # Fleiss' kappa needs the same number of answers to every item.
-    most_answers = max((len(answered.first_answers) for answered in with_several), default=0)
+    most_answers = max(map(len, several_answers), default=0)
     complete = [item for item in with_several if len(item.first_answers) == most_answers]
     complete_answers = [answered.first_answers for answered in complete]
     kappa = _measure_coefficient(complete, complete_answers, fleiss_kappa)
-    several_answers = [answered.first_answers for answered in with_several]
-    alpha = _measure_coefficient(with_several, several_answers, krippendorff_alpha)
     return [
         count_cell("people", row, "items", len(with_answer)),
         count_cell("people", row, "people", num_people),
         AgreementCell("people", row, AGREEMENT, _measure_share(with_several, agreements)),
-        AgreementCell("people", row, "Fleiss' kappa", kappa, 1, 2),
-        AgreementCell("people", row, "Krippendorff's alpha", alpha, 1, 2),
+        AgreementCell("people", row, "Fleiss' kappa", kappa, times=1, digits=2),
+        AgreementCell("people", row, "Krippendorff's alpha", alpha, times=1, digits=2),
     ]
 
 
@@ -326,62 +336,71 @@ def _cells_of_pair(
     kappa = _measure_coefficient(items_of_both, answer_pairs, cohen_kappa)
     yield count_cell("pairs", row, "items", len(items_of_both))
     yield AgreementCell("pairs", row, AGREEMENT, _measure_share(items_of_both, agreements))
-    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, 1, 2)
+    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, times=1, digits=2)
     if second == JUDGE:
         yield from _judge_accuracy(row, items_of_both, _options_that_say_right(kind, question))
 
 
 def _judge_accuracy(
-    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], is_right: Mapping[str, bool]
+    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], calls_right: Mapping[str, bool]
 ) -> Iterator[AgreementCell]:
     """Measure how often the judge agrees where people say wrong, and where they say right.
 
     Args:
         row: The question, the group of items, the name of the people, and `JUDGE`.
         items: The items that both of them answered.
-        is_right: Whether an option calls the text right. Items with other answers are left out.
+        calls_right: Whether an option calls the text right. Items with other answers are left out.
 
     Yields:
         Sensitivity (the share of people's wrong that the judge also calls wrong), specificity (the
         same for right) and their mean, the balanced accuracy. Nothing without items.
     """
     rater = row[2]
-    wrong_items: list[AnsweredItem] = []
-    right_items: list[AnsweredItem] = []
-    wrong_agreements: list[bool] = []
-    right_agreements: list[bool] = []
-    pooled_counts = []
-    clusters = []
-    for answered in items:
-        people_answer = answered.answers[rater]
-        judge_answer = answered.answers[JUDGE]
-        if people_answer not in is_right or judge_answer not in is_right:
-            continue
-        agrees = is_right[people_answer] == is_right[judge_answer]
-        weight = answered.item.weight
-        clusters.append(answered.item.cluster)
-        # The counts are agreements and items, first where people say wrong, then right.
-        if is_right[people_answer]:
-            right_items.append(answered)
-            right_agreements.append(agrees)
-            pooled_counts.append((0.0, 0.0, weight * agrees, weight))
-        else:
-            wrong_items.append(answered)
-            wrong_agreements.append(agrees)
-            pooled_counts.append((weight * agrees, weight, 0.0, 0.0))
-    if not pooled_counts:
+    # Answers such as "irrelevant" call a text neither right nor wrong.
+    decided = [
+        answered
+        for answered in items
+        if answered.answers[rater] in calls_right and answered.answers[JUDGE] in calls_right
+    ]
+    if not decided:
         return
+    wrong_items = [answered for answered in decided if not calls_right[answered.answers[rater]]]
+    right_items = [answered for answered in decided if calls_right[answered.answers[rater]]]
+    called_wrong = [not calls_right[answered.answers[JUDGE]] for answered in wrong_items]
+    called_right = [calls_right[answered.answers[JUDGE]] for answered in right_items]
 
-    sensitivity = _measure_share(wrong_items, wrong_agreements)
-    specificity = _measure_share(right_items, right_agreements)
-    balanced = measure_share(pooled_counts, clusters, _balanced_accuracy)
-    yield AgreementCell("pairs", row, "sensitivity, %", sensitivity)
-    yield AgreementCell("pairs", row, "specificity, %", specificity)
+    counts = [_agreement_counts(answered, rater, calls_right) for answered in decided]
+    clusters = [answered.item.cluster for answered in decided]
+    balanced = measure_share(counts, clusters, _balanced_accuracy)
+    yield AgreementCell("pairs", row, "sensitivity, %", _measure_share(wrong_items, called_wrong))
+    yield AgreementCell("pairs", row, "specificity, %", _measure_share(right_items, called_right))
     yield AgreementCell("pairs", row, "balanced, %", balanced)
 
 
+def _agreement_counts(
+    answered: AnsweredItem, rater: str, calls_right: Mapping[str, bool]
+) -> tuple[float, float, float, float]:
+    """Return what an item adds to the sums that the balanced accuracy is computed from.
+
+    Args:
+        answered: The item, with its weight.
+        rater: The name of the people whose answer is taken as the truth.
+        calls_right: Whether an option calls the text right.
+
+    Returns:
+        Agreements and items where people say wrong, then agreements and items where they say right.
+    """
+    people_say_right = calls_right[answered.answers[rater]]
+    judge_says_right = calls_right[answered.answers[JUDGE]]
+    weight = answered.item.weight
+    agreement = weight if people_say_right == judge_says_right else 0.0
+    if people_say_right:
+        return 0.0, 0.0, agreement, weight
+    return agreement, weight, 0.0, 0.0
+
+
 def _balanced_accuracy(sums: Sequence[float]) -> float:
-    """Compute the mean of sensitivity and specificity from the sums of `_judge_accuracy`."""
+    """Compute the mean of sensitivity and specificity from summed `_agreement_counts`."""
     wrong_agreed, wrong_total, right_agreed, right_total = sums
     return (ratio(wrong_agreed, wrong_total) + ratio(right_agreed, right_total)) / 2
 
@@ -400,14 +419,13 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
     benchmark = find_benchmark(kind)
     if benchmark is None or benchmark.people is None:
         return {}
-    is_right = {}
+    calls_right = {}
     for question in benchmark.people.questions:
-        if question.name != question_name:
-            continue
-        for option in question.options:
-            if option.good is not None:
-                is_right[option.value] = option.good
-    return is_right
+        if question.name == question_name:
+            # Options such as "irrelevant" say neither.
+            decisive = [option for option in question.options if option.good is not None]
+            calls_right = {option.value: bool(option.good) for option in decisive}
+    return calls_right
 
 
 def _shares_of_answers(
@@ -452,13 +470,13 @@ def _count_left_out(
     was_judged = any(item.judge for item in asked)
     for answered in items:
         num_answers = len(answered.first_answers)
-        is_decided = TOGETHER in answered.answers
         counts["skipped"] += answered.skipped
-        counts["one answer"] += num_answers == 1 and len(people) > 1
-        counts["no majority"] += num_answers > 1 and not is_decided
-        counts["unscored by the judge"] += (
-            was_judged and is_decided and JUDGE not in answered.answers
-        )
+        if num_answers == 1 and len(people) > 1:
+            counts["one answer"] += 1
+        if TOGETHER not in answered.answers:
+            counts["no majority"] += num_answers > 1
+        elif was_judged and JUDGE not in answered.answers:
+            counts["unscored by the judge"] += 1
     # Items without an answer are in no group but that of all items.
     if group == ALL:
         counts["no answer"] = len(asked) - len(items)

@@ -183,15 +183,15 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
 
 
 def _source_index(task: str, samples: Path, key: Key) -> int:
-    """Find the run that a samples file belongs to among the runs that a sheet was drawn from.
+    """Find a samples file among the files that the questions of a sheet were drawn from.
 
     Args:
         task: The name of the task.
         samples: The samples file.
-        key: The key of the sheet.
+        key: The key of the sheet, which has the task and the SHA-256 of each file (``sources``).
 
     Returns:
-        The index in `Key.sources`, from 0.
+        The index of the file in ``key.sources``, from 0.
 
     Raises:
         DataError: The sheet was drawn from other samples.
@@ -217,7 +217,10 @@ def _score_counts(
 
 
 def _correct_score(score: Score, value_range: ScoreRange, name: str, run: LabelledRun) -> Corrected:
-    """Correct one score of a run by prediction-powered inference, with its 95% interval.
+    """Correct one score of a run for the errors of its judge, with a 95% interval.
+
+    Prediction-powered inference combines the judge's verdicts on all samples with people's answers
+    on some of them.
 
     Args:
         score: The score.
@@ -229,33 +232,15 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
         NotCorrectedError: There are too few samples with people's answers, or the score is not
             defined on them.
     """
-    samples = run.samples
-    judge_counts = [sample.judged.get(name, ()) for sample in samples]
-    people_counts = [(sample.people or {}).get(name, ()) for sample in samples]
-    num_labelled = 0
-    for sample, by_judge, by_people in zip(samples, judge_counts, people_counts, strict=True):
-        # A sample whose counts are all zero does not change the score.
-        if sample.is_asked and sample.people is not None and any((*by_judge, *by_people)):
-            num_labelled += 1
+    num_labelled = sum(_is_labelled(sample, name) for sample in run.samples)
     if num_labelled < FEWEST_LABELS:
         raise NotCorrectedError(
             f"people's answers decide {num_labelled} of its samples, expected {FEWEST_LABELS} at"
             " least"
         )
 
-    num_counts = max(map(len, judge_counts + people_counts))
-    zeros = (0.0,) * num_counts
-    clusters = [sample.cluster for sample in samples]
-    strata = [sample.stratum for sample in samples]
-    units = Units(
-        judge_counts=np.array([counts or zeros for counts in judge_counts]),
-        people_counts=np.array([counts or zeros for counts in people_counts]),
-        is_labelled=np.array([sample.people is not None for sample in samples]),
-        # np.unique numbers the names from 0.
-        clusters=np.unique(clusters, return_inverse=True)[1],
-        strata=np.unique(strata, return_inverse=True)[1],
-        weights=np.array([sample.weight for sample in samples]),
-    )
+    units = _to_units(run.samples, name)
+    num_counts = units.judge_counts.shape[1]
     compute_score = score_of_sums(score, num_counts)
     estimate = correct_by_labels(units, compute_score, value_range.low, value_range.high)
     if estimate is None:
@@ -265,9 +250,50 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
         low=estimate.low,
         high=estimate.high,
         stderr=estimate.stderr,
-        how=f"by people's answers on {num_labelled} of {len(samples)} samples",
+        how=f"by people's answers on {num_labelled} of {len(run.samples)} samples",
         weight=estimate.judge_weight,
         labelled=num_labelled,
-        units=len(samples),
+        units=len(run.samples),
         unscored=run.left_out.get(_UNSCORED, 0),
+    )
+
+
+def _is_labelled(sample: LabelledSample, name: str) -> bool:
+    """Return whether people's answers say what a sample adds to a score.
+
+    Args:
+        sample: The sample, by the judge and by people.
+        name: The name of the score. A sample that adds only zeros to it does not count.
+    """
+    if not sample.is_asked or sample.people is None:
+        return False
+    return any((*sample.judged.get(name, ()), *sample.people.get(name, ())))
+
+
+def _to_units(samples: Sequence[LabelledSample], name: str) -> Units:
+    """Arrange what the samples add to a score as arrays.
+
+    Args:
+        samples: The samples of a run, by the judge and by people.
+        name: The name of the score.
+
+    Returns:
+        Counts of shape (samples, counts), such as (value, weight) in each line for a mean, and
+        other arrays of shape (samples,).
+    """
+    judge_counts = [sample.judged.get(name, ()) for sample in samples]
+    people_counts = [(sample.people or {}).get(name, ()) for sample in samples]
+    # A sample that does not count for the score has no counts, i.e. it adds zeros.
+    num_counts = max(map(len, judge_counts + people_counts))
+    zeros = (0.0,) * num_counts
+    clusters = [sample.cluster for sample in samples]
+    strata = [sample.stratum for sample in samples]
+    return Units(
+        judge_counts=np.array([counts or zeros for counts in judge_counts]),
+        people_counts=np.array([counts or zeros for counts in people_counts]),
+        is_labelled=np.array([sample.people is not None for sample in samples]),
+        # The inverse of np.unique numbers the names from 0.
+        clusters=np.unique(clusters, return_inverse=True)[1],
+        strata=np.unique(strata, return_inverse=True)[1],
+        weights=np.array([sample.weight for sample in samples]),
     )

@@ -118,7 +118,6 @@ def _write_task(task_data: TaskData, folder: Path) -> None:
         task_data: The task, whose rows are empty and get filled in.
         folder: The folder of the files.
     """
-    row_numbers: dict[str, int] = {}
     progress = tqdm(task_data.entries, f"reading {task_data.task}", unit=" models", delay=2)
     for entry in progress:
         rows = [
@@ -126,10 +125,9 @@ def _write_task(task_data: TaskData, folder: Path) -> None:
             for sample in samples_of(entry.result)
         ]
         for row in rows:
-            if row.key not in row_numbers:
-                row_numbers[row.key] = len(row_numbers)
-                task_data.first_rows[row.key] = row
-
+            task_data.first_rows.setdefault(row.key, row)
+        # Later models can add rows, but do not change the numbers of earlier ones.
+        row_numbers = {key: number for number, key in enumerate(task_data.first_rows)}
         _add_scores(task_data, entry.model.id, rows)
         _write_rows_of_model(f"{task_data.id}.{entry.model.id}", rows, row_numbers, folder)
     _write_shared_texts(f"{task_data.id}.docs", list(task_data.first_rows.values()), folder)

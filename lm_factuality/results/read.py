@@ -329,9 +329,10 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
     results = content.results[name]
     config = content.configs[name]
     metadata = to_model(_JsonObject, config.get("metadata") or {})
+    # Only tasks of this package describe their data and judge.
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
-    # Old versions of lm_eval do not count the documents.
+    # Without counts, the results state at least how many documents were run.
     counts = (content.counts or {}).get(name, {})
     num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     version = (content.versions or {}).get(name, metadata.get("version"))

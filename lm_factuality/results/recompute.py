@@ -65,6 +65,19 @@ class _KeptSample(NamedTuple):
     """The metrics that the file states, by name."""
 
 
+class _RecomputedRow(NamedTuple):
+    """The metrics of a row that follow from its sample."""
+
+    doc_id: object
+    """lm_eval's number of the row."""
+
+    metrics: Mapping[str, Any]
+    """The metrics by name."""
+
+    problem: str | None
+    """How the file contradicts itself about this row, or None if it does not."""
+
+
 def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = None) -> Recomputed:
     """Compute the scores of a task again from its samples.
 
@@ -92,21 +105,9 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         samples = read_samples(task.samples)
 
     kept_samples = _keep_samples(benchmark, task, samples)
-    changed_rows: list[str] = []
-    values_by_name = _recompute_rows(benchmark, task, kept_samples, changed_rows)
-    metrics = {}
-    stderrs = {}
+    rows = _recompute_rows(benchmark, task, kept_samples)
     with _sample_errors(task.task):
-        for name, values in values_by_name.items():
-            score = benchmark.find_score(name)
-            if score is None:
-                raise ValueError(f"{benchmark.kind} declares no score {name!r}")
-            metrics[name] = float(score.aggregation.value(values))
-            compute_stderr = score.aggregation.stderr
-            # lm_eval gives no standard error of a single row either.
-            if compute_stderr is not None and len(values) > 1:
-                stderrs[name] = float(compute_stderr(values))
-    return Recomputed(metrics, stderrs, tuple(changed_rows))
+        return _aggregate(benchmark, rows)
 
 
 def _keep_samples(
@@ -133,21 +134,14 @@ def _keep_samples(
 
 
 def _recompute_rows(
-    benchmark: Benchmark,
-    task: TaskResult,
-    samples: Sequence[_KeptSample],
-    changed_rows: list[str],
-) -> dict[str, list[Any]]:
-    """Compute the metrics of every row again, and find the rows that were changed.
+    benchmark: Benchmark, task: TaskResult, samples: Sequence[_KeptSample]
+) -> list[_RecomputedRow]:
+    """Compute the metrics of every row again, and compare them with those in the file.
 
     Args:
         benchmark: The benchmark of the task.
         task: The task.
         samples: All samples of the task.
-        changed_rows: A list to which a sentence about each changed row is added.
-
-    Returns:
-        The values of all rows by the name of the metric.
 
     Raises:
         DataError: A sample is not as this task writes it.
@@ -156,25 +150,15 @@ def _recompute_rows(
     with _sample_errors(task.task):
         rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in samples])
 
-    values_by_name: dict[str, list[Any]] = defaultdict(list)
-    num_changed = 0
-    for doc_id, row, logged_metrics in samples:
-        with _sample_errors(f"{task.task}, doc_id {doc_id}"):
-            problem = rescorer.record_problem(row)
-            metrics = rescorer.row_metrics(row)
-        for name, value in metrics.items():
-            values_by_name[name].append(value)
+    rows = []
+    for sample in samples:
+        with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
+            problem = rescorer.record_problem(sample.row)
+            metrics = rescorer.row_metrics(sample.row)
         if problem is None:
-            problem = _metric_problem(metrics, logged_metrics)
-        if problem is None:
-            continue
-        num_changed += 1
-        if num_changed <= _MOST_CHANGED_ROWS:
-            changed_rows.append(f"doc_id {doc_id}: {problem}")
-
-    if num_changed > _MOST_CHANGED_ROWS:
-        changed_rows.append(f"... {num_changed} rows in all")
-    return values_by_name
+            problem = _metric_problem(metrics, sample.logged_metrics)
+        rows.append(_RecomputedRow(sample.doc_id, metrics, problem))
+    return rows
 
 
 def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object]) -> str | None:
@@ -183,6 +167,39 @@ def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object])
         if not is_same_value(metrics.get(name), logged.get(name)):
             return f"its {name} does not follow from the row"
     return None
+
+
+def _aggregate(benchmark: Benchmark, rows: Sequence[_RecomputedRow]) -> Recomputed:
+    """Combine the metrics of all rows into the scores of the task.
+
+    Args:
+        benchmark: The benchmark, which declares how each score is aggregated.
+        rows: All rows of the task.
+
+    Raises:
+        ValueError: A row has a metric that the benchmark does not declare.
+    """
+    values_by_name: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.metrics.items():
+            values_by_name[name].append(value)
+
+    metrics = {}
+    stderrs = {}
+    for name, values in values_by_name.items():
+        score = benchmark.find_score(name)
+        if score is None:
+            raise ValueError(f"{benchmark.kind} declares no score {name!r}")
+        metrics[name] = float(score.aggregation.value(values))
+        compute_stderr = score.aggregation.stderr
+        # lm_eval gives no standard error of a single row either.
+        if compute_stderr is not None and len(values) > 1:
+            stderrs[name] = float(compute_stderr(values))
+
+    changed = [f"doc_id {row.doc_id}: {row.problem}" for row in rows if row.problem is not None]
+    if len(changed) > _MOST_CHANGED_ROWS:
+        changed = [*changed[:_MOST_CHANGED_ROWS], f"... {len(changed)} rows in all"]
+    return Recomputed(metrics, stderrs, tuple(changed))
 
 
 @contextmanager

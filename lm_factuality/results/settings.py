@@ -77,6 +77,7 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         "model_args": changing_arguments(file),
         "judge": as_mapping(task.metadata.get("judge_config")).get("name"),
     }
+    # An option that is off, such as few-shot examples as turns of a chat, is as good as not set.
     prompting = {name: file.content.get(name) or None for name in _NAMES["prompting"]}
     return settings_as_texts({**versions, **run_settings, **_task_settings(task), **prompting})
 

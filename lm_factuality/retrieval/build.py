@@ -51,7 +51,7 @@ def open_index(path: str | Path) -> Index:
     folder = Path(path)
     manifest = read_manifest(folder)
     num_bytes = sum(file.size for file in manifest.files)
-    check_files(folder, manifest, sums=num_bytes < _CHECKED_AT_OPENING)
+    check_files(folder, manifest, compare_checksums=num_bytes < _CHECKED_AT_OPENING)
     if manifest.kind == "dense":
         return DenseIndex(folder, manifest)
     return BM25Index(folder, manifest)
@@ -106,9 +106,11 @@ def build_index(
     with locked_folder(unfinished, busy, advice):
         try:
             _write_index(passage_sources, columns, max_words, parameters, unfinished)
+            # An earlier index stays usable until the new one is complete.
             if folder.exists():
                 shutil.rmtree(folder)
             unfinished.rename(folder)
+            # The lock file was moved along with the folder.
             (folder / ".lock").unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
             raise DataError(f"{folder}: cannot be written: {error}; {advice}") from error
@@ -147,6 +149,7 @@ def _write_index(
     content = parameters.write(folder, store)
     store.finish()
 
+    # The manifest comes last, so that only a complete index has one.
     manifest = Manifest(
         kind=parameters.kind,
         parameters=recorded,
@@ -173,6 +176,7 @@ def _read_passages(
     Raises:
         DataError: A source cannot be read. The folder is then deleted.
     """
+    # Passages and vectors of different builds must not be mixed.
     store.clear()
     shutil.rmtree(folder / TANTIVY, ignore_errors=True)
     (folder / VECTORS).unlink(missing_ok=True)
@@ -212,7 +216,7 @@ def build_knowledge(
     passage_sources = open_sources(sources, columns or PassageColumns())
     records = tuple(source.record for source in passage_sources)
     for record in records:
-        # A dataset of the Hub is no path.
+        # A dataset of the Hub is not a path. A symbolic link to the source is the source too.
         if path.exists() and Path(record.path).exists() and path.samefile(record.path):
             raise ConfigError(
                 f"{path} is the source {record.path} itself, which would be lost; give another name"

@@ -19,6 +19,7 @@ from lm_factuality.ground.files import parse_json, sha256_of
 from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
 
+# The version of the format of an index. Indexes of other versions must be built again.
 FORMAT: Literal[2] = 2
 MANIFEST = "manifest.json"
 _REBUILD = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
@@ -82,6 +83,7 @@ class Manifest:
     @cached_property
     def identity(self) -> str:
         """16 hexadecimal digits that differ for indexes that may give different results."""
+        # Neither the names of the sources nor the suite's version change what a search returns.
         content = {
             "format": self.format,
             "kind": self.kind,
@@ -97,9 +99,10 @@ def list_files(folder: Path) -> tuple[IndexFile, ...]:
     Args:
         folder: The folder of the index. Its lock file is left out.
     """
+    # A process that locks the folder leaves the file ".lock".
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     files = []
-    for path in tqdm(paths, desc="sum up", unit=" files"):
+    for path in tqdm(paths, desc="checksums", unit=" files"):
         name = path.relative_to(folder).as_posix()
         files.append(IndexFile(name, path.stat().st_size, sha256_of(path)))
     return tuple(files)
@@ -118,6 +121,7 @@ def read_manifest(folder: Path) -> Manifest:
         DataError: The folder holds no index, an unfinished one, or one with a damaged manifest.
     """
     path = folder / MANIFEST
+    # The manifest is the last file of a build, so an unfinished index has none.
     if not path.is_file():
         raise DataError(
             f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"
@@ -131,40 +135,41 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
 
 
-def check_files(folder: Path, manifest: Manifest, sums: bool = False) -> None:
+def check_files(folder: Path, manifest: Manifest, compare_checksums: bool = False) -> None:
     """Check that the files of an index are as the manifest describes them.
 
     Args:
         folder: The folder of the index.
         manifest: The index's manifest.
-        sums: Whether to compare the SHA-256 too, for which the files must be read. By default
-            only their sizes are compared.
+        compare_checksums: Whether to compare the SHA-256 too, for which the files must be read. By
+            default only their sizes are compared.
 
     Raises:
         DataError: A file is missing or differs.
     """
     for file in manifest.files:
         path = folder / file.name
-        problem = _find_problem(path, file, sums)
+        problem = _find_problem(path, file, compare_checksums)
         if problem is not None:
             rebuild = _REBUILD.format(folder=folder)
             raise DataError(f"{path}: {problem}; copy the whole folder again, or {rebuild}")
 
 
-def _find_problem(path: Path, file: IndexFile, sums: bool) -> str | None:
+def _find_problem(path: Path, file: IndexFile, compare_checksums: bool) -> str | None:
     """Return how a file differs from its description in the manifest, or None if it does not.
 
     Args:
         path: The path of the file.
         file: The description in the manifest.
-        sums: Whether to compare the SHA-256 too.
+        compare_checksums: Whether to compare the SHA-256 too.
     """
     if not path.is_file():
         return f"the file is missing, expected {file.size} bytes"
+    # A copy that was interrupted is shorter.
     size = path.stat().st_size
     if size != file.size:
         return f"{size} bytes, expected {file.size}"
-    if sums and sha256_of(path) != file.sha256:
+    if compare_checksums and sha256_of(path) != file.sha256:
         return f"altered since it was built, expected the SHA-256 {file.sha256}"
     return None
 
@@ -255,6 +260,7 @@ class Index(ABC):
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
 
         hits: list[list[Hit]] = [[] for _ in queries]
+        # Fetching more than k passages at once makes a second search rare.
         num_fetched = k if exclude is None else max(2 * k, _FIRST_FETCH)
         # The positions of the queries that need a longer ranking, at first of all queries.
         unfilled = list(range(len(queries)))
@@ -262,6 +268,7 @@ class Index(ABC):
             texts = list(dict.fromkeys(queries[position] for position in unfilled))
             rankings = dict(zip(texts, self._search(texts, num_fetched), strict=True))
 
+            # Equal queries share a ranking, but may exclude different passages of it.
             positions = unfilled
             unfilled = []
             for position in positions:
@@ -288,6 +295,7 @@ class Index(ABC):
         for number, score in ranking:
             if len(hits) == k:
                 break
+            # The passage is read from disk only now, because most passages are never needed.
             hit = Hit(number, score, self.passages[number])
             if exclude is None or not exclude(position, hit):
                 hits.append(hit)

@@ -93,6 +93,7 @@ class Knowledge:
                 f"{self.path}: no such file; make it with: lm-factuality knowledge build SOURCE"
                 f" --out {self.path}"
             )
+        # Read-only mode never changes the file, which may be FActScore's.
         uri = f"{self.path.resolve().as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
 
@@ -104,6 +105,7 @@ class Knowledge:
                 f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
                 f" columns title and text, as FActScore has it; {_REBUILD}"
             )
+        # Files that FActScore made have no manifest.
         has_manifest = "lm_factuality_manifest" in tables
         self.manifest = self._read_manifest() if has_manifest else None
 
@@ -123,6 +125,7 @@ class Knowledge:
             texts = self._query_column("SELECT text FROM documents WHERE title = ?", spelling)
             if not texts:
                 continue
+            # Titles are unique. SQLite accepts numbers and bytes in a column of texts.
             text = texts[0]
             if not isinstance(text, str):
                 raise DataError(
@@ -152,6 +155,7 @@ class Knowledge:
         with self.path.open("rb") as file:
             digest = hashlib.sha256(f"{num_bytes}\0".encode())
             digest.update(file.read(_NUM_END_BYTES))
+            # The start and the end overlap if the file is small.
             file.seek(max(0, num_bytes - _NUM_END_BYTES))
             digest.update(file.read())
         return digest.hexdigest()[:16]
@@ -201,6 +205,7 @@ def split_page(text: str) -> list[str]:
         page without separators, are cut into passages of this many words.
     """
     if SEPARATOR not in text:
+        # Most sources hold whole pages, without separators.
         return _cut(_SENTENCE_TAG.sub(" ", text).split())
 
     passages: list[str] = []
@@ -240,11 +245,13 @@ def spellings(title: str) -> list[str]:
     plain = spaced.translate(_PLAIN_PUNCTUATION)
     capitalised = [text[:1].upper() + text[1:] for text in (spaced, plain)]
 
+    # Most files have the title as it is, so the first look-up is usually enough.
     variants = [title, title.strip()]
     for variant in (spaced, plain, *capitalised):
         variants.append(unicodedata.normalize("NFC", variant))
         variants.append(unicodedata.normalize("NFD", variant))
 
+    # A dictionary keeps the order, which a set would not.
     distinct = dict.fromkeys(variants)
     return [variant for variant in distinct if variant or not title]
 
@@ -272,10 +279,12 @@ def write_pages(
     num_rows = 0
     for passages in batches:
         pages = _join_by_title(passages, sources)
+        # The separator is inserted only if the file has passages of the page already.
         rows = [(title, text, SEPARATOR) for title, text in pages.items()]
         connection.executemany(_ADD_PAGE, rows)
         num_rows += len(passages)
 
+    # A page may have passages in several batches, so pages are counted in the file.
     (num_pages,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     manifest = KnowledgeManifest(sources, num_rows, num_pages, now, __version__)

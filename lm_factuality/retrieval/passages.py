@@ -14,6 +14,7 @@ from typing import Any
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import Json
 
+# The file of passages in the folder of an index.
 PASSAGES = "passages.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT);
@@ -93,6 +94,7 @@ def parse_columns(option: str) -> PassageColumns:
     Raises:
         ConfigError: A key is unknown or has no column.
     """
+    # The keys are the fields of a passage: id, title and text.
     keys = [field.name for field in fields(PassageColumns)]
     columns: dict[str, str] = {}
     for pair in option.split(","):
@@ -129,6 +131,7 @@ def to_passage(
     text = _read_column(row, "text", columns.text, location)
     if not text.strip():
         raise DataError(f"{location}: {columns.text!r} is empty, expected a text")
+    # A passage needs a text, but no title.
     title = _read_column(row, "title", columns.title, location)
     passage_id = _read_column(row, "id", columns.id, location) or str(row_number)
 
@@ -158,6 +161,7 @@ def _read_column(row: Mapping[str, Any], field: str, column: str | None, locatio
     Raises:
         DataError: The row lacks the column, or the value is neither a text nor a whole number.
     """
+    # A column that the user has named, or that holds the text, must exist.
     if column is not None and column not in row:
         raise DataError(
             f"{location}: no column {column!r}; found {', '.join(map(str, row)) or 'none'};"
@@ -168,6 +172,7 @@ def _read_column(row: Mapping[str, Any], field: str, column: str | None, locatio
     value = row.get(name)
     if value is None:
         return ""
+    # Ids are often whole numbers.
     if not isinstance(value, str | int):
         raise DataError(
             f"{location}: {name!r} is a {type(value).__name__}, expected a text or a whole number"
@@ -189,6 +194,7 @@ def split_passage(passage: Passage, max_words: int) -> Iterator[Passage]:
     Yields:
         The new passages in order. Their words are joined by single spaces.
     """
+    # Tabs and line breaks separate words too.
     words = passage.text.split()
     for number, start in enumerate(range(0, len(words), max_words)):
         text = " ".join(words[start : start + max_words])
@@ -220,9 +226,11 @@ class PassageStore:
         mode = "rwc" if writable else "ro&immutable=1"
         uri = f"{path.resolve().as_uri()}?mode={mode}"
         try:
+            # Threads may share an index, so the connection is not bound to one thread.
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             if writable:
                 self._connection.executescript(_TABLES)
+            # Counting takes long for many passages, so it is done once.
             (self._size,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
         except sqlite3.Error as error:
             raise DataError(
@@ -258,6 +266,7 @@ class PassageStore:
         """
         digest = hashlib.sha256()
         for passage in self.iterate_from(0):
+            # The zero bytes keep "ab" and "c" apart from "a" and "bc".
             digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
         return digest.hexdigest()
 
@@ -267,6 +276,7 @@ class PassageStore:
             (number, passage.id, passage.title, passage.text)
             for number, passage in enumerate(passages, start=len(self))
         ]
+        # After a crash the file has either all of these passages or none.
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
         self._size += len(rows)

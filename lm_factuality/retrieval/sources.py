@@ -25,7 +25,7 @@ from lm_factuality.retrieval.passages import (
 )
 
 # A batch, which is written in one transaction, ends after this many passages ...
-_BATCH = 10_000
+_BATCH_PASSAGES = 10_000
 # ... or after this many characters, so that a batch of long pages fits into memory.
 _BATCH_CHARACTERS = 32 << 20
 _HUB = "hub:"
@@ -57,6 +57,7 @@ def open_sources(
         ConfigError: No source was named.
         DataError: A source does not exist or has an unknown format.
     """
+    # A string is a sequence too, of characters.
     if isinstance(names, str | Path):
         names = [names]
     if not names:
@@ -80,6 +81,7 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
 
     readers = _readers_by_ending(columns)
     for ending, read_rows in readers.items():
+        # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
         if not path.name.lower().endswith(ending):
             continue
         if not path.is_file():
@@ -96,6 +98,7 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
 def _readers_by_ending(columns: PassageColumns) -> Mapping[str, tables.Reader]:
     """Return the function that reads the rows of a file, for each ending of a file's name."""
     read_tsv = partial(tables.csv_rows, delimiter="\t")
+    # A Parquet file is read by column, so its reader must know which columns are needed.
     optional_columns = (columns.id or "id", columns.title or "title")
     read_parquet = partial(tables.parquet_rows, needed=(columns.text,), optional=optional_columns)
     return {
@@ -135,6 +138,7 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
         # The manifest names the commit, so that the index can be built again later.
         record = SourceRecord(name, revision=commit_of(dataset, name))
 
+    # Errors show how to name another split.
     example = f"{_HUB}{dataset}::SPLIT"
     dataset_rows = stream_rows(
         source, config or None, split or "train", record.revision, name, example
@@ -157,6 +161,7 @@ def _passages(rows: Iterable[tables.TableRow | str], columns: PassageColumns) ->
         DataError: A row cannot be read or holds no passage.
     """
     for number, row in enumerate(rows, start=1):
+        # The reader of a file describes a bad row, but leaves the decision to its caller.
         if isinstance(row, str):
             raise DataError(row)
         yield to_passage(row.values, columns, number, row.location)
@@ -174,6 +179,7 @@ def _record_of_folder(name: str, folder: Path) -> SourceRecord:
     """
     digest = hashlib.sha256()
     size = 0
+    # Sorted paths give the same SHA-256 on every file system.
     files = [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(files):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{sha256_of(path)}\0".encode())
@@ -206,7 +212,7 @@ def read_batches(
 
             # Pages can be very long, so the number of passages alone would not limit the memory.
             num_characters += len(passage.text) + len(passage.title)
-            if len(batch) >= _BATCH or num_characters >= _BATCH_CHARACTERS:
+            if len(batch) >= _BATCH_PASSAGES or num_characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch = []
                 num_characters = 0

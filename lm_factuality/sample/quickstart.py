@@ -1,15 +1,16 @@
-"""The first run: what ``lm-factuality quickstart`` does with the embedded sample.
+"""Run the embedded sample, as the command ``lm-factuality quickstart`` does.
 
-It runs the sample's FACTOR benchmark with both tiny checkpoints, then judges made-up biographies of
-known truth offline, and compares the judge with that truth.
+It runs the sample's FACTOR benchmark with two tiny models. Then it judges made-up biographies
+offline, and compares the judge with their true scores.
 """
 
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pandas import DataFrame
 
@@ -29,76 +30,127 @@ from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.suite import tasks_folder
 
 TASK = "sample_factor"
+"""The task of the sample's FACTOR benchmark."""
+
 CHECKPOINTS = ("larger", "smaller")
+"""The names of the tiny models, which are folders of ``tasks/sample/models``."""
+
 PAGE = "biographies.html"
+"""The page that shows the judged biographies."""
+
 VERDICTS = "verdicts.jsonl"
+"""The file with the judge's verdicts."""
+
 _SCORES = {
     "FActScore": "factscore",
     "D-FActScore": "d_factscore",
     "biographies": "num_biographies",
     "entities": "num_entities",
 }
+"""The scores to compare with the truth: their labels and their names."""
 
 
 @dataclass(frozen=True)
 class CheckpointScore:
-    """The accuracy of a checkpoint on the sample's FACTOR benchmark."""
+    """The accuracy of a tiny model on the sample's FACTOR benchmark."""
 
     checkpoint: str
+    """The name of the model, one of `CHECKPOINTS`."""
+
     parameters: int
+    """The number of the model's parameters."""
+
     accuracy: ScoreFigure
+    """The accuracy with its interval."""
 
 
 @dataclass(frozen=True)
 class JudgeComparison:
-    """A score of responses as the judge sees them and in truth."""
+    """A score of the made-up biographies, by the judge and in truth."""
 
     name: str
+    """The label of the score, such as ``FActScore``."""
+
     judge: float
     """The mean by the judge."""
 
     truth: float
-    """The mean in truth."""
+    """The true mean."""
 
     pearson: float
-    """Pearson's r between both, NaN where one of them is always the same."""
+    """Pearson's r between both over the biographies, or NaN if one of them is constant."""
 
     responses: int
-    """The responses for which both are defined."""
+    """The number of biographies that have the score by the judge and in truth."""
+
+
+class JudgedSample(NamedTuple):
+    """The biographies of the sample that were judged, compared with the truth."""
+
+    num_biographies: int
+    """The number of judged biographies."""
+
+    comparisons: list[JudgeComparison]
+    """Each score by the judge and in truth."""
 
 
 @dataclass(frozen=True)
-class Truth:
-    """A line of ``sample_ambigbio_truth.jsonl``: the scores over the claims that were written.
+class TrueScores:
+    """The true scores of a made-up biography: a line of ``sample_ambigbio_truth.jsonl``.
 
-    Shares are from 0 to 1, and None for an answer without facts.
+    Shares are from 0 to 1, and None for a biography without facts.
     """
 
     index: str
-    """The answer's place in the sample's generations."""
+    """The index of the response in the sample's generations, such as ``"0"``."""
 
     name: str
+    """The name that the people in the biography share."""
+
     abstained: bool
+    """Whether the text is a refusal, which has no scores."""
+
     factscore: float | None
+    """The share of facts that are true of any person of this name."""
+
     d_factscore: float | None
+    """The share of facts that are true of the person that their individual is."""
+
     num_biographies: int
+    """The number of individuals that the text describes."""
+
     num_entities: int
+    """The number of people of this name that these individuals are."""
 
 
 def quickstart(output: Path) -> list[CheckpointScore]:
-    """Run ``sample_factor`` with every checkpoint, and leave lm_eval's files under ``output``.
+    """Run the sample's FACTOR benchmark with each tiny model.
+
+    Args:
+        output: The folder of lm_eval's results, with a folder for each model.
 
     Raises:
-        DataError: The checkpoints are missing, or ``output`` cannot be written.
+        DataError: The models are missing, or ``output`` cannot be written.
     """
     return [_run_checkpoint(checkpoint, output / checkpoint) for checkpoint in CHECKPOINTS]
 
 
 def _run_checkpoint(checkpoint: str, output: Path) -> CheckpointScore:
+    """Run the sample's FACTOR benchmark with a tiny model, and write lm_eval's results and log.
+
+    Args:
+        checkpoint: The name of the model, one of `CHECKPOINTS`.
+        output: The folder for the results.
+
+    Raises:
+        DataError: The model is missing.
+    """
     folder = tasks_folder() / "sample" / "models" / checkpoint
     if not (folder / "model.safetensors").is_file():
         raise DataError(f"{folder}: no checkpoint here; 'make sample' trains both")
+
     output.mkdir(parents=True, exist_ok=True)
+    # lm_eval prints a lot that a first-time user need not see.
     with (
         (output / "lm_eval.log").open("w", encoding="utf-8") as log,
         contextlib.redirect_stdout(log),
@@ -115,14 +167,12 @@ def _run_checkpoint(checkpoint: str, output: Path) -> CheckpointScore:
     return CheckpointScore(checkpoint, training["parameters"], accuracy)
 
 
-def judge_sample(output: Path) -> tuple[int, list[JudgeComparison]]:
-    """Judge the biographies of ``sample_ambigbio`` offline.
+def judge_sample(output: Path) -> JudgedSample:
+    """Judge the made-up biographies of the sample offline, and compare the judge with the truth.
 
-    ``output`` gets the verdicts, as ``lm-factuality judge ambigbio`` writes them, their page, and
-    the judge's answers in ``answers.sqlite``.
-
-    Returns:
-        The number of biographies, and how near the judge comes to their truth.
+    Args:
+        output: The folder for the verdicts, the page that shows them, and the judge's answers
+            (``answers.sqlite``), which a second call reuses.
 
     Raises:
         DataError: The sample is missing, or ``output`` cannot be written.
@@ -130,57 +180,80 @@ def judge_sample(output: Path) -> tuple[int, list[JudgeComparison]]:
     sample = tasks_folder() / "sample"
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
     docs = [generation_to_doc(generation) for generation in generations]
+    # lm_eval can have several responses to one prompt; here each prompt has one.
     responses = [[generation.output] for generation in generations]
     output.mkdir(parents=True, exist_ok=True)
     with Judge.open(load_judge_config(LEXICAL), store=output / "answers.sqlite") as judge:
         records = AMBIGBIO.judge(judge, docs, responses)
+
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
-    judged = [biography_from_record(record) for record in records]
     write_text(output / PAGE, build_page(records, "Biographies of the sample, judged offline"))
+    judged = [biography_from_record(record) for record in records]
     truth = read_truth(sample / "sample_ambigbio_truth.jsonl")
-    return len(judged), compare_with_truth(judged, truth)
+    return JudgedSample(len(judged), compare_with_truth(judged, truth))
 
 
-def read_truth(path: Path) -> list[Truth]:
-    """Read what is true of the made-up biographies.
+def read_truth(path: Path) -> list[TrueScores]:
+    """Read the true scores of the made-up biographies.
 
     Raises:
         DataError: The file cannot be read, or holds something else.
     """
     cure = "make it with: make sample"
     advice = f"this is not the truth of made-up biographies; {cure}"
-    return read_lines(path, partial(to_model, Truth), cure, advice)
+    return read_lines(path, partial(to_model, TrueScores), cure, advice)
 
 
 def compare_with_truth(
-    judged: Sequence[JudgedBiography], truth: Sequence[Truth]
+    judged: Sequence[JudgedBiography], truth: Sequence[TrueScores]
 ) -> list[JudgeComparison]:
-    """Compare the judge's scores with those over the claims that were written.
+    """Compare the judge's scores of biographies with their true scores.
+
+    Args:
+        judged: The judged biographies.
+        truth: The true scores of these biographies, in any order.
+
+    Returns:
+        The comparison of each score in `_SCORES`.
 
     Raises:
-        DataError: The truth about a response is missing.
+        DataError: The true scores of a biography are missing.
     """
-    facts = {(fact.index, fact.name): fact for fact in truth}
-    by_judge = []
-    in_truth = []
+    truth_by_response = {(scores.index, scores.name): scores for scores in truth}
+    judge_scores = []
+    true_scores = []
     for biography in judged:
         generation = biography.generation
-        fact = facts.get((generation.index, generation.name))
-        if fact is None:
+        scores_in_truth = truth_by_response.get((generation.index, generation.name))
+        if scores_in_truth is None:
             raise DataError(
                 f"response {generation.index} ({generation.name}): found no truth about it; judge"
                 " the generations that the truth belongs to"
             )
-        by_judge.append(score_biography(biography) or {})
-        in_truth.append({} if fact.abstained else vars(fact))
-    judge_table = DataFrame(by_judge, columns=list(_SCORES.values()))
-    truth_table = DataFrame(in_truth, columns=list(_SCORES.values()))
+        # A refusal has no scores.
+        judge_scores.append(score_biography(biography) or {})
+        true_scores.append({} if scores_in_truth.abstained else asdict(scores_in_truth))
+
     comparisons = []
     for label, name in _SCORES.items():
-        # Responses without a score, by the judge or in truth, are in no mean.
-        table = DataFrame({"judge": judge_table[name], "truth": truth_table[name]}).dropna()
-        table = table.astype(float)
-        pearson = table["judge"].corr(table["truth"])
-        judge_mean, true_mean = table.mean()
-        comparisons.append(JudgeComparison(label, judge_mean, true_mean, pearson, len(table)))
+        judge_values = [scores.get(name) for scores in judge_scores]
+        true_values = [scores.get(name) for scores in true_scores]
+        comparisons.append(_compare_values(label, judge_values, true_values))
     return comparisons
+
+
+def _compare_values(
+    label: str, judge_values: Sequence[float | None], true_values: Sequence[float | None]
+) -> JudgeComparison:
+    """Compare the values of one score by the judge and in truth, over the same biographies.
+
+    Args:
+        label: The label of the score.
+        judge_values: The value of each biography by the judge, or None if it has no score.
+        true_values: The true value of each biography, or None if it has no score.
+    """
+    # Biographies without one of the two values are in no mean.
+    table = DataFrame({"judge": judge_values, "truth": true_values}).dropna().astype(float)
+    means = table.mean()
+    pearson = table["judge"].corr(table["truth"])
+    return JudgeComparison(label, means["judge"], means["truth"], pearson, len(table))

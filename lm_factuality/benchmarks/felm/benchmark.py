@@ -6,7 +6,6 @@ table 4 of the paper, with the published models below them.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,9 +110,15 @@ def segment_items(
         context.append((f"Reference {number}", text))
 
     items = []
-    for index, segment in enumerate(segments):
-        verdict = verdicts[index] if verdicts else None
-        items.append(Item(f"segment:{index}", "segment", segment, tuple(context), verdict))
+    for number, segment in enumerate(segments):
+        item = Item(
+            id=f"segment:{number}",
+            question="segment",
+            text=segment,
+            context=tuple(context),
+            judge=verdicts[number] if verdicts else None,
+        )
+        items.append(item)
     return items
 
 
@@ -123,7 +128,7 @@ def _items_for_people(result: TaskResult, sample: Sample) -> list[Item]:
     The labels of the annotators are the verdicts that people are compared with (table 2).
 
     Args:
-        result: The run, which does not matter here.
+        result: The run. The items do not depend on it.
         sample: A line of lm_eval's samples file.
     """
     doc = sample["doc"]
@@ -172,13 +177,14 @@ def _describe_method(task: TaskResult) -> str:
     """Describe in a few words how the model of a run was asked.
 
     Example:
-        ``Link, claims (clauses cut by rules) (12 rows without references)``
+        ``Link, claims (12 rows without references)``
     """
     mode = _setting_of_run(task, "mode")
     description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
 
     # The task is meant for claims from a judge, so only other claims need a remark.
-    if as_mapping(task.metadata.get("claims_from")).get(RULES):
+    num_cut_by_rules = as_mapping(task.metadata.get("claims_from")).get(RULES)
+    if num_cut_by_rules:
         description += " (clauses cut by rules)"
     num_without_references = int(task.metrics.get("without_references") or 0)
     if num_without_references:
@@ -193,37 +199,46 @@ def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
         entries: The FELM runs of the report.
 
     Returns:
-        One block for each model and file of data: ``model``, ``data``, and ``rows``, each with a
-        ``domain``, a ``level`` and one of ``cells`` per method. Rows without scores are left out.
+        One block for each model and file of data: ``model``, ``data``, and the ``rows`` as
+        `_table4_rows` returns them.
     """
-    runs: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
+    runs_by_block: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
         result = entry.result
-        # Scores on different data cannot be compared, so each file has its own block.
-        data = as_mapping(result.metadata.get("data")).get("file") or result.task
         method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
-        runs[_Table4Block(str(data), entry.model)][method] = entry
+        # Scores on different data cannot be compared, so each file has its own block.
+        block = _Table4Block(_data_of_run(result), entry.model)
+        runs_by_block[block][method] = entry
 
     blocks = []
-    for block, run_of_method in runs.items():
+    for block, run_by_method in runs_by_block.items():
         # A method that the model was not run with leaves its column empty.
-        columns = [run_of_method.get(_Table4Method(**column)) for column in TABLE4["columns"]]
-        rows = _table4_rows(columns)
+        runs = [run_by_method.get(_Table4Method(**column)) for column in TABLE4["columns"]]
+        rows = _table4_rows(runs)
         blocks.append({"model": block.model.label, "data": block.data, "rows": rows})
     return blocks
 
 
-def _table4_rows(runs: Sequence[Entry | None]) -> list[JsonObject]:
+def _data_of_run(task: TaskResult) -> str:
+    """Return the name of a run's file of data, or of its task if the results do not name a file."""
+    return str(as_mapping(task.metadata.get("data")).get("file") or task.task)
+
+
+def _table4_rows(run_by_column: Sequence[Entry | None]) -> list[JsonObject]:
     """Make the rows of one block of table 4.
 
     Args:
-        runs: The run in each column. None if the model was not run with that method.
+        run_by_column: The run in each column. None if the model was not run with that method.
+
+    Returns:
+        The rows, each with its ``domain``, its ``level`` (``segment`` or ``response``), and a list
+        of ``cells``, one per column. Rows without scores are left out.
     """
     rows = []
     for domain in TABLE4["domains"]:
         for level in LEVELS:
-            cells = [_table4_cell(run, domain, level) if run else None for run in runs]
-            # A file of one's own may lack a domain.
+            cells = [_table4_cell(run, domain, level) if run else None for run in run_by_column]
+            # A user's own data may lack a domain.
             if any(cells):
                 rows.append({"domain": domain, "level": level, "cells": cells})
     return rows
@@ -260,21 +275,23 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     outputs = texts(sample["filtered_resps"])
     judged = read_judged_document(doc, outputs, _setting_of_run(result, "protocol"))
 
-    wrong_verdicts = None
+    is_wrong_by_segment = None
     if judged.flagged is not None:
         pairs = zip(judged.errors, judged.flagged, strict=True)
         # A missed error and a false alarm are equally wrong.
-        wrong_verdicts = [error != flagged for error, flagged in pairs]
+        is_wrong_by_segment = [has_error != is_flagged for has_error, is_flagged in pairs]
 
-    shown_doc = {key: doc[key] for key in ("prompt", "segments", "claims", "owners")}
     return segments_row(
         sample,
-        wrong_verdicts,
+        is_wrong_by_segment,
         SCORES,
         row_doc={
-            **shown_doc,
+            "prompt": doc["prompt"],
+            "segments": doc["segments"],
+            "claims": doc["claims"],
+            "owners": doc["owners"],
             "id": doc["index"],
-            # The page marks errors, and labels mark factual segments.
+            # Labels are true for factual segments, and the page wants true for errors.
             "gold": [not is_factual for is_factual in doc["labels"]],
         },
         detail={
@@ -288,7 +305,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 def segments_row(
     sample: Sample,
-    wrong: Sequence[bool] | None,
+    is_wrong_by_segment: Sequence[bool] | None,
     scores: Sequence[Score],
     row_doc: JsonObject,
     detail: JsonObject,
@@ -297,7 +314,8 @@ def segments_row(
 
     Args:
         sample: A line of lm_eval's samples file.
-        wrong: Whether each segment counts against the model. None if the answer is unscored.
+        is_wrong_by_segment: Whether each segment counts against the model. None if the answer is
+            unscored.
         scores: The scores of the benchmark. Those with a label are compared row by row.
         row_doc: The texts that the row shows for every model.
         detail: The texts and verdicts that the row shows for this model.
@@ -305,29 +323,28 @@ def segments_row(
     Returns:
         The row. Its margin is the negative share of wrong segments, so that higher is better.
     """
+    outcome = "unscored"
+    margin = None
+    score_counts = {}
+    if is_wrong_by_segment is not None:
+        outcome = "wrong" if any(is_wrong_by_segment) else "right"
+        margin = -sum(is_wrong_by_segment) / max(1, len(is_wrong_by_segment))
+        # The report compares two models by the counts of each row.
+        for score in scores:
+            if score.label:
+                score_counts[score.name] = tuple(map(float, sample[score.name]))
+
     doc = sample["doc"]
-    row = SampleRow(
+    return SampleRow(
         key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
-        # Errors of segments of one answer depend on each other, so answers are drawn as wholes.
+        # The bootstrap draws whole answers, since errors in one answer depend on each other.
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
-        outcome="unscored",
-        margin=None,
+        outcome=outcome,
+        margin=margin,
         doc=row_doc,
         facets=(doc["domain"],),
         detail=detail,
-    )
-    if wrong is None:
-        return row
-
-    # The report compares two models by the counts of each row.
-    score_counts = {
-        score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
-    }
-    return replace(
-        row,
-        outcome="wrong" if any(wrong) else "right",
-        margin=-sum(wrong) / max(1, len(wrong)),
         score_counts=score_counts,
     )
 

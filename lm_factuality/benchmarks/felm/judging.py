@@ -6,6 +6,7 @@
 
 import random
 from bisect import bisect
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -105,7 +106,9 @@ class FelmTrial:
         Raises:
             DataError: The rows or the claims cannot be read.
         """
-        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if options.sample else None
+        sample = None
+        if options.sample:
+            sample = tasks_folder() / "sample" / "sample_felm.jsonl"
         path, self.data = find_data(sample, FELM, options.data_dir)
         self._rows = read_felm_rows(path)
         # Without a file of claims, rules cut the segments into clauses.
@@ -129,7 +132,7 @@ class FelmTrial:
                 row.domain,
                 row.labels,
                 answers.get(row.index, ()),
-                # Claims are numbered through the whole response.
+                # The judge's numbers of claims run consecutively through the whole response.
                 segment_of_claim=claims.segment_numbers() if claims else (),
                 problem="" if row.index in answers else "no claims for this row",
             )
@@ -139,23 +142,25 @@ class FelmTrial:
     def _ask_questions(self, judge: Judge) -> dict[str, Sequence[Answer]]:
         """Ask the judge the question about each row, all rows with the same prompt at once.
 
+        Args:
+            judge: The judge.
+
         Returns:
-            The samples of the judge's answer by the index of the row. Rows without claims are left
-            out if claims are judged.
+            All replies that the judge gave to a question, by the index of its row. Rows without
+            claims are left out if claims are judged.
         """
-        subjects_by_prompt: dict[str, dict[str, Mapping[str, Any]]] = {}
+        subjects_by_prompt: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
         for row in self._rows:
             question = self._settings.make_question(row, self._claims.get(row.index))
-            if question is None:
-                continue
-            subjects = subjects_by_prompt.setdefault(question.prompt, {})
-            subjects[row.index] = question.subject
+            if question is not None:
+                subjects_by_prompt[question.prompt][row.index] = question.subject
 
         answers: dict[str, Sequence[Answer]] = {}
         for prompt, subjects in subjects_by_prompt.items():
             # A judge answers many questions at a time if they are asked together.
-            samples = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
-            answers |= zip(subjects, samples, strict=True)
+            replies_by_row = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
+            for index, replies in zip(subjects, replies_by_row, strict=True):
+                answers[index] = replies
         return answers
 
     def measure(self, judge: Judge) -> JsonObject:
@@ -165,17 +170,21 @@ class FelmTrial:
             judge: The judge to certify.
 
         Returns:
-            The ``scores``, the 95% bootstrap ``intervals`` over responses, the scores of
-            ``baselines`` that read nothing on all responses, the same on the responses that the
-            judge has a verdict on (``baselines_where_scored``), and the ``calibration`` of judges
-            that give probabilities instead of reading prompts.
+            The parts of a certificate:
+
+            - ``scores``: the result of `report_detection_scores`
+            - ``intervals``: the 95% bootstrap intervals of the scores, over responses
+            - ``baselines``: the scores of judges that read nothing, on all responses
+            - ``baselines_where_scored``: the same on the responses with a verdict
+            - ``calibration``: how often the judge is right, by the probability that it states;
+              only of judges that compute probabilities instead of reading prompts
 
         Raises:
             BackendDownError: The judge has no verdict on any response.
         """
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
-        # Scores of nothing would not be defined.
+        # Without a verdict, no score would be defined.
         if not scored:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
@@ -194,10 +203,15 @@ class FelmTrial:
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        """Return the hashes of all prompts that the judge may be asked with."""
+        """Return the hashes of all prompts that the judge may be asked with.
+
+        Args:
+            judge: The judge, whose configuration may replace prompts.
+        """
         unit = self._settings.unit
         mode = self._settings.mode
-        # Rows of math and reasoning are asked by segments, and without references.
+        # Rows of math and reasoning are asked by segments, and without references. The prompt
+        # for reasoning step by step (cot) shows none in any case.
         mode_without_references = "cot" if mode == "cot" else "vanilla"
         names = {f"felm/{unit}_{mode}", f"felm/segment_{mode_without_references}"}
         return judge.prompts.hashes(names)
@@ -212,28 +226,42 @@ class FelmTrial:
         Returns:
             The columns, the rows (one per judge or domain and level), and notes below the table.
         """
-        scores = certificate["scores"]
-        unscored = scores["unscored"]
-        scores_by_label = {judge: scores[ALL]}
-        # The lines of domains are indented below the line of the judge.
-        for domain in unscored["domains"]:
-            scores_by_label[f"  {domain}"] = scores[domain]
-        scores_by_label |= certificate["baselines"]
-        # The judge and its baselines are compared on the same responses.
-        if unscored["responses"]:
-            for name, baseline in certificate["baselines_where_scored"].items():
-                scores_by_label[f"{name} where it has a verdict"] = baseline
-
+        scores_by_label = _label_scores(certificate, judge)
         rows = []
         for level in LEVELS:
-            f1_interval = format_interval(certificate["intervals"][level]["f1"])
-            for label, scores_by_level in scores_by_label.items():
-                cells = [format_number(scores_by_level[level][measure]) for measure in MEASURES]
-                # Only the judge has an interval.
-                rows.append((f"{label}, {level}", *cells, f1_interval if label == judge else ""))
+            # Only the score of the judge on all responses has an interval.
+            intervals = {judge: format_interval(certificate["intervals"][level]["f1"])}
+            for label, scores in scores_by_label.items():
+                cells = [format_number(scores[level][measure]) for measure in MEASURES]
+                rows.append((f"{label}, {level}", *cells, intervals.get(label, "")))
 
+        # Columns of numbers begin with "#", which the terminal aligns to the right.
         columns = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
         return ("judge, level", *columns, "#95% interval of F1"), rows, _table_notes(certificate)
+
+
+def _label_scores(certificate: Mapping[str, Any], judge: str) -> dict[str, JsonObject]:
+    """Return the scores in a certificate by the label that the table shows.
+
+    They are those of the judge, overall and in each domain, and of the baselines.
+
+    Args:
+        certificate: The result of `FelmTrial.measure`.
+        judge: The name of the judge.
+    """
+    scores = certificate["scores"]
+    unscored = scores["unscored"]
+    scores_by_label = {judge: scores[ALL]}
+    # The lines of domains are indented below the line of the judge.
+    for domain in unscored["domains"]:
+        scores_by_label[f"  {domain}"] = scores[domain]
+    scores_by_label |= certificate["baselines"]
+
+    # The judge and its baselines are compared on the same responses.
+    if unscored["responses"]:
+        for name, baseline in certificate["baselines_where_scored"].items():
+            scores_by_label[f"{name} where it has a verdict"] = baseline
+    return scores_by_label
 
 
 def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
@@ -244,8 +272,8 @@ def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
         intervals[level] = {}
         for measure in MEASURES:
             # Whole responses are drawn, since the segments of one are not independent.
-            ends = pooled_interval(counts, measure_from_totals(measure))
-            intervals[level][measure] = interval_or_none(ends)
+            bounds = pooled_interval(counts, measure_from_totals(measure))
+            intervals[level][measure] = interval_or_none(bounds)
     return intervals
 
 
@@ -262,21 +290,30 @@ def score_baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
         The scores under ``flag everything``, ``flag nothing`` and ``flag at random``.
     """
     errors = list(chain.from_iterable(response.errors for response in responses))
-    flag_probabilities = {
-        "everything": 1.0,
-        "nothing": 0.0,
-        "at random": sum(errors) / max(1, len(errors)),
+    error_share = sum(errors) / max(1, len(errors))
+    return {
+        "flag everything": score_pooled_counts(_flag_at_random(responses, 1.0)),
+        "flag nothing": score_pooled_counts(_flag_at_random(responses, 0.0)),
+        "flag at random": score_pooled_counts(_flag_at_random(responses, error_share)),
     }
-    scores = {}
-    for name, probability in flag_probabilities.items():
-        # A fixed seed makes certificates reproducible.
-        generator = random.Random(0)
-        baseline = []
-        for response in responses:
-            flagged = tuple(generator.random() < probability for _ in response.errors)
-            baseline.append(replace(response, flagged=flagged))
-        scores[f"flag {name}"] = score_pooled_counts(baseline)
-    return scores
+
+
+def _flag_at_random(
+    responses: Sequence[JudgedResponse], probability: float
+) -> list[JudgedResponse]:
+    """Replace the verdicts on responses by those of a judge that flags segments at random.
+
+    Args:
+        responses: The responses.
+        probability: The probability with which each segment is flagged: 1 flags all, 0 flags none.
+    """
+    # A fixed seed makes certificates reproducible.
+    generator = random.Random(0)
+    flagged_responses = []
+    for response in responses:
+        flagged = tuple(generator.random() < probability for _ in response.errors)
+        flagged_responses.append(replace(response, flagged=flagged))
+    return flagged_responses
 
 
 def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
@@ -291,11 +328,10 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         segments (``units``), how many of them the labels call factual (``supported``), and on how
         many the judge's verdict is ``wrong``.
     """
-    settings = FelmSettings("segment", "doc")
     pairs = []
     labels: list[bool] = []
     for row in rows:
-        question = settings.make_question(row)
+        question = FelmSettings("segment", "doc").make_question(row)
         # Without passages the judge would not be asked.
         if question is None or not question.subject["passages"]:
             continue
@@ -303,21 +339,28 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         pairs += [Pair(segment, passages) for segment in question.subject["units"]]
         labels += row.labels
 
-    bins: list[JsonObject] = []
-    for number in range(_CALIBRATION_BINS):
-        ends = {"low": number / _CALIBRATION_BINS, "high": (number + 1) / _CALIBRATION_BINS}
-        bins.append({**ends, "units": 0, "supported": 0, "wrong": 0})
-    lows = [counts["low"] for counts in bins]
-
+    bins = _empty_calibration_bins()
+    lows = [calibration_bin["low"] for calibration_bin in bins]
     for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
         # The judge gave no verdict, so there is no probability to check.
         if verdict.score is None:
             continue
         # The bin with the highest lower end that the probability reaches.
-        counts = bins[bisect(lows, verdict.score) - 1]
-        counts["units"] += 1
-        counts["supported"] += is_factual
-        counts["wrong"] += (verdict.verdict == SUPPORTED) != is_factual
+        calibration_bin = bins[bisect(lows, verdict.score) - 1]
+        is_supported = verdict.verdict == SUPPORTED
+        calibration_bin["units"] += 1
+        calibration_bin["supported"] += is_factual
+        calibration_bin["wrong"] += is_supported != is_factual
+    return bins
+
+
+def _empty_calibration_bins() -> list[JsonObject]:
+    """Make a bin without counts for each tenth of the probability, from ``low`` to ``high``."""
+    bins: list[JsonObject] = []
+    for number in range(_CALIBRATION_BINS):
+        low = number / _CALIBRATION_BINS
+        high = (number + 1) / _CALIBRATION_BINS
+        bins.append({"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0})
     return bins
 
 
@@ -327,8 +370,8 @@ def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
     notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
     for reason, count in unscored["reasons"].items():
         notes.append(f"  {count} x {reason}")
-    for counts in certificate.get("calibration", ()):
-        notes.append(_CALIBRATION_NOTE.format(**counts))
+    for calibration_bin in certificate.get("calibration", ()):
+        notes.append(_CALIBRATION_NOTE.format(**calibration_bin))
     return notes
 
 

@@ -104,11 +104,9 @@ def count_best(response: JudgedResponse, level: str) -> list[int]:
         response: The response. If it has a verdict, that verdict is counted.
         level: ``segment`` or ``response``, as for `count_detections`.
     """
-    if response.flagged is not None:
-        return count_detections(response, level)
     # The judge would flag the errors and nothing else.
-    num_errors, _, _, num_correct = _count_units(response.errors, response.errors, level)
-    return [num_errors, 0, 0, num_correct]
+    flagged = response.errors if response.flagged is None else response.flagged
+    return _count_units(response.errors, flagged, level)
 
 
 def count_worst(response: JudgedResponse, level: str) -> list[int]:
@@ -118,10 +116,11 @@ def count_worst(response: JudgedResponse, level: str) -> list[int]:
         response: The response. If it has a verdict, that verdict is counted.
         level: ``segment`` or ``response``, as for `count_detections`.
     """
+    counts = count_best(response, level)
     if response.flagged is not None:
-        return count_detections(response, level)
-    # Each unit with an error would be missed, and each correct one would be a false alarm.
-    num_errors, _, _, num_correct = _count_units(response.errors, response.errors, level)
+        return counts
+    # Each error found would be missed, and each correct unit would be a false alarm.
+    num_errors, _, _, num_correct = counts
     return [0, num_correct, num_errors, 0]
 
 

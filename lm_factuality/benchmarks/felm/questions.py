@@ -40,13 +40,19 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 CHUNK_TOKENS = 512
 """The length of a chunk of a reference document (appendix D of the paper)."""
 
-PROMPTS = "eval/prompt"
+PROMPTS_FOLDER = "eval/prompt"
 """The folder of the prompts in the authors' repository."""
 
 WORDS = "words"
 """The tokenizer for chunks that counts words and punctuation marks."""
 
-_TIKTOKEN = "tiktoken:"
+_TIKTOKEN_PREFIX = "tiktoken:"
+"""The beginning of a tokenizer's name that stands for an encoding of tiktoken.
+
+The paper does not name the tokenizer of its 512-token chunks. ``tiktoken:cl100k_base``, the one of
+its judges, is the likeliest, but has to be downloaded.
+"""
+
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
 
@@ -110,12 +116,12 @@ class FelmSettings:
             DataError: The file of claims cannot be read.
         """
         rows_with_claims = [row for row in rows if self.unit_for(row) == "claim"]
-        if self.claims == RULES:
-            return {row.index: split_claims(row) for row in rows_with_claims}
         if not rows_with_claims:
             return {}
+        if self.claims == RULES:
+            return {row.index: split_claims(row) for row in rows_with_claims}
 
-        # A row that the file lacks becomes unscored. It is no error of the file.
+        # A row that the file lacks is no error. It stays unscored.
         claims = read_claims(Path(self.claims), rows)
         return {row.index: claims[row.index] for row in rows_with_claims if row.index in claims}
 
@@ -149,15 +155,14 @@ class FelmSettings:
         links: list[str] = []
         passages: list[str] = []
         # The authors' script never shows references, whatever the mode is.
-        may_have_references = row.domain not in WITHOUT_REFERENCES and self.protocol != "code"
-        if self.mode == "link" and may_have_references:
-            # Some published links end with the comma of the list that they were copied from.
-            links = [link.strip().rstrip(",") for link in row.references if link.strip()]
-        if self.mode == "doc" and may_have_references:
-            # Fetched pages, if there are any, replace the texts in the published file.
-            documents = row.reference_texts if reference_texts is None else reference_texts
-            query = "\n".join([row.prompt, *units])
-            passages = best_chunks(documents, query, self.chunk_tokenizer)
+        if row.domain not in WITHOUT_REFERENCES and self.protocol != "code":
+            if self.mode == "link":
+                links = _clean_links(row.references)
+            elif self.mode == "doc":
+                # Fetched pages, if there are any, replace the texts in the published file.
+                documents = row.reference_texts if reference_texts is None else reference_texts
+                query = "\n".join([row.prompt, *units])
+                passages = best_chunks(documents, query, self.chunk_tokenizer)
 
         # A prompt that announces references and then shows none would confuse the judge.
         lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
@@ -165,6 +170,12 @@ class FelmSettings:
         variables = _template_variables(f"{unit}s", row, units)
         subject = {**variables, "links": links, "passages": passages}
         return RowQuestion(f"felm/{unit}_{mode}", mode, subject)
+
+
+def _clean_links(links: Sequence[str]) -> list[str]:
+    """Return links without white space and empty ones, and without a comma at the end."""
+    # Some published links end with the comma of the list that they were copied from.
+    return [link.strip().rstrip(",") for link in links if link.strip()]
 
 
 def claim_extraction_subject(row: FelmRow) -> JsonObject:
@@ -221,9 +232,10 @@ def best_chunks(documents: Sequence[str], query: str, tokenizer: str = WORDS) ->
     """
     best: list[str] = []
     for document in documents:
+        # nearest_passages() caches its index of the chunks, so they have to be hashable.
         chunks = tuple(split_into_chunks(document, tokenizer))
         # An empty document has no chunks, and adds nothing.
-        best += nearest_passages(chunks, query, 1)
+        best.extend(nearest_passages(chunks, query, 1))
     return best
 
 
@@ -249,9 +261,6 @@ def split_into_chunks(text: str, tokenizer: str = WORDS, size: int = CHUNK_TOKEN
 def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
     """Make a function that returns the character offset of each token of a text.
 
-    The paper does not name the tokenizer of its 512-token chunks. ``tiktoken:cl100k_base``, the
-    one of its judges, is the likeliest, but has to be downloaded.
-
     Example:
         ``make_token_finder("words")("It is old.")`` → ``[0, 3, 6, 9]``
 
@@ -265,21 +274,21 @@ def make_token_finder(tokenizer: str) -> Callable[[str], list[int]]:
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
 
-    # All of these errors mean that the user named a tokenizer that this machine does not have.
+    # All of these errors mean that this machine does not have the tokenizer.
     try:
-        if tokenizer.startswith(_TIKTOKEN):
-            return _make_tiktoken_finder(tokenizer.removeprefix(_TIKTOKEN))
+        if tokenizer.startswith(_TIKTOKEN_PREFIX):
+            return _make_tiktoken_finder(tokenizer.removeprefix(_TIKTOKEN_PREFIX))
         return _make_transformers_finder(tokenizer)
     except (ImportError, OSError, ValueError, NotImplementedError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"chunk_tokenizer {tokenizer!r} cannot be loaded: {reason};"
-            f" expected {WORDS}, {_TIKTOKEN}cl100k_base, or a fast tokenizer"
+            f" expected {WORDS}, {_TIKTOKEN_PREFIX}cl100k_base, or a fast tokenizer"
         ) from error
 
 
 def _make_tiktoken_finder(encoding_name: str) -> Callable[[str], list[int]]:
-    """Make the token finder of an encoding of tiktoken, such as ``cl100k_base``."""
+    """Make the function that finds tokens with an encoding of tiktoken, such as ``cl100k_base``."""
     # The package is optional, so it is imported only when it is needed.
     import tiktoken
 
@@ -288,22 +297,26 @@ def _make_tiktoken_finder(encoding_name: str) -> Callable[[str], list[int]]:
     def find_token_starts(text: str) -> list[int]:
         """Return the offset of each token. Special tokens in the text are ordinary text."""
         tokens = encoding.encode(text, disallowed_special=())
-        return encoding.decode_with_offsets(tokens)[1]
+        _, starts = encoding.decode_with_offsets(tokens)
+        return starts
 
     return find_token_starts
 
 
 def _make_transformers_finder(name: str) -> Callable[[str], list[int]]:
-    """Make the token finder of a fast tokenizer of transformers.
+    """Make the function that finds tokens with a fast tokenizer of transformers.
+
+    Args:
+        name: The name or folder of the tokenizer.
 
     Raises:
-        NotImplementedError: The tokenizer is not a fast one, so it knows no offsets.
+        NotImplementedError: The tokenizer is not a fast one. Only these know offsets.
     """
     # The import takes seconds, so tasks that use words do without it.
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True)
-    # A slow tokenizer fails here, and not at the first document.
+    # A slow tokenizer raises its error now, and not at the first document.
     tokenizer("", return_offsets_mapping=True)
 
     def find_token_starts(text: str) -> list[int]:
@@ -338,30 +351,48 @@ def render_authors_prompt(
         DataError: The checkout lacks the file of the prompt.
     """
     subject = question.subject
-    is_about_claims = subject["kind"] == "claims"
-    # The script uses the instructions about references although it shows no references.
-    follows_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
-    mode = settings.mode if follows_script else question.mode
-
-    # Domains without prompts of their own use those of world knowledge.
-    file_by_domain = _AUTHORS_FILES["claim" if is_about_claims else "segment"]
-    file = file_by_domain.get(row.domain, file_by_domain["wk"])[mode]
-    text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
-
-    if is_about_claims:
+    if subject["kind"] == "claims":
+        heading = f"\n\nQuestion: {subject['question']}\nClaims: \n"
         units = subject["units"]
-        text += f"\n\nQuestion: {subject['question']}\nClaims: \n"
     else:
+        heading = f"\n\nQuestion: {row.prompt}\nSegments: "
         units = [format_segment(segment, "code") for segment in row.segments]
-        text += f"\n\nQuestion: {row.prompt}\nSegments: "
-    text += "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, start=1))
 
+    sections = [_read_authors_instructions(checkout, row, question, settings), heading]
+    sections += [f"{number}. {unit}\n" for number, unit in enumerate(units, start=1)]
     # The wording follows the examples in the prompt files of the authors.
     if subject["links"]:
-        text += f"Reference Links:\n{', '.join(subject['links'])}\n"
+        sections.append(f"Reference Links:\n{', '.join(subject['links'])}\n")
     if subject["passages"]:
-        text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
-    return text
+        passages = "\n".join(subject["passages"])
+        sections.append(f"Reference doc:\n{passages}\n")
+    return "".join(sections)
+
+
+def _read_authors_instructions(
+    checkout: str, row: FelmRow, question: RowQuestion, settings: FelmSettings
+) -> str:
+    """Read the file with the authors' instructions and examples for a question.
+
+    Args:
+        checkout: The folder of a checkout of the authors' repository.
+        row: The row.
+        question: The question about the row.
+        settings: The settings of the task.
+
+    Raises:
+        DataError: The checkout lacks the file.
+    """
+    mode = question.mode
+    # The script uses the instructions about references although it shows no references.
+    if settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES:
+        mode = settings.mode
+
+    # Domains without prompts of their own use those of world knowledge.
+    unit = "claim" if question.subject["kind"] == "claims" else "segment"
+    files_by_domain = _AUTHORS_FILES[unit]
+    file = files_by_domain.get(row.domain, files_by_domain["wk"])[mode]
+    return read_text(Path(checkout, PROMPTS_FOLDER, file), "expected a checkout of hkust-nlp/felm")
 
 
 def hash_authors_prompts(checkout: str) -> str:
@@ -370,7 +401,7 @@ def hash_authors_prompts(checkout: str) -> str:
     Returns:
         The first 16 hexadecimal digits of the SHA-256 of the files' names and contents.
     """
-    folder = Path(checkout, PROMPTS)
+    folder = Path(checkout, PROMPTS_FOLDER)
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.txt")):
         name = path.relative_to(folder).as_posix()

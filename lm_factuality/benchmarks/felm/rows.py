@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictBool
 
 from judges.typed import ParsedReply, Reply, numbering_problem
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.sentences import split_sentences, words_in
@@ -35,7 +35,7 @@ PUBLISHED = "published"
 RULES = "rules"
 """The setting, and the recorded source, of claims that rules cut without a judge."""
 
-_EXPECTED = "expected FELM's all.jsonl, one JSON object per line"
+_EXPECTED_FILE = "expected FELM's all.jsonl, one JSON object per line"
 
 # FELM's file holds an empty text instead of an empty list.
 _Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]
@@ -90,35 +90,44 @@ def read_felm_rows(path: Path) -> list[FelmRow]:
     Raises:
         DataError: The file has no rows, or some lines are invalid. The message lists all of them.
     """
-    indices: set[str] = set()
-
-    def parse_row(record: object) -> FelmRow:
-        """Check one line. Remember its index, so that no later line has the same."""
-        row = to_model(FelmRow, record)
-        # Every later step takes segments and labels in pairs.
-        if not row.segments or len(row.segments) != len(row.labels):
-            raise ValueError(
-                f"found {len(row.segments)} segments and {len(row.labels)} labels; expected one"
-                " label for each segment, and at least one segment"
-            )
-        # Claims, answers and verdicts are found by the index.
-        if row.index in indices:
-            raise ValueError(f"index {row.index!r} appears twice; give every row its own index")
-        indices.add(row.index)
-        return row
-
-    rows = read_lines(path, parse_row, _EXPECTED)
+    rows = read_lines(path, _parse_row, _EXPECTED_FILE)
     if not rows:
-        raise DataError(f"{path}: no rows; {_EXPECTED}")
+        raise DataError(f"{path}: no rows; {_EXPECTED_FILE}")
+
+    # Claims, answers and verdicts are found by the index.
+    problems = []
+    for index, count in Counter(row.index for row in rows).items():
+        if count > 1:
+            problems.append(f"{path}: {count} rows have index {index!r}; give each its own")
+    refuse(problems)
     return rows
 
 
-def load_reference_texts(references: str, rows: Sequence[FelmRow]) -> dict[str, tuple[str, ...]]:
+def _parse_row(record: object) -> FelmRow:
+    """Check one line of FELM's file.
+
+    Args:
+        record: The JSON of the line.
+
+    Raises:
+        ValueError: A column is missing or wrong, or there is not one label for each segment.
+    """
+    row = to_model(FelmRow, record)
+    # Every later step takes segments and labels in pairs.
+    if not row.segments or len(row.segments) != len(row.labels):
+        raise ValueError(
+            f"found {len(row.segments)} segments and {len(row.labels)} labels; expected one"
+            " label for each segment, and at least one segment"
+        )
+    return row
+
+
+def load_reference_texts(source: str, rows: Sequence[FelmRow]) -> dict[str, tuple[str, ...]]:
     """Load the texts of the web pages that each row cites.
 
     Args:
-        references: ``published`` to take the texts from the rows themselves, or the folder into
-            which ``lm-factuality data fetch-references`` has downloaded the pages.
+        source: ``published`` to take the texts from the rows themselves, or the folder into which
+            ``lm-factuality data fetch-references`` has downloaded the pages.
         rows: The rows of FELM.
 
     Returns:
@@ -127,29 +136,34 @@ def load_reference_texts(references: str, rows: Sequence[FelmRow]) -> dict[str, 
     Raises:
         DataError: The folder does not exist, or it holds no page that these rows cite.
     """
-    if references == PUBLISHED:
+    if source == PUBLISHED:
         return {row.index: row.reference_texts for row in rows}
 
+    command = f"lm-factuality data fetch-references --cache {source}"
+    if not Path(source).is_dir():
+        raise DataError(f"references: {source}: no such folder; make it with: {command}")
+
+    texts = _load_fetched_texts(Path(source), rows)
+    if not any(texts.values()):
+        raise DataError(
+            f"references: {source}: the folder holds no page that these rows cite; fetch the"
+            f" pages with '{command}', or leave the setting out"
+        )
+    return texts
+
+
+def _load_fetched_texts(folder: Path, rows: Sequence[FelmRow]) -> dict[str, tuple[str, ...]]:
+    """Load the texts of the pages in a folder of fetched references, by the index of the row."""
     # The reader of fetched pages has optional dependencies, so it is imported only when needed.
     from lm_factuality.retrieval.references.cache import ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
-    command = f"lm-factuality data fetch-references --cache {references}"
-    if not Path(references).is_dir():
-        raise DataError(f"references: {references}: no such folder; make it with: {command}")
-
-    cache = ReferenceCache(Path(references))
+    cache = ReferenceCache(folder)
     texts = {}
     for row in rows:
         pages = [cache.get(url) for url in collect_links(row.references).urls]
         # Pages that were dead or held no text are in the cache too.
         texts[row.index] = tuple(page.text for page in pages if page and page.text)
-
-    if not any(texts.values()):
-        raise DataError(
-            f"references: {references}: the folder holds no page that these rows cite; fetch the"
-            f" pages with '{command}', or leave the setting out"
-        )
     return texts
 
 
@@ -205,17 +219,23 @@ def split_claims(row: FelmRow) -> RowClaims:
     Returns:
         The claims of each segment, with the source ``rules``.
     """
-    claims = []
-    for segment in row.segments:
-        clauses: list[str] = []
-        # A line break or a semicolon ends a clause also in the middle of a sentence.
-        for line in _CLAUSE_END.split(segment):
-            clauses += split_sentences(line)
-        segment_claims = [
-            " ".join(clause.split()) for clause in clauses if len(words_in(clause)) > 1
-        ]
-        claims.append(tuple(segment_claims))
-    return RowClaims(row.index, tuple(claims), RULES)
+    claims = tuple(tuple(_clauses_of(segment)) for segment in row.segments)
+    return RowClaims(row.index, claims, RULES)
+
+
+def _clauses_of(segment: str) -> list[str]:
+    """Cut a segment into the clauses that have at least two words.
+
+    Args:
+        segment: The segment. Its line breaks may be written as a backslash and an "n".
+    """
+    clauses = []
+    # A line break or a semicolon ends a clause also in the middle of a sentence.
+    for line in _CLAUSE_END.split(segment):
+        for sentence in split_sentences(line):
+            if len(words_in(sentence)) > 1:
+                clauses.append(" ".join(sentence.split()))
+    return clauses
 
 
 # Servers are sent the docstrings of replies as part of their schema, so these must not change.
@@ -237,7 +257,7 @@ class ClaimsReply(Reply):
 
 
 def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
-    """Check that a judge's reply lists the claims of every segment exactly once.
+    """Find what is wrong with a judge's list of the claims in each segment of an answer.
 
     Without this check, a segment that the judge forgot would count as one without errors.
 
@@ -248,14 +268,15 @@ def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
     Returns:
         The problem, such as ``no segment 2``, or an empty text if there is none.
     """
-    numbers = [segment.segment for segment in reply.segments]
+    numbers = [segment_claims.segment for segment_claims in reply.segments]
     problem = numbering_problem(numbers, len(subject["units"]), "segment")
     if problem:
         return problem
 
     # A judge that finds no claim at all has not understood the question.
-    has_claims = any(segment.claims for segment in reply.segments)
-    return "" if has_claims else "no claims"
+    if not any(segment_claims.claims for segment_claims in reply.segments):
+        return "no claims"
+    return ""
 
 
 def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str) -> RowClaims:
@@ -263,7 +284,7 @@ def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str
 
     Args:
         row: The row that the judge was asked about.
-        reply: The reply, or the problem why it cannot be used.
+        reply: The reply, or the problem that makes it unusable.
         source: The name of the judge.
 
     Returns:
@@ -273,8 +294,8 @@ def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str
         return RowClaims(row.index, (), source, reply.problem)
 
     # The judge may list the segments in any order.
-    segments = sorted(reply.value.segments, key=lambda segment: segment.segment)
-    claims = tuple(tuple(segment.claims) for segment in segments)
+    claims_by_number = {entry.segment: tuple(entry.claims) for entry in reply.value.segments}
+    claims = tuple(claims_by_number[number] for number in sorted(claims_by_number))
     return RowClaims(row.index, claims, source)
 
 
@@ -291,24 +312,28 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     Raises:
         DataError: The file cannot be read, or the claims were extracted from other segments.
     """
-    # Claims of the same row in other data would be assigned to the wrong segments.
     segment_counts = {row.index: len(row.segments) for row in rows}
 
     def parse_claims(record: object) -> RowClaims:
         """Check the claims of one row against the number of its segments."""
         row_claims = to_model(RowClaims, record)
+        expected_count = segment_counts.get(row_claims.index)
+        # Nothing is expected of rows that are not scored, and of rows without claims.
+        if expected_count is None or row_claims.problem is not None:
+            return row_claims
+
+        # Claims of the same row in other data would be assigned to the wrong segments.
         count = len(row_claims.claims)
-        # The file may hold rows that are not scored. Nothing is expected of these.
-        expected_count = segment_counts.get(row_claims.index, count)
-        if row_claims.problem is None and count != expected_count:
+        if count != expected_count:
             raise ValueError(
                 f"claims of {count} segments, but row {row_claims.index} has {expected_count};"
                 " extract them again from the data that you score"
             )
         return row_claims
 
+    # The same advice helps if the file is missing and if lines of it are wrong.
     advice = f"make it with: lm-factuality claims extract --out {path}"
-    claims = read_lines(path, parse_claims, advice, advice)
+    claims = read_lines(path, parse_claims, expected=advice, advice=advice)
     return {row_claims.index: row_claims for row_claims in claims}
 
 

@@ -50,7 +50,7 @@ class FelmTask(SuiteTask):
     problem_key = "problem"
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the YAML of the task, and keep its settings and its own data file in the task.
+        """Read the settings from the YAML, and store them and the user's data file in the task.
 
         Args:
             config: The YAML as lm_eval read it.
@@ -74,11 +74,11 @@ class FelmTask(SuiteTask):
             "doc_to_text": "text",
             "doc_to_target": "index",
         }
-        reported: dict[str, str] = {"protocol": self._settings.protocol}
+        recorded_settings: dict[str, str] = {"protocol": self._settings.protocol}
         if self._settings.mode == "doc":
             # The tokenizer may be a folder. Only its last part is the same on every machine.
-            reported["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
-        return TaskSettings(lm_eval_config, reported)
+            recorded_settings["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
+        return TaskSettings(lm_eval_config, recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
         """Make the documents of the task, and record in its metadata how they were made.
@@ -93,7 +93,8 @@ class FelmTask(SuiteTask):
             DataError: The rows, the claims or the references cannot be read.
         """
         metadata = self.config.metadata
-        path, metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
+        path, description = find_data(self._own_data, FELM, self._data_dir)
+        metadata["data"] = description
         rows = read_felm_rows(path)
 
         claims = self._settings.load_claims(rows)
@@ -101,7 +102,7 @@ class FelmTask(SuiteTask):
         if claims:
             metadata["claims_from"] = count_claim_sources(claims.values())
 
-        # The same object renders the prompts below, so the hashes are of what is asked.
+        # The templates are read once, so the recorded hashes are those of the prompts below.
         self._prompts = Prompts()
         self._record_prompt_hashes()
 
@@ -112,12 +113,12 @@ class FelmTask(SuiteTask):
         ]
 
         # The base class prints the caution, and reports show it.
-        cautions = [
-            self._caution_about_clauses(list(claims.values())),
-            self._caution_about_references(docs),
+        warnings = [
+            self._clause_claims_warning(list(claims.values())),
+            self._missing_references_warning(docs),
         ]
-        if any(cautions):
-            metadata["caution"] = " ".join(filter(None, cautions))
+        if any(warnings):
+            metadata["caution"] = " ".join(filter(None, warnings))
         return docs
 
     def _record_prompt_hashes(self) -> None:
@@ -129,7 +130,7 @@ class FelmTask(SuiteTask):
             metadata["prompts"] = "authors"
             metadata["prompt_hashes"] = {"authors": hash_authors_prompts(settings.prompts)}
         else:
-            # Math and reasoning are asked by segments also in the tasks by claims.
+            # Tasks by claims still ask about math and reasoning by segment, so they use both.
             names = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
             metadata["prompt_hashes"] = self._prompts.hashes(names)
 
@@ -147,29 +148,27 @@ class FelmTask(SuiteTask):
             The document. ``text`` is the prompt. If there are no claims to judge, ``problem`` says
             why, and ``text`` is the bare question, since lm_eval sends a request for every row.
         """
+        question = self._settings.make_question(row, claims, reference_texts)
+        if question is not None:
+            text = self._render(row, question)
+            problem = ""
+        else:
+            text = row.prompt
+            problem = f"no claims: {_why_no_claims(claims)}"
+
         # Samples hold labels and claims, so that a saved run can be scored again.
-        doc = {
+        return {
             "index": row.index,
             "domain": row.domain,
             "prompt": row.prompt,
             "segments": list(row.segments),
             "labels": list(row.labels),
-            "text": row.prompt,
-            "problem": "",
-            "mode": "",
+            "text": text,
+            "problem": problem,
+            "mode": question.mode if question else "",
             "claims": claims.all_claims() if claims else [],
             "owners": claims.segment_numbers() if claims else [],
         }
-        question = self._settings.make_question(row, claims, reference_texts)
-        if question is not None:
-            return doc | {"text": self._render(row, question), "mode": question.mode}
-
-        if claims is None:
-            # Rules make claims for every row, so these claims are from a file.
-            problem = "not in the claims file"
-        else:
-            problem = claims.problem or "none in any segment"
-        return doc | {"problem": f"no claims: {problem}"}
 
     def _render(self, row: FelmRow, question: RowQuestion) -> str:
         """Render the prompt of a question, with the authors' templates or with the suite's."""
@@ -178,18 +177,18 @@ class FelmTask(SuiteTask):
             return render_authors_prompt(checkout, row, question, self._settings)
         return self._prompts.render(question.prompt, question.subject)
 
-    def _caution_about_clauses(self, claims: Sequence[RowClaims]) -> str:
+    def _clause_claims_warning(self, claims_by_row: Sequence[RowClaims]) -> str:
         """Warn if the claims were cut by rules, since most segments are then a single clause.
 
         Args:
-            claims: The claims of the rows that are judged by claims.
+            claims_by_row: The claims of each row that is judged by claims.
 
         Returns:
             The warning, or an empty text if a judge extracted the claims or none are needed.
         """
-        if not claims or self._settings.claims != RULES:
+        if not claims_by_row or self._settings.claims != RULES:
             return ""
-        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims))
+        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims_by_row))
         # A segment with one clause is judged as a whole, as in the task by segments.
         num_single = sum(len(segment_claims) == 1 for segment_claims in segments)
         share = num_single / max(1, len(segments))
@@ -200,8 +199,8 @@ class FelmTask(SuiteTask):
             " claims=FILE."
         )
 
-    def _caution_about_references(self, docs: Sequence[Mapping[str, Any]]) -> str:
-        """Warn if rows are asked without the references that the task should show.
+    def _missing_references_warning(self, docs: Sequence[Mapping[str, Any]]) -> str:
+        """Warn of rows whose prompt shows no references although the task is about showing them.
 
         Args:
             docs: The documents of the task.
@@ -231,3 +230,15 @@ class FelmTask(SuiteTask):
         """
         settings = self._settings
         return response_metrics(doc, texts(results), settings.protocol, settings.mode)
+
+
+def _why_no_claims(claims: RowClaims | None) -> str:
+    """Say why the answer of a row has no claims to judge.
+
+    Args:
+        claims: The claims of the row, or None if the file of claims lacks the row.
+    """
+    # Rules make claims for every row, so only a file can lack it.
+    if claims is None:
+        return "not in the claims file"
+    return claims.problem or "none in any segment"

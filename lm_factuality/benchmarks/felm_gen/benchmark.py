@@ -22,7 +22,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Make the row of the report that shows a model's answer and the judge's marks on it.
 
     Args:
-        result: The run, which does not matter here.
+        result: The run. The row does not depend on it.
         sample: A line of lm_eval's samples file.
 
     Returns:
@@ -30,26 +30,27 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     """
     doc = sample["doc"]
     record = verdict_of(sample)
-    errors = record["errors"]
-    has_error = None
-    if errors is not None:
+    has_errors = None
+    if record["errors"] is not None:
         # A factual segment has no error type.
-        has_error = [error_type is not None for error_type in errors]
+        has_errors = [error_type is not None for error_type in record["errors"]]
 
     row = segments_row(
         sample,
-        has_error,
+        has_errors,
         SCORES,
         row_doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={
             "segments": record["segments"],
-            "errors": errors,
+            "errors": record["errors"],
             "answer": responses_of(sample)[0],
             "unscored": record["unscored"] or record["no_answer"],
         },
     )
-    # A refusal is neither right, nor wrong, nor a failure of the judge.
-    return replace(row, outcome="none") if record["no_answer"] else row
+    if record["no_answer"]:
+        # A refusal is neither right, nor wrong, nor a failure of the judge.
+        return replace(row, outcome="none")
+    return row
 
 
 BENCHMARK = judged_benchmark(

@@ -27,6 +27,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     MARK_PROMPT,
     TYPES,
     UNTYPED,
+    Cut,
     CutReply,
     MarksReply,
     answer_without_thinking,
@@ -63,20 +64,22 @@ def error_rate(totals: Sequence[float]) -> float:
 
 
 def _declare_scores() -> Iterator[Score]:
-    """Yield every score of FELM-gen: error rates with their bounds, and counts of errors."""
+    """Yield every score of FELM-gen: error rates, their bounds, and counts of errors.
+
+    Only the error rates of all domains together have a label, so tables show no other score.
+    """
     aggregation = pooled(error_rate)
     rates = []
     for level in LEVELS:
         label = f"{level.capitalize()}s with errors"
-        rates.append(
-            Score(f"{level}_error_rate", aggregation, ERROR_RATE, label, higher_is_better=False)
-        )
+        name = f"{level}_error_rate"
+        rates.append(Score(name, aggregation, ERROR_RATE, label, higher_is_better=False))
     yield from rates
 
-    # Rates by domain and bounds have no label, so tables do not show them.
     for rate in rates:
         for domain in DOMAINS:
             yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher_is_better=False)
+        # The bounds count each answer without a verdict as wrong throughout, or as right.
         yield from rate.worst_and_best()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
@@ -135,22 +138,8 @@ class FelmGen(JudgedMethod):
         records = [_make_record(doc, text) for doc, text in zip(docs, texts, strict=True)]
         # Judges that cannot cut leave the segments of the rules as they are.
         if judge.config.capabilities.can_answer("cut"):
-            _cut_again_by_judge(judge, records, texts)
-
-        subjects = []
-        records_to_mark = []
-        for doc, record in zip(docs, records, strict=True):
-            # Refusals and empty outputs have a reason already. The judge never sees them.
-            if record["unscored"] is None:
-                subjects.append(marking_subject(doc, record["segments"]))
-                records_to_mark.append(record)
-
-        samples_by_answer = judge.ask_typed(
-            MARK_PROMPT, MarksReply, subjects, "marking segments", find_marks_problem
-        )
-        for record, samples in zip(records_to_mark, samples_by_answer, strict=True):
-            record.update(_marks_for_record(record, samples))
-        return list(records)
+            records = _cut_again_by_judge(judge, records, texts)
+        return _mark_segments(judge, docs, records)
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a response that the judge could not mark.
@@ -192,11 +181,9 @@ class FelmGen(JudgedMethod):
             The metrics by name. An error rate has the number of units with an error and the number
             of units, or None if the response is unscored.
         """
-        # A response that is no answer has a reason as well, but does not count as unscored.
-        is_unscored = verdict["unscored"] is not None and verdict["no_answer"] is None
         errors_by_type = Counter(verdict["errors"] or ())
         metrics: JsonObject = {
-            "unscored": verdict["unscored"] if is_unscored else None,
+            "unscored": verdict["unscored"] if _has_judge_failed(verdict) else None,
             "no_answer": verdict["no_answer"],
         }
         for kind in ERROR_KINDS:
@@ -204,22 +191,19 @@ class FelmGen(JudgedMethod):
 
         for level in LEVELS:
             name = f"{level}_error_rate"
-            counts = _count_errors(verdict, level)
             # None keeps the response out of the rate.
-            scored_counts = None if verdict["unscored"] else counts
-            metrics[name] = scored_counts
-            metrics[f"{name}_{verdict['domain']}"] = scored_counts
-            if not is_unscored:
-                metrics |= worst_and_best_of(name, counts, counts)
-                continue
-            # An answer that never came has no segments. It counts as one.
-            num_segments = max(1, len(verdict["segments"]))
-            units = num_segments if level == "segment" else 1
-            metrics |= worst_and_best_of(name, [units, units], [0, units])
+            counts = None if verdict["unscored"] else _count_errors(verdict, level)
+            metrics[name] = counts
+            metrics[f"{name}_{verdict['domain']}"] = counts
+            metrics |= _error_rate_bounds(verdict, level)
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Check that a record from a file is complete.
+
+        Args:
+            doc: The document.
+            verdict: The record of the response.
 
         Raises:
             ValueError: The record has too few or too many errors, or it has both errors and a
@@ -230,10 +214,11 @@ class FelmGen(JudgedMethod):
         # A verdict on other segments would shift every mark.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
-        # Every record has either a verdict or a reason.
+
+        has_errors = errors is not None
         has_reason = isinstance(verdict["unscored"], str)
-        if (errors is None) != has_reason:
-            raise ValueError("it has errors and a reason why it has none, or neither")
+        if has_errors == has_reason:
+            raise ValueError("it needs either errors or a reason why it has none, and not both")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Return a record with everything that follows from the response alone filled in anew.
@@ -273,12 +258,15 @@ class FelmGen(JudgedMethod):
             verdict: The record with the marks of the judge.
             answers: For each segment ``factual`` or the type of its error.
         """
-        has_one_type = doc["domain"] in WITHOUT_REFERENCES
-        errors = []
+        errors: list[str | None] = []
         for answer in answers:
-            # All errors in math and reasoning are reasoning errors, as in the paper.
-            error_type = "reasoning" if has_one_type else answer
-            errors.append(None if answer == FACTUAL else error_type)
+            if answer == FACTUAL:
+                errors.append(None)
+            elif doc["domain"] in WITHOUT_REFERENCES:
+                # All errors in math and reasoning are reasoning errors, as in the paper.
+                errors.append("reasoning")
+            else:
+                errors.append(answer)
         # The outputs of the judge do not explain the decisions of people.
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
@@ -295,7 +283,8 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         response: The response of the model.
 
     Returns:
-        The record. If the response is no answer, it has no segments, and ``unscored`` says why.
+        The record. If the response is no answer, it has no segments, ``unscored`` says why, and
+        ``no_answer`` as well if the model declined to answer.
     """
     problem = why_no_answer(response)
     # A model that never ends its thinking has not declined to answer.
@@ -311,76 +300,149 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         "cut_refused": None,
         "outputs": [],
     }
-    if problem is None:
-        # These segments stay if no judge can cut the answer.
-        record |= vars(cut_by_rules(answer_without_thinking(response), doc["domain"]))
-    return record
+    if problem is not None:
+        return record
+    # These segments stay if no judge can cut the answer.
+    return _with_cut(record, cut_by_rules(answer_without_thinking(response), doc["domain"]))
+
+
+def _with_cut(record: JsonObject, cut: Cut) -> JsonObject:
+    """Return a record with the segments of a cut, and with how they were found."""
+    return {
+        **record,
+        "segments": cut.segments,
+        "cut_by": cut.cut_by,
+        "cut_refused": cut.cut_refused,
+    }
 
 
 def _cut_again_by_judge(
     judge: Judge, records: Sequence[JsonObject], responses: Sequence[str]
-) -> None:
-    """Have a judge cut the answers in math and writing_rec, and replace the cuts in their records.
+) -> list[JsonObject]:
+    """Have a judge cut the answers in math and writing_rec, which rules cut less well.
 
     Args:
         judge: The judge.
-        records: The records of all responses. Those that the judge cuts are changed in place.
+        records: The records of all responses, with the segments that rules found.
         responses: The response of each record.
+
+    Returns:
+        The records, those of the cut answers with the judge's segments.
     """
-    answers = []
-    records_to_cut = []
-    for record, response in zip(records, responses, strict=True):
+    # The key is the position of the record.
+    answers: dict[int, str] = {}
+    for position, record in enumerate(records):
         # Responses that are no answers have no segments.
         if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
             continue
-        answer = answer_without_thinking(response)
+        answer = answer_without_thinking(responses[position])
         # A single piece cannot be grouped in two ways.
         if len(split_into_pieces(answer)) > 1:
-            answers.append(answer)
-            records_to_cut.append(record)
+            answers[position] = answer
 
     samples_by_answer = judge.ask_typed(
         CUT_PROMPT,
         CutReply,
-        [cutting_subject(answer) for answer in answers],
+        [cutting_subject(answer) for answer in answers.values()],
         "cutting responses",
         find_cut_problem,
         samples=1,
         max_tokens=CUT_TOKENS,
     )
+    new_records = list(records)
     # One sample was asked for, so each answer has a single reply.
-    for record, answer, (reply,) in zip(records_to_cut, answers, samples_by_answer, strict=True):
-        record.update(vars(apply_judge_cut(answer, record["domain"], reply)))
+    for (position, answer), (reply,) in zip(answers.items(), samples_by_answer, strict=True):
+        cut = apply_judge_cut(answer, records[position]["domain"], reply)
+        new_records[position] = _with_cut(records[position], cut)
+    return new_records
 
 
-def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
-    """Return the fields that a judge's replies add to the record of an answer.
+def _mark_segments(judge: Judge, docs: Docs, records: Sequence[JsonObject]) -> list[JsonObject]:
+    """Have a judge mark the segments with errors in all answers.
+
+    Args:
+        judge: The judge.
+        docs: The document of each record.
+        records: The records with the segments of the answers.
+
+    Returns:
+        The records with the judge's marks. Those of responses that are no answers are unchanged.
+    """
+    # The key is the position of the record.
+    subjects: dict[int, JsonObject] = {}
+    for position, record in enumerate(records):
+        # Refusals and empty outputs have a reason already. The judge never sees them.
+        if record["unscored"] is None:
+            subjects[position] = marking_subject(docs[position], record["segments"])
+
+    samples_by_answer = judge.ask_typed(
+        MARK_PROMPT, MarksReply, list(subjects.values()), "marking segments", find_marks_problem
+    )
+    marked_records = list(records)
+    for position, replies in zip(subjects, samples_by_answer, strict=True):
+        marked_records[position] = _with_marks(records[position], replies)
+    return marked_records
+
+
+def _with_marks(record: JsonObject, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
+    """Return the record of an answer with the marks in a judge's replies.
 
     Args:
         record: The record with the segments of the answer.
         replies: The samples of the judge's reply.
 
     Returns:
-        The ``outputs`` of the judge, and the error type of each segment under ``errors`` or the
-        reason why there is no verdict under ``unscored``.
+        The record with the judge's ``outputs``, and with the error type of each segment under
+        ``errors`` or the reason why there is no verdict under ``unscored``.
     """
     outputs = [reply.answer.text or "" for reply in replies]
     try:
         errors = combine_marks(replies, len(record["segments"]), record["domain"])
     except UnreadableAnswerError as error:
-        return {"errors": None, "unscored": str(error), "outputs": outputs}
-    return {"errors": errors, "unscored": None, "outputs": outputs}
+        return {**record, "errors": None, "unscored": str(error), "outputs": outputs}
+    return {**record, "errors": errors, "unscored": None, "outputs": outputs}
 
 
-def _count_errors(verdict: Verdict, level: str) -> list[int]:
-    """Count the units with an error, and all units, of a response that has a verdict.
+def _has_judge_failed(record: Verdict) -> bool:
+    """Return whether a response is an answer on which the judge has no verdict."""
+    # A response that is no answer has a reason under "unscored" as well.
+    return record["unscored"] is not None and record["no_answer"] is None
+
+
+def _error_rate_bounds(record: Verdict, level: str) -> JsonObject:
+    """Return what a response adds to an error rate in the worst and in the best case.
+
+    Example:
+        An answer of three segments without a verdict has 3 or 0 wrong ones:
+        ``{"segment_error_rate_worst": [3, 3], "segment_error_rate_best": [0, 3]}``
 
     Args:
-        verdict: The record of the response. Without ``errors`` both counts are 0.
+        record: The record of the response.
+        level: ``segment`` or ``response``.
+    """
+    name = f"{level}_error_rate"
+    if not _has_judge_failed(record):
+        counts = _count_errors(record, level)
+        return worst_and_best_of(name, counts, counts)
+
+    # An answer that never came has no segments. It counts as one.
+    num_segments = max(1, len(record["segments"]))
+    units = num_segments if level == "segment" else 1
+    return worst_and_best_of(name, [units, units], [0, units])
+
+
+def _count_errors(record: Verdict, level: str) -> list[int]:
+    """Count the units with an error, and all units, of a response.
+
+    Args:
+        record: The record of the response. Without ``errors`` both counts are 0.
         level: ``segment`` to count segments, ``response`` to count the response as one unit.
     """
-    errors = verdict["errors"] or ()
-    num_wrong = sum(error is not None for error in errors)
+    errors = record["errors"]
+    if errors is None:
+        return [0, 0]
+
+    has_error = [error_type is not None for error_type in errors]
     if level == "segment":
-        return [num_wrong, len(errors)]
-    return [int(num_wrong > 0), int(verdict["errors"] is not None)]
+        return [sum(has_error), len(has_error)]
+    return [int(any(has_error)), 1]

@@ -35,7 +35,9 @@ class FelmGenTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Keep the data file and the references that the YAML names, and return the method.
+        """Return the method, and store the data file and the references that the YAML names.
+
+        `read_documents` uses what is stored.
 
         Args:
             config: The YAML as lm_eval read it.
@@ -64,7 +66,8 @@ class FelmGenTask(JudgedTask):
         Raises:
             DataError: The rows or the references cannot be read.
         """
-        path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
+        path, description = find_data(self._own_data, FELM, self._data_dir)
+        self.config.metadata["data"] = description
         rows = read_felm_rows(path)
         reference_texts = load_reference_texts(self._references, rows)
 

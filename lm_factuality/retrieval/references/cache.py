@@ -14,8 +14,9 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.retrieval.references.links import KINDS
+from lm_factuality.retrieval.references.links import FAILURE_MEANINGS
 
+# The version of the format of the JSON files.
 _FORMAT = 1
 _FETCHED = "fetched"
 
@@ -37,7 +38,7 @@ class CachedReference:
     """The title of the document, if it has one."""
 
     kind: str | None = None
-    """The reason why the link is dead, a key of `KINDS`. None if it is not dead."""
+    """The reason why the link is dead, a key of `FAILURE_MEANINGS`. None if it is not dead."""
 
     error: str | None = None
     """The reason why the link is dead, in a sentence. None if it is not dead."""
@@ -73,6 +74,7 @@ class CachedReference:
         """``fetched``, or the reason why the link is dead, such as ``http 404`` or ``timeout``."""
         if self.text is not None:
             return _FETCHED
+        # The status tells more than the kind: 404 is gone for good, 503 may come back.
         return f"http {self.status}" if self.kind == "http" else str(self.kind)
 
 
@@ -102,6 +104,7 @@ class ReferenceCache:
             if content.pop("format") != _FORMAT or content["url"] != url:
                 raise ValueError(f"not a reference of format {_FORMAT} for this address")
             return CachedReference(**content)
+        # A file in the place of the folder counts as an empty cache.
         except (FileNotFoundError, NotADirectoryError):
             return None
         # JSON of another shape raises one of several errors.
@@ -159,8 +162,13 @@ class FetchReport:
     """The annotators' entries that hold no link."""
 
     def counts(self) -> list[OutcomeCount]:
-        """Count the references by outcome, first the fetched ones and then the most frequent."""
-        groups = defaultdict(list)
+        """Count the references by outcome.
+
+        Returns:
+            One count for each outcome that occurs. ``fetched`` comes first, and then the reasons of
+            dead links, the most frequent first.
+        """
+        groups: defaultdict[str, list[FetchedReference]] = defaultdict(list)
         for fetched in self.references:
             groups[fetched.reference.outcome].append(fetched)
 
@@ -168,10 +176,10 @@ class FetchReport:
         for outcome, group in groups.items():
             num_cached = sum(fetched.from_cache for fetched in group)
             # References with the same outcome are dead for the same reason.
-            meaning = KINDS.get(group[0].reference.kind or "", "text is in the cache")
+            meaning = FAILURE_MEANINGS.get(group[0].reference.kind or "", "text is in the cache")
             counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
 
-        # Equally frequent outcomes are in alphabetical order.
+        # Equally frequent outcomes are in alphabetical order. Sorting again keeps this order.
         counts.sort(key=lambda count: (-len(groups[count.outcome]), count.outcome))
         return sorted(counts, key=lambda count: count.outcome != _FETCHED)
 
@@ -184,6 +192,7 @@ class FetchReport:
         Raises:
             DataError: The file cannot be written.
         """
+        # The report of the same links is in the same order, whatever the cache held.
         references = sorted(self.references, key=lambda fetched: fetched.reference.url)
         rows = [_report_row(fetched) for fetched in references]
         counts = {}

@@ -24,6 +24,7 @@ tls_context = cache(httpx.create_ssl_context)
 _GZIP = "gzip"
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's number for data with the header and checksum of gzip
+# Status 304 is not among them, since requests are not conditional.
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
     "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.1",
@@ -126,14 +127,15 @@ class Network:
                 return await self._get_from_any_address(parsed_url, max_bytes)
         except TimeoutError:
             raise DeadLinkError("timeout", f"{host}: not done after {seconds:g} s") from None
+        # The server is too slow at one step: connecting, or sending the next bytes.
         except httpx.TimeoutException as error:
-            sentence = f"{host}: silent for too long ({type(error).__name__})"
-            raise DeadLinkError("timeout", sentence) from None
+            raise DeadLinkError(
+                "timeout", f"{host}: silent for too long ({type(error).__name__})"
+            ) from None
         except httpx.ConnectError as error:
             raise DeadLinkError("unreachable", f"{host}: no connection: {error}") from None
         except (httpx.RequestError, OSError) as error:
-            sentence = f"{host}: no whole answer in HTTP: {error}"
-            raise DeadLinkError("broken", sentence) from None
+            raise DeadLinkError("broken", f"{host}: no whole answer in HTTP: {error}") from None
 
     async def _get_from_any_address(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Try the IP addresses of a host in order until one accepts the connection.
@@ -146,6 +148,7 @@ class Network:
             DeadLinkError: The host has no address that may be connected to.
             httpx.RequestError: No address accepts the connection, or the response is cut off.
         """
+        # httpx leaves out the port if it is the default of the scheme.
         port = url.port or (443 if url.scheme == "https" else 80)
         seconds = self.limits.connect_seconds
         addresses = await resolve(_host_name(url), port, self.allowed, seconds)
@@ -172,11 +175,13 @@ class Network:
         host_header = url.netloc.decode("ascii")
         headers = {**_HEADERS, "Host": host_header, "User-Agent": self.user_agent}
         extensions = {"sni_hostname": _host_name(url)}
+        # httpx connects to the host of the URL, so that host becomes the checked address.
         target = url.copy_with(host=str(address))
         async with (
             client,
             client.stream("GET", target, headers=headers, extensions=extensions) as response,
         ):
+            # Error pages and redirects have bodies that nobody needs.
             body = b""
             if response.status_code == httpx.codes.OK:
                 body = await _read_body(response, max_bytes)
@@ -201,12 +206,12 @@ async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
     # The encoding "x-gzip" is an old name of "gzip".
     encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
     if encoding not in ("identity", _GZIP):
-        sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
-        raise DeadLinkError("broken", sentence)
+        raise DeadLinkError("broken", f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for")
 
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
+        # A header may announce a wrong length, so the bytes are counted as they arrive.
         _check_length(body, max_bytes)
     if encoding == _GZIP:
         return _decompress(bytes(body), max_bytes)
@@ -234,10 +239,13 @@ def _decompress(compressed: bytes, max_bytes: int) -> bytes:
         except zlib.error as error:
             raise DeadLinkError("broken", f"damaged gzip: {error}") from None
         _check_length(body, max_bytes)
+        # Data that was cut off lacks the checksum at its end.
         if not decompressor.eof:
-            sentence = f"its gzip data ends too early, after {len(body):,} bytes"
-            raise DeadLinkError("broken", sentence)
+            raise DeadLinkError(
+                "broken", f"its gzip data ends too early, after {len(body):,} bytes"
+            )
 
+        # Some servers add padding after the last member.
         compressed = decompressor.unused_data
         if not compressed.startswith(_GZIP_MAGIC):
             break

@@ -33,6 +33,7 @@ def main() -> None:
     ``max_characters``, ``seconds`` and ``memory`` (bytes).
     """
     options = json.loads(sys.argv[1])
+    # The limits must hold before a parser sees the document.
     limit_resources(options["seconds"], options["memory"])
     document = sys.stdin.buffer.read()
     max_characters = options["max_characters"]
@@ -93,6 +94,7 @@ def read_html(document: bytes, charset: str) -> ExtractedText:
 
     tree = HTMLTree.parse_from_bytes(document, find_encoding(document, charset))
     text = extract_plain_text(tree, main_content=True, alt_texts=False)
+    # Pages without paragraphs, such as tables, have no main content.
     if not text.strip():
         text = extract_plain_text(tree, alt_texts=False)
     return ExtractedText(tree.title or "", text)
@@ -121,6 +123,7 @@ def find_encoding(document: bytes, charset: str, from_html_meta: bool = True) ->
     """
     from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
+    # Servers send names that do not exist. Those are ignored.
     encoding = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
     return encoding or detect_encoding(document, from_html_meta=from_html_meta) or "utf-8"
 
@@ -139,6 +142,7 @@ def read_pdf(document: bytes, max_pages: int, max_characters: int) -> ExtractedT
     from pypdf import PdfReader
 
     reader = PdfReader(io.BytesIO(document))
+    # Many PDFs are encrypted with an empty password, only to forbid changes.
     if reader.is_encrypted:
         reader.decrypt("")
 
@@ -154,6 +158,7 @@ def read_pdf(document: bytes, max_pages: int, max_characters: int) -> ExtractedT
     note = ""
     num_pages = len(reader.pages)
     if len(texts) < num_pages:
+        # One of the limits has ended the loop.
         note = f"the first {len(texts)} of {num_pages} pages"
     title = reader.metadata.title if reader.metadata else None
     return ExtractedText(str(title or ""), "\n\n".join(texts), note)

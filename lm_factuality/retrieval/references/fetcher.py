@@ -85,6 +85,7 @@ def fetch_references(
         ConfigError: A library is missing.
         DataError: The cache cannot be read or written, or another run is filling it.
     """
+    # A library that is missing is an error before the first request.
     for library in ("protego", "pypdf", "resiliparse"):
         need(library, "fetching references", "references")
 
@@ -135,23 +136,28 @@ class Fetcher:
             The reference with its text, or a dead one with the reason why it has none.
         """
         visited: list[str] = []
-        response = None
+        status = None
+        max_redirects = self._network.limits.max_redirects
         try:
-            next_url: str | None = normalise_url(url)
-            while next_url is not None:
-                if next_url in visited or len(visited) > self._network.limits.max_redirects:
-                    raise DeadLinkError("redirects", f"redirects in a loop or too many: {next_url}")
+            next_url = normalise_url(url)
+            while True:
                 visited.append(next_url)
                 response = await self._request(next_url)
-                next_url = response.redirect_url
-            return _read_reference(url, response, self._network.limits)
+                status = response.status
+                target = response.redirect_url
+                if target is None:
+                    return _read_reference(url, response, self._network.limits)
+                # The first URL is not a redirect, so it does not count.
+                if target in visited or len(visited) > max_redirects:
+                    raise DeadLinkError("redirects", f"redirects in a loop or too many: {target}")
+                next_url = target
         except DeadLinkError as dead_link:
             return CachedReference(
                 url,
                 kind=dead_link.kind,
                 error=str(dead_link),
                 final_url=visited[-1] if visited else url,
-                status=response.status if response else None,
+                status=status,
                 fetched_at=_now(),
             )
 
@@ -166,6 +172,7 @@ class Fetcher:
         """
         crawl_delay = await self._robots.check_allowed(url)
         host = httpx.URL(url).host
+        # A host that was not asked before need not be waited for.
         wait = self._next_request.get(host, 0.0) - time.monotonic()
         await anyio.sleep(max(0.0, wait))
         self._next_request[host] = time.monotonic() + max(self._delay, crawl_delay)
@@ -183,6 +190,7 @@ def _read_reference(url: str, response: HttpResponse, limits: Limits) -> CachedR
     Raises:
         DeadLinkError: The status is not 200, or the document has no text.
     """
+    # An error page has a text too, but not that of the document.
     if response.status != httpx.codes.OK:
         raise DeadLinkError("http", f"status {response.status}")
     extracted = extract_text(response.headers, response.body, limits)
@@ -232,9 +240,11 @@ class Robots:
             try:
                 self._rules[robots_url] = await self._fetch_rules(robots_url)
             except DeadLinkError as error:
-                sentence = f"{robots_url}, which may say no, cannot be read: {error}"
-                raise DeadLinkError(error.kind, sentence) from None
+                raise DeadLinkError(
+                    error.kind, f"{robots_url}, which may say no, cannot be read: {error}"
+                ) from None
 
+        # Protego obeys the rules for this program, or else those for all programs.
         rules = self._rules[robots_url]
         if not rules.can_fetch(url, self._program):
             raise DeadLinkError("robots", f"{robots_url} does not allow it to {self._program}")
