@@ -349,7 +349,7 @@ def _cut_again_by_judge(
     return new_records
 
 
-def _mark_segments(judge: Judge, docs: Docs, records: Sequence[JsonObject]) -> list[JsonObject]:
+def _mark_segments(judge: Judge, docs: Docs, records: Sequence[Verdict]) -> list[Verdict]:
     """Have a judge mark the segments with errors in all answers.
 
     Args:
@@ -376,7 +376,7 @@ def _mark_segments(judge: Judge, docs: Docs, records: Sequence[JsonObject]) -> l
     return marked_records
 
 
-def _with_marks(record: JsonObject, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
+def _with_marks(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> Verdict:
     """Return the record of an answer with the marks in a judge's replies.
 
     Args:
