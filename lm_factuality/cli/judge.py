@@ -344,7 +344,7 @@ def certify(
         bool,
         Option(
             "--sample",
-            help="Only segment_... and claim_...: use the small sample that comes with the package.",
+            help="Only segment_... and claim_...: use the small sample in the package.",
         ),
     ] = False,
     claims: Annotated[
