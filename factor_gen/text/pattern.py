@@ -136,13 +136,10 @@ def _is_participle(word: str) -> bool:
     return any(word in lemminflect.getInflection(base, tag="VBN") for base in base_forms(word))
 
 
-def _is_base_form(word: str) -> bool:
-    """Tell whether a word is a verb in its base form, such as *see*."""
-    return word in base_forms(word)
-
-
 _FEATURES: Mapping[str, Feature] = {
-    "base form": lambda context: map(_is_base_form, context.values_around("word", "inside")),
+    "base form": lambda context: (
+        word in base_forms(word) for word in context.values_around("word", "inside")
+    ),
     "participle": lambda context: map(_is_participle, context.values_around("word", "inside")),
 }
 _TABLES = Tables(__package__, "data/tags.yaml", WORDS, _FEATURES)

@@ -243,7 +243,7 @@ def fetch_references(
     from lm_factuality.retrieval.references.cache import FetchReport, ReferenceCache
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import RequestSettings, fetch_references
-    from lm_factuality.retrieval.references.links import UNREACHED, parse_endpoint
+    from lm_factuality.retrieval.references.links import UNREACHED_KINDS, parse_endpoint
 
     # A folder that cannot be written should be reported before hours of fetching.
     if report:
@@ -264,7 +264,7 @@ def fetch_references(
     if report:
         summary.write(report)
     _print_fetch_report(summary, source, texts.folder, report)
-    if all(reference.kind in UNREACHED for reference, _ in outcomes):
+    if all(reference.kind in UNREACHED_KINDS for reference, _ in outcomes):
         raise DataError(
             "no server was reached: check the links and the network, then run the same command with"
             " --retry-dead"

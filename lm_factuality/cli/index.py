@@ -138,7 +138,7 @@ def info(
     from lm_factuality.retrieval.index import check_files, read_manifest
 
     manifest = read_manifest(index)
-    check_files(index, manifest, sums=verify)
+    check_files(index, manifest, compare_checksums=verify)
     parameters = []
     for name, value in manifest.parameters.items():
         # The columns of the sources are long, and say nothing about the index.

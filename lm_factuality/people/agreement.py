@@ -207,16 +207,26 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
 
 
 def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
-    """Yield each item that people answered, with the majority answer and the judge's verdict."""
+    """Yield each item that people answered, with the majority answer and the judge's verdict.
+
+    Args:
+        key: The key of the sheet, with the judge's verdicts.
+        labels: People's answers to the sheet.
+
+    Yields:
+        The items in the order of the sheet, without skipped answers.
+    """
     for item in key.items:
         people_answers = labels.answers.get(item.number)
+        # Nobody answered this item, or the sheet shows it for the second time.
         if people_answers is None:
             continue
-        majority_answer = labels.majority_answers.get(item.unit_key, {}).get(item.item, SKIP)
-        all_answers = dict(people_answers)
-        all_answers[TOGETHER] = majority_answer
-        all_answers[JUDGE] = item.judge or SKIP
-
+        majority_answers = labels.majority_answers.get(item.unit_key, {})
+        all_answers = {
+            **people_answers,
+            TOGETHER: majority_answers.get(item.item, SKIP),
+            JUDGE: item.judge or SKIP,
+        }
         answers = {name: answer for name, answer in all_answers.items() if answer != SKIP}
         first_answers = tuple(answers[person] for person in labels.people if person in answers)
         num_skipped = list(people_answers.values()).count(SKIP)
@@ -411,11 +421,10 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
         return {}
     calls_right = {}
     for question in benchmark.people.questions:
-        if question.name != question_name:
-            continue
-        for option in question.options:
-            if option.good is not None:
-                calls_right[option.value] = option.good
+        if question.name == question_name:
+            # Options such as "irrelevant" say neither.
+            decisive = [option for option in question.options if option.good is not None]
+            calls_right = {option.value: bool(option.good) for option in decisive}
     return calls_right
 
 
@@ -461,13 +470,13 @@ def _count_left_out(
     was_judged = any(item.judge for item in asked)
     for answered in items:
         num_answers = len(answered.first_answers)
-        is_decided = TOGETHER in answered.answers
         counts["skipped"] += answered.skipped
-        counts["one answer"] += num_answers == 1 and len(people) > 1
-        counts["no majority"] += num_answers > 1 and not is_decided
-        counts["unscored by the judge"] += (
-            was_judged and is_decided and JUDGE not in answered.answers
-        )
+        if num_answers == 1 and len(people) > 1:
+            counts["one answer"] += 1
+        if TOGETHER not in answered.answers:
+            counts["no majority"] += num_answers > 1
+        elif was_judged and JUDGE not in answered.answers:
+            counts["unscored by the judge"] += 1
     # Items without an answer are in no group but that of all items.
     if group == ALL:
         counts["no answer"] = len(asked) - len(items)

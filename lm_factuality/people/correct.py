@@ -183,15 +183,15 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
 
 
 def _source_index(task: str, samples: Path, key: Key) -> int:
-    """Find the run that a samples file belongs to among the runs that a sheet was drawn from.
+    """Find a samples file among the files that the questions of a sheet were drawn from.
 
     Args:
         task: The name of the task.
         samples: The samples file.
-        key: The key of the sheet.
+        key: The key of the sheet, which has the task and the SHA-256 of each file (``sources``).
 
     Returns:
-        The index in `Key.sources`, from 0.
+        The index of the file in ``key.sources``, from 0.
 
     Raises:
         DataError: The sheet was drawn from other samples.
@@ -217,7 +217,10 @@ def _score_counts(
 
 
 def _correct_score(score: Score, value_range: ScoreRange, name: str, run: LabelledRun) -> Corrected:
-    """Correct one score of a run by prediction-powered inference, with its 95% interval.
+    """Correct one score of a run for the errors of its judge, with a 95% interval.
+
+    Prediction-powered inference combines the judge's verdicts on all samples with people's answers
+    on some of them.
 
     Args:
         score: The score.
@@ -268,11 +271,15 @@ def _is_labelled(sample: LabelledSample, name: str) -> bool:
 
 
 def _to_units(samples: Sequence[LabelledSample], name: str) -> Units:
-    """Arrange what all samples add to a score as arrays with one line per sample.
+    """Arrange what the samples add to a score as arrays.
 
     Args:
         samples: The samples of a run, by the judge and by people.
         name: The name of the score.
+
+    Returns:
+        Counts of shape (samples, counts), such as (value, weight) in each line for a mean, and
+        other arrays of shape (samples,).
     """
     judge_counts = [sample.judged.get(name, ()) for sample in samples]
     people_counts = [(sample.people or {}).get(name, ()) for sample in samples]

@@ -181,10 +181,10 @@ class Labels:
 
 
 def read_key(path: Path) -> Key:
-    """Read the key of a sheet, i.e. the file ``NAME.key.json`` that was written with it.
+    """Read the key of a sheet: what its questions are about, and how the judge answered them.
 
     Args:
-        path: The file to read.
+        path: The file ``NAME.key.json`` that was written with the sheet.
 
     Returns:
         The key. Its id and its repeated items are checked.
@@ -226,30 +226,7 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         DataError: A file cannot be read, or has lines that are no labels of this sheet. The error
             lists these lines of all files.
     """
-    answers_by_label: dict[tuple[int, str], str] = {}
-    locations: dict[tuple[int, str], str] = {}
-    problems: list[str] = []
-    for path in paths:
-        table = read_table(path)
-        problems += table.problems
-        for record in table.records:
-            try:
-                label = to_model(LabelLine, record.values)
-                answer = _check_answer(label, key)
-            except ValueError as error:
-                problems.append(f"{record.location}: {error}")
-                continue
-            label_id = (label.number, label.person)
-            if label_id in locations:
-                problems.append(
-                    f"{record.location}: {label.person!r} answers number {label.number} again, as"
-                    f" in {locations[label_id]}"
-                )
-                continue
-            locations[label_id] = record.location
-            answers_by_label[label_id] = answer
-    refuse(problems, "problems", "correct them and read the files again; no label is used")
-
+    answers_by_label = _read_answers(paths, key)
     # The sheet may show an item twice. Both answers are filed under the first number.
     answers: dict[int, dict[str, str]] = defaultdict(dict)
     for (number, person), answer in sorted(answers_by_label.items()):
@@ -261,6 +238,45 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
 
     people = tuple(sorted({person for _, person in answers_by_label}))
     return Labels(people, answers, _find_majority_answers(key, people, answers))
+
+
+def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]:
+    """Read the answers in the label files of a sheet.
+
+    Args:
+        paths: The CSV files.
+        key: The key of the sheet, i.e. of a numbered list of questions.
+
+    Returns:
+        The answers by the number of the question on the sheet and the name of the person.
+
+    Raises:
+        DataError: A file cannot be read, or has wrong lines, which the error lists.
+    """
+    answers: dict[tuple[int, str], str] = {}
+    locations: dict[tuple[int, str], str] = {}
+    problems: list[str] = []
+    for path in paths:
+        table = read_table(path)
+        problems += table.problems
+        for record in table.records:
+            try:
+                label = to_model(LabelLine, record.values)
+                answer = _checked_answer(label, key)
+            except ValueError as error:
+                problems.append(f"{record.location}: {error}")
+                continue
+            label_id = (label.number, label.person)
+            if label_id in locations:
+                problems.append(
+                    f"{record.location}: {label.person!r} answers number {label.number} again, as"
+                    f" in {locations[label_id]}"
+                )
+                continue
+            locations[label_id] = record.location
+            answers[label_id] = answer
+    refuse(problems, "problems", "correct them and read the files again; no label is used")
+    return answers
 
 
 class LabelLine(BaseModel, str_strip_whitespace=True):
@@ -282,12 +298,12 @@ class LabelLine(BaseModel, str_strip_whitespace=True):
     """The name of the annotator."""
 
 
-def _check_answer(label: LabelLine, key: Key) -> str:
-    """Check that a row of a label file answers an item of the sheet, and return its answer.
+def _checked_answer(label: LabelLine, key: Key) -> str:
+    """Check that a row of a label file answers a question of the sheet, and return the answer.
 
     Args:
         label: The row of the label file.
-        key: The key of the sheet.
+        key: The key of the sheet, with its numbered questions (``items``).
 
     Returns:
         The answer, spelled as the item's option or as ``skip``. For example, ``TRUE`` becomes
@@ -321,19 +337,19 @@ def _check_answer(label: LabelLine, key: Key) -> str:
 def _find_majority_answers(
     key: Key, people: Sequence[str], answers: Mapping[int, Mapping[str, str]]
 ) -> dict[tuple[int, str], dict[str, str]]:
-    """Find the answer that most people gave to each item of a sheet.
+    """Find the answer that most people gave to each item, i.e. question, of a sheet.
 
     Each person has one vote, the answer given when the sheet showed the item first. Skipped
     answers are no votes.
 
     Args:
-        key: The key of the sheet.
+        key: The key of the sheet, with its items in order.
         people: The names of the annotators.
         answers: The answers by the number of the item and by person, as in `Labels.answers`.
 
     Returns:
-        The majority answers by unit and by the id of the item. Items without a vote, or with a
-        tie for the first place, are missing.
+        The majority answers by unit, i.e. the sample that the item is about, and by the id of the
+        item. Items without a vote, or with a tie for the first place, are missing.
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for number, answers_to_item in answers.items():

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from scipy.stats import pearsonr
 
@@ -39,6 +40,16 @@ class Response:
     """The scores by name that follow from the judge's verdicts."""
 
 
+class ScorePair(NamedTuple):
+    """A score of one response."""
+
+    people: float
+    """The score that follows from people's answers."""
+
+    judge: float
+    """The score that follows from the judge's verdicts."""
+
+
 def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Response]:
     """Read the responses of a sheet's runs for which people answered enough to compute scores.
 
@@ -54,6 +65,7 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
     # A run belongs to the sheet if its samples are still the ones that the sheet was drawn from.
+    # The models stay in this dictionary until their samples are found.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses = []
     for file in read_results_files(paths):
@@ -125,43 +137,46 @@ def compare_responses(
 
     for score in scores:
         for model, model_responses in responses_by_model.items():
-            yield from _compare_score(model, model_responses, score)
-        yield from _compare_score(OVERALL, responses, score)
+            pairs = _score_pairs(model_responses, score)
+            if pairs:
+                yield _correlation_cell(model, pairs, score)
+                yield from _mean_cells(model, pairs, score)
+        pairs = _score_pairs(responses, score)
+        if pairs:
+            yield _correlation_cell(OVERALL, pairs, score)
 
 
-def _compare_score(
-    model: str, responses: Sequence[Response], score: Score
-) -> Iterator[AgreementCell]:
-    """Compare people and the judge in one score over the responses of one model.
-
-    Args:
-        model: The model, or `OVERALL` for the responses of all models, which get no means.
-        responses: The responses. Those that lack the score of people or judge are left out.
-        score: The score to compare.
-
-    Yields:
-        The correlation, then the means of people and of the judge; nothing without responses.
-    """
+def _score_pairs(responses: Sequence[Response], score: Score) -> list[ScorePair]:
+    """Collect a score of each response by people and by the judge, if it has both."""
     pairs = []
     for response in responses:
-        if score.name in response.people_scores and score.name in response.judge_scores:
-            people_score = response.people_scores[score.name]
-            judge_score = response.judge_scores[score.name]
-            pairs.append((people_score, judge_score))
-    if not pairs:
-        return
-    yield AgreementCell("correlations", (model,), score.label, correlate(pairs), times=1, digits=3)
-    if model == OVERALL:
-        return
+        people_score = response.people_scores.get(score.name)
+        judge_score = response.judge_scores.get(score.name)
+        if people_score is not None and judge_score is not None:
+            pairs.append(ScorePair(people_score, judge_score))
+    return pairs
 
-    people_values, judge_values = zip(*pairs, strict=True)
-    for rater, values in (("people", people_values), ("judge", judge_values)):
-        mean = Measure(sum(values) / len(values), None, None, len(values))
+
+def _correlation_cell(model: str, pairs: Sequence[ScorePair], score: Score) -> AgreementCell:
+    """Build the cell with Pearson's r between people and the judge, in the row of a model."""
+    return AgreementCell("correlations", (model,), score.label, correlate(pairs), times=1, digits=3)
+
+
+def _mean_cells(model: str, pairs: Sequence[ScorePair], score: Score) -> Iterator[AgreementCell]:
+    """Build two cells: the mean score of a model's responses by people, and that by the judge.
+
+    Args:
+        model: The label of the model.
+        pairs: The score of each response.
+        score: The score, which sets factor and decimals.
+    """
+    people_scores, judge_scores = zip(*pairs, strict=True)
+    for rater, values in (("people", people_scores), ("judge", judge_scores)):
         yield AgreementCell(
             table="means",
             row=(model, rater),
             column=score.label,
-            measure=mean,
+            measure=Measure(sum(values) / len(values), None, None, len(values)),
             times=int(score.display_factor),
             digits=score.decimals,
         )

@@ -96,7 +96,7 @@ class Draw(NamedTuple):
 def read_pool(
     paths: Sequence[Path], task: str | None = None, questions: Sequence[str] = ()
 ) -> Pool:
-    """Read all samples, or rows of data files, that people can be asked about.
+    """Read all units, i.e. samples or rows of data files, that people can be asked about.
 
     Args:
         paths: Results files or folders of them, of which the latest run of each model counts. Or
@@ -176,10 +176,14 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
 
 
 def _pool_of_data(paths: Iterable[Path]) -> Pool:
-    """Read the rows of data files, such as FACTOR's. A folder stands for its first CSV file."""
+    """Read the rows of data files, such as FACTOR's, that people can be asked about.
+
+    Args:
+        paths: The data files. A folder stands for its first CSV file.
+    """
     units: list[Unit] = []
     sources = []
-    # Only FACTOR asks people about its data.
+    # Other benchmarks ask people about samples.
     benchmark = next(
         benchmark
         for benchmark in all_benchmarks()
@@ -205,11 +209,12 @@ def _check_name(option: str, name: str, names: Sequence[str]) -> None:
 
 
 def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
-    """Keep the units that people can be asked about, with the items that ask some questions.
+    """Keep the units (samples or rows of data files) that have an item, i.e. a question to ask.
 
     Args:
-        units: The units. Some have no item, i.e. no question about them.
-        questions: The names of the questions to ask. By default, all of them.
+        units: The units. Some have no item.
+        questions: The names of the questions to ask. Items of others are removed. By default, all
+            questions are asked.
     """
     kept_units = []
     for unit in units:
@@ -244,14 +249,16 @@ def asked_samples(result: TaskResult) -> AskedSamples:
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
-    """Yield a unit, i.e. what a sheet can ask people, for each sample of a task.
+    """Yield a unit for each sample of a task: the sample with the questions that people can answer.
 
     Args:
         result: The task of the run.
-        model: The label of the model, which is one of the groups that a sample is in.
+        model: The label of the model.
 
     Yields:
-        The units in the order of the samples. A sample that no question is about has no items.
+        The units in the order of the samples, with the groups that they are in:
+        ``{"model": "gpt2", "verdict": "wrong", "domain": "math"}``. A sample without questions has
+        no items.
 
     Raises:
         DataError: The task has no samples that people can be asked about.
@@ -349,12 +356,15 @@ def make_sheet(
 def draw_units(
     units: Sequence[Unit], count: int, stratify: Sequence[str], rng: random.Random
 ) -> Draw:
-    """Draw units at random from groups (strata), the same number from each large enough group.
+    """Draw units (samples or rows) at random, the same number from each group (stratum).
+
+    A group with fewer units gives all of them, and the others give more.
 
     Args:
         units: The units. Within a stratum, each unit is as likely as another.
         count: The number of units to draw.
-        stratify: The kinds of groups that make the strata, such as ``("verdict",)``.
+        stratify: The kinds of groups that make the strata. ``("verdict",)`` gives one stratum for
+            each verdict.
         rng: The source of randomness.
 
     Raises:
@@ -378,23 +388,24 @@ def draw_units(
             " expected a row of each"
         )
 
-    draw = Draw([], [])
+    drawn: list[Unit] = []
+    strata: list[Stratum] = []
     # Small strata come first, since larger ones must make up for the units that they lack.
     for name in sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name)):
         members = units_by_stratum[name]
-        equal_share = (count - len(draw.units)) // (num_strata - len(draw.strata))
+        equal_share = (count - len(drawn)) // (num_strata - len(strata))
         num_drawn = min(len(members), equal_share)
-        draw.units.extend(rng.sample(members, num_drawn))
-        draw.strata.append(Stratum(name, len(members), num_drawn))
-    rng.shuffle(draw.units)
-    return draw
+        drawn += rng.sample(members, num_drawn)
+        strata.append(Stratum(name, len(members), num_drawn))
+    rng.shuffle(drawn)
+    return Draw(drawn, strata)
 
 
 def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
-    """Order the items of a sheet, in which some items come a second time.
+    """Order the items (questions) of a sheet, and repeat some of them further on.
 
     Args:
-        count: The number of items without repetitions.
+        count: The number of different items.
         repeat: The share of items that come again.
         rng: The source of randomness.
 
@@ -402,9 +413,9 @@ def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
         The indices of the items. For 4 items and a share of 0.25, it can be ``[0, 1, 2, 3, 1]``.
     """
     num_repeated = round(repeat * count)
-    # Sorting by these numbers puts repeated items between the others.
+    # An item stands at its index, and its repetition at a random position further on.
     positions = [(float(index), index) for index in range(count)]
-    # An item near the end could only be repeated at once.
+    # An item near the end of the sheet would be repeated too soon, while people remember it.
     num_repeatable = max(num_repeated, 2 * count // 3)
     for index in rng.sample(range(num_repeatable), num_repeated):
         earliest = min(index + _LEAST_DISTANCE, count)
@@ -416,7 +427,7 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     """Write a sheet as ``NAME.html`` and ``NAME.csv``, and its key as ``NAME.key.json``.
 
     Args:
-        sheet: The sheet.
+        sheet: The sheet, i.e. a numbered list of questions for people.
         out: The path ``NAME``, with any ending.
         csv_only: Whether to leave out the HTML page.
 
@@ -446,10 +457,10 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
 
 
 def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
-    """Return an item as a row of the sheet's CSV file, in which the answer is still missing.
+    """Return an item of a sheet as a row of its CSV file, in which people fill in the answer.
 
     Args:
-        sheet: The sheet.
+        sheet: The sheet, i.e. a numbered list of questions.
         number: The number of the item on the sheet, from 1.
         item: The item, i.e. a question about a text.
     """
@@ -472,7 +483,11 @@ def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
 
 
 def build_page(sheet: Sheet) -> str:
-    """Return the HTML page of a sheet: one file, which names no judge, model or stratum."""
+    """Return the HTML page on which people answer the questions of a sheet.
+
+    It is a single file. People must not see the judge's verdict or the model, so the page contains
+    neither.
+    """
     # A text that many items show, such as a passage, is on the page once.
     text_numbers = _number_texts(sheet.items)
     items = []
@@ -501,6 +516,7 @@ def build_page(sheet: Sheet) -> str:
 
 def _number_texts(items: Iterable[Item]) -> dict[str, int]:
     """Number all texts and passages of a sheet's items from 0, in the order in which they occur."""
+    # A dictionary keeps the texts in order, each of them once.
     texts: dict[str, None] = {}
     for item in items:
         texts[item.text] = None

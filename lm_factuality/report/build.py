@@ -210,11 +210,17 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     # Two models can only be compared on a task that both have samples of.
     if any(len(task_data.entries) > 1 for task_data in tasks):
         write_pairs(report_runs.models, tasks, folder / "data")
-        scripts = (*_DATA_SCRIPTS, "compare.js")
-        pages.append(ReportPage("compare.html", "Compare", values, "compared.html", scripts))
+        compare_scripts = (*_DATA_SCRIPTS, "compare.js")
+        pages.append(
+            ReportPage("compare.html", "Compare", values, "compared.html", compare_scripts)
+        )
     if tasks:
-        scripts = (*_DATA_SCRIPTS, *_scripts_of_rows(tasks), "samples.js")
-        pages.append(ReportPage("samples.html", "Samples", values, "samples.html", scripts))
+        # Tasks of one benchmark share a script, which draws their rows.
+        row_scripts = dict.fromkeys(
+            _row_script(task_data) for task_data in tasks if task_data.display.script
+        )
+        sample_scripts = (*_DATA_SCRIPTS, "rows.js", *row_scripts, "samples.js")
+        pages.append(ReportPage("samples.html", "Samples", values, "samples.html", sample_scripts))
 
     _write_assets(tasks, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
@@ -434,13 +440,6 @@ def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str
                 text = f"{reason.example}{remedy}"
                 table.append((task_data.task, entry.model.label, text, reason.items))
     return table
-
-
-def _scripts_of_rows(tasks: Iterable[TaskData]) -> list[str]:
-    """List the scripts that draw rows: ``rows.js`` for all benchmarks, and ``rows.felm.js``."""
-    names = [_row_script(task_data) for task_data in tasks if task_data.display.script]
-    # Tasks of one benchmark share a script.
-    return ["rows.js", *dict.fromkeys(names)]
 
 
 def _row_script(task_data: TaskData) -> str:

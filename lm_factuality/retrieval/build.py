@@ -51,7 +51,7 @@ def open_index(path: str | Path) -> Index:
     folder = Path(path)
     manifest = read_manifest(folder)
     num_bytes = sum(file.size for file in manifest.files)
-    check_files(folder, manifest, sums=num_bytes < _CHECKED_AT_OPENING)
+    check_files(folder, manifest, compare_checksums=num_bytes < _CHECKED_AT_OPENING)
     if manifest.kind == "dense":
         return DenseIndex(folder, manifest)
     return BM25Index(folder, manifest)

@@ -91,7 +91,7 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lm_factuality.retrieval.bm25._fill", interrupt)
+    monkeypatch.setattr("lm_factuality.retrieval.bm25._add_texts", interrupt)
     arguments = ["index", "build", ENCYCLOPEDIA, "--out", str(tmp_path / "index")]
     monkeypatch.setattr("sys.argv", ["lm-factuality", *arguments])
     assert main(arguments) == 130

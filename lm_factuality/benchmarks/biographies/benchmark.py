@@ -4,6 +4,7 @@ The suite finds the benchmark by `BENCHMARK`.
 """
 
 from pathlib import Path
+from typing import Literal
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
@@ -35,21 +36,21 @@ LEAD = (
 )
 
 
-_SMALLEST_GAP = 1e-9  # A smaller difference of the two scores comes from rounding.
+_SMALLEST_DIFFERENCE = 1e-9  # A smaller one comes from rounding.
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a judged response as a row of the report.
 
     Args:
-        result: The results of the run. They are not needed here.
+        result: The results of the run. All benchmarks get them, and this one needs none of them.
         sample: The sample of the response, with its document and metrics.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
     judged = biography_from_record(record)
     # A sample lacks metrics that the response has no value for.
-    gap = sample.get("difference")
+    difference = sample.get("difference")
     return SampleRow(
         key=row_key(sample, doc["name"], doc["question"]),
         cluster=str(doc["name"]),
@@ -60,34 +61,36 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "name": doc["name"],
             "passages": doc["passages"],
         },
-        outcome=_row_outcome(judged, sample.get("factscore"), gap),
-        # Reports sort by margin, where higher is better.
-        margin=None if gap is None else -gap,
+        outcome=_row_outcome(judged, sample.get("factscore"), difference),
+        # Reports sort by margin, where higher is better. A large difference is bad.
+        margin=None if difference is None else -difference,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
         score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
-def _row_outcome(judged: JudgedBiography, factscore: float | None, gap: float | None) -> str:
+def _row_outcome(
+    judged: JudgedBiography, factscore: float | None, difference: float | None
+) -> Literal["right", "wrong", "unscored", "none"]:
     """Decide how the report counts a response.
 
     Args:
         judged: The response.
         factscore: Its FActScore, or None if it has none.
-        gap: FActScore minus D-FActScore, or None if it is not known.
+        difference: FActScore minus D-FActScore, or None if it is not known.
 
     Returns:
-        ``wrong`` if the response merges people, so that there is a gap, otherwise ``right``.
-        ``unscored`` if the gap is not known. ``none`` if the response states nothing that is
-        supported, so that it cannot merge people.
+        ``wrong`` if the response merges people, so that there is a difference, otherwise ``right``.
+        ``unscored`` if the difference is not known. ``none`` if the response states nothing that
+        is supported.
     """
-    # Nothing that is supported means that nobody can be merged.
+    # A response merges people if it joins supported facts, so it needs such facts.
     if judged.abstained or factscore == 0:
         return "none"
-    if gap is None:
+    if difference is None:
         return "unscored"
-    return "wrong" if gap > _SMALLEST_GAP else "right"
+    return "wrong" if difference > _SMALLEST_DIFFERENCE else "right"
 
 
 def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:

@@ -5,10 +5,10 @@ are computed from the resulting matrix.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
@@ -334,15 +334,14 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
     if not scored:
         return replace(samples[0], evidence=evidence)
 
-    votes = Counter(judgement.outcome for judgement in scored)
-    most_votes = max(votes.values())
-    commonest_outcomes = [outcome for outcome, count in votes.items() if count == most_votes]
+    outcomes = [judgement.outcome for judgement in scored]
+    commonest_outcomes = multimode(outcomes)
     # A tie decides nothing.
     if len(commonest_outcomes) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
 
-    winner = next(judgement for judgement in scored if judgement.outcome in commonest_outcomes)
-    score = winner.score if len(scored) == 1 else votes[SUPPORTED] / len(scored)
+    winner = scored[outcomes.index(commonest_outcomes[0])]
+    score = winner.score if len(scored) == 1 else outcomes.count(SUPPORTED) / len(scored)
     return replace(winner, score=score, evidence=evidence)
 
 

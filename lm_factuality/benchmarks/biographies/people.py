@@ -17,6 +17,7 @@ from lm_factuality.benchmarks.biographies.types import (
     JudgedBiography,
     Judgement,
     Outcome,
+    Protocol,
 )
 
 MAX_INDIVIDUALS = 9  # that people can tell apart: each has a digit as its key
@@ -49,7 +50,7 @@ def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
         and for each fact and page, whether the page supports the fact. A biography with a single
         subject has only questions of the last kind.
     """
-    verdict_items = _verdict_items(judged)
+    verdict_items = list(_verdict_items(judged))
     # There is nobody to tell apart.
     if judged.entities == SINGLE_SUBJECT:
         return verdict_items
@@ -59,8 +60,8 @@ def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
 def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each fact but the first: which individual does it describe?
 
-    The first fact always describes individual 1. Fact number n, counted from 0, may describe any of
-    n + 1 individuals.
+    The first fact always describes individual 1. Every further fact may describe an individual of
+    an earlier fact or the next one, so the third fact has the options 1 to 3.
 
     Args:
         judged: The judged biography.
@@ -70,22 +71,25 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     for individual, facts in _groups_by_individual(judged).items():
         individual_by_fact |= dict.fromkeys(facts, individual)
 
-    for number, fact in enumerate(judged.facts[1:], start=1):
-        # Every fact may introduce one more individual.
-        most_individuals = min(number + 1, MAX_INDIVIDUALS)
-        options = []
-        for individual in range(1, most_individuals + 1):
-            options.append(Option(str(individual), f"{noun.capitalize()} {individual}"))
-        context = (
-            ("Text", judged.generation.output),
-            ("Taken from", judged.sentences[fact.sentence]),
+    for fact_index, fact in enumerate(judged.facts[1:], start=1):
+        individuals = range(1, min(fact_index + 1, MAX_INDIVIDUALS) + 1)
+        judged_individual = individual_by_fact.get(fact_index)
+        # The judge may have no groups, or see more individuals than there are options.
+        judge_answer = str(judged_individual) if judged_individual in individuals else None
+        yield Item(
+            id=f"group:{fact_index}",
+            question="group",
+            text=fact.text,
+            context=(
+                ("Text", judged.generation.output),
+                ("Taken from", judged.sentences[fact.sentence]),
+            ),
+            judge=judge_answer,
+            options=tuple(
+                Option(str(individual), f"{noun.capitalize()} {individual}")
+                for individual in individuals
+            ),
         )
-        judged_individual = individual_by_fact.get(number)
-        # The judge may see more individuals than there are keys.
-        has_option = judged_individual is not None and judged_individual <= most_individuals
-        judge_answer = str(judged_individual) if has_option else None
-        item_id = f"group:{number}"
-        yield Item(item_id, "group", fact.text, context, judge_answer, tuple(options))
 
 
 def _groups_by_individual(judged: JudgedBiography) -> dict[int, tuple[int, ...]]:
@@ -116,51 +120,74 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
 
     most_individuals = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
     for individual in range(1, most_individuals + 1):
-        judge_answer = NO_SUCH_INDIVIDUAL if groups else None
-        # The judge may see fewer individuals than there are pages.
-        if individual in groups:
+        judge_answer: str | None
+        if not groups:
+            judge_answer = None
+        elif individual not in groups:
+            # The judge may see fewer individuals than there are pages.
+            judge_answer = NO_SUCH_INDIVIDUAL
+        else:
             entity = link_by_group[groups[individual]]
             judge_answer = NO_MATCHING_PAGE if entity is None else str(entity)
-        options = (
-            *page_options,
-            Option(NO_MATCHING_PAGE, "None of these pages", "0"),
-            Option(NO_SUCH_INDIVIDUAL, f"The text has no {noun} {individual}", "-"),
+        absent_label = f"The text has no {noun} {individual}"
+        yield Item(
+            id=f"link:{individual}",
+            question=OPTIONAL_QUESTION,
+            text=f"{noun.capitalize()} {individual} of the text",
+            context=tuple(context),
+            judge=judge_answer,
+            options=(
+                *page_options,
+                Option(NO_MATCHING_PAGE, "None of these pages", key="0"),
+                Option(NO_SUCH_INDIVIDUAL, absent_label, key="-"),
+            ),
         )
-        text = f"{noun.capitalize()} {individual} of the text"
-        item_id = f"link:{individual}"
-        yield Item(item_id, OPTIONAL_QUESTION, text, tuple(context), judge_answer, options)
 
 
-def _verdict_items(judged: JudgedBiography) -> list[Item]:
-    """Return a question for each distinct fact and page: does the page support the fact?
+def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
+    """Yield a question for each distinct fact and page: does the page support the fact?
 
     There is none for a page that the judge saw no passage of.
 
     Args:
         judged: The judged biography.
     """
-    items: dict[tuple[str, int], Item] = {}
-    for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
-        for entity, judgement in enumerate(row):
+    for text, fact_index in _first_index_by_text(judged).items():
+        for entity, judgement in enumerate(judged.matrix[fact_index]):
             # The verdict on a missing page follows without asking.
-            if not judgement.evidence or (fact.text, entity) in items:
+            if not judgement.evidence:
                 continue
             title = judged.entities[entity] or "Evidence"
-            context = (
-                ("Asked", judged.generation.question),
-                (title, "\n\n".join(judgement.evidence)),
+            yield Item(
+                id=_verdict_id(fact_index, entity),
+                question="verdict",
+                text=text,
+                context=(
+                    ("Asked", judged.generation.question),
+                    (title, "\n\n".join(judgement.evidence)),
+                ),
+                # People cannot answer "unscored", which is no verdict.
+                judge=None if judgement.outcome == UNSCORED else judgement.outcome,
             )
-            # Unscored is no option that people have.
-            judge_answer = None if judgement.outcome == UNSCORED else judgement.outcome
-            item_id = f"verdict:{number}:{entity}"
-            items[fact.text, entity] = Item(item_id, "verdict", fact.text, context, judge_answer)
-    return list(items.values())
+
+
+def _first_index_by_text(judged: JudgedBiography) -> dict[str, int]:
+    """Return the index of the first fact with each text. People judge equal facts only once."""
+    indices: dict[str, int] = {}
+    for fact_index, fact in enumerate(judged.facts):
+        indices.setdefault(fact.text, fact_index)
+    return indices
+
+
+def _verdict_id(fact_index: int, entity: int) -> str:
+    """Return the id of the question whether the page of an entity supports a fact."""
+    return f"verdict:{fact_index}:{entity}"
 
 
 def apply_answers(
     judged: JudgedBiography,
     answers: Answers,
-    protocol: str,
+    protocol: Protocol,
     link: Callable[[JudgedBiography], JudgedBiography],
 ) -> JudgedBiography:
     """Judge a biography again with the answers of people in the judge's place.
@@ -175,24 +202,26 @@ def apply_answers(
     Returns:
         The biography with the verdicts, groups and links of people.
     """
-    judged = replace(judged, matrix=_matrix_from_answers(judged, answers))
+    with_verdicts = replace(judged, matrix=_matrix_from_answers(judged, answers))
     if judged.entities == SINGLE_SUBJECT:
-        return judged
+        return with_verdicts
 
     # People are asked about every fact, so their groups replace all of the judge's.
-    individual_by_group = _individuals_from_answers(judged, answers, protocol)
+    groups_by_individual = _groups_from_answers(judged, answers, protocol)
+    groups = tuple(groups_by_individual.values())
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
-    has_same_groups = set(individual_by_group) == set(judged.groups)
-    groups = judged.groups if has_same_groups else tuple(individual_by_group)
-    linked = link(replace(judged, groups=groups, ungrouped=None))
+    if set(groups) == set(judged.groups):
+        groups = judged.groups
+    linked = link(replace(with_verdicts, groups=groups, ungrouped=None))
 
     links = list(linked.links)
-    for position, group in enumerate(groups):
-        answer = answers.get(f"link:{individual_by_group[group]}", SKIP)
+    for individual, group in groups_by_individual.items():
+        answer = answers.get(f"link:{individual}", SKIP)
         if answer == NO_MATCHING_PAGE:
-            links[position] = None
+            links[groups.index(group)] = None
         elif answer.isdigit():
-            links[position] = int(answer)
+            # The answer is the number of an entity. "skip" and "absent" change nothing.
+            links[groups.index(group)] = int(answer)
     return replace(linked, links=tuple(links))
 
 
@@ -208,45 +237,47 @@ def _matrix_from_answers(
         judged: The judged biography.
         answers: The answers of people, by the ids of their questions.
     """
-    first_numbers: dict[str, int] = {}
+    first_indices = _first_index_by_text(judged)
     matrix = []
-    for number, (fact, row) in enumerate(zip(judged.facts, judged.matrix, strict=True)):
-        # People are asked only about the first of equal facts.
-        first_number = first_numbers.setdefault(fact.text, number)
+    for fact, row in zip(judged.facts, judged.matrix, strict=True):
         judgements = []
         for entity, judgement in enumerate(row):
-            answer = answers.get(f"verdict:{first_number}:{entity}")
-            if answer:
-                judgement = replace(
-                    judgement,
-                    outcome=cast(Outcome, answer),
-                    score=float(answer == SUPPORTED),
-                    reason="people",
-                )
-            judgements.append(judgement)
+            answer = answers.get(_verdict_id(first_indices[fact.text], entity))
+            judgements.append(_judgement_from_answer(answer, judgement) if answer else judgement)
         matrix.append(tuple(judgements))
     return tuple(matrix)
 
 
-def _individuals_from_answers(
-    judged: JudgedBiography, answers: Answers, protocol: str
-) -> dict[tuple[int, ...], int]:
+def _judgement_from_answer(answer: str, judgement: Judgement) -> Judgement:
+    """Replace the judge's verdict by that of people. The evidence stays.
+
+    Args:
+        answer: The verdict of people, such as "supported".
+        judgement: The judgement of the judge.
+    """
+    score = 1.0 if answer == SUPPORTED else 0.0
+    return replace(judgement, outcome=cast(Outcome, answer), score=score, reason="people")
+
+
+def _groups_from_answers(
+    judged: JudgedBiography, answers: Answers, protocol: Protocol
+) -> dict[int, tuple[int, ...]]:
     """Group the facts of a biography by the individuals that people say they describe.
 
     Args:
         judged: The judged biography.
         answers: The answers of people, by the ids of their questions.
-        protocol: ``code`` leaves the first fact out of its group.
+        protocol: ``code`` leaves the first fact out of its group, which may then be empty.
 
     Returns:
-        The number of the individual by its group of facts, in the order of individuals.
+        The numbers of the facts of each individual, by the number of the individual from 1.
     """
+    if not judged.facts:
+        return {}
     facts_by_individual: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(judged.facts)):
-        # People are not asked about the first fact, which describes individual 1.
-        individual = int(answers[f"group:{number}"]) if number > 0 else 1
-        facts = facts_by_individual[individual]
-        # The individual stays under protocol `code`, even if its group is then empty.
-        if number > 0 or protocol != "code":
-            facts.append(number)
-    return {tuple(facts): individual for individual, facts in sorted(facts_by_individual.items())}
+    # People are not asked about the first fact, which describes individual 1.
+    facts_by_individual[1] = [] if protocol == "code" else [0]
+    for fact_index in range(1, len(judged.facts)):
+        individual = int(answers[f"group:{fact_index}"])
+        facts_by_individual[individual].append(fact_index)
+    return {individual: tuple(facts) for individual, facts in sorted(facts_by_individual.items())}

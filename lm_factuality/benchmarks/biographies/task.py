@@ -63,6 +63,12 @@ class AmbigBioTask(JudgedTask):
     )
     instructs = True
 
+    _own_data: Path | None
+    """The user's file of questions, or None for the published one."""
+
+    _prompt: "TaskPrompt"
+    """The prompt of the task."""
+
     def built(self) -> None:
         """Remove from the metadata what results must not contain, after the task is built."""
         super().built()
@@ -72,7 +78,9 @@ class AmbigBioTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Set up the data file and the prompt of the task, and return how its judge works.
+        """Choose the data file and the prompt of the task, and return how its judge works.
+
+        The data file and the prompt become attributes, which `read_documents` uses later.
 
         Args:
             config: The YAML of the task.
@@ -87,12 +95,10 @@ class AmbigBioTask(JudgedTask):
             DataError: The file of pages cannot be used.
         """
         generations = metadata.get("generations")
-        self._own_data: Path | None
         if generations:
             self._own_data = Path(str(generations)).expanduser()
         else:
             self._own_data = own_data(config, "JSON as ALCE has it")
-        # `read_documents` needs the file and the prompt later.
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
@@ -102,14 +108,13 @@ class AmbigBioTask(JudgedTask):
     def read_documents(self) -> list[dict[str, Any]]:
         """Read the questions with their passages, and add the prompt of each as ``text``.
 
-        The task's metadata get the file that was read, as ``data``.
+        Also add ``data`` to the task's metadata, so that results state which file was read.
 
         Raises:
             DataError: The file cannot be read, or has rows that cannot be used.
         """
-        path, self.config.metadata["data"] = find_data(
-            self._own_data, AMBIGBIO_SOURCE, self._data_dir
-        )
+        path, data_description = find_data(self._own_data, AMBIGBIO_SOURCE, self._data_dir)
+        self.config.metadata["data"] = data_description
         docs = []
         for generation in read_generations([path], with_outputs=False):
             doc = generation_to_doc(generation)
@@ -136,12 +141,12 @@ class _PromptSettings(BaseModel):
 
 
 def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
-    """Make the prompt that the metadata of a task choose.
+    """Choose between this project's prompt and the authors' prompts by the metadata of a task.
 
     Args:
-        metadata: ``prompts``, the checkout with the authors' prompts, and ``prompt``, the name of
-            one of them. Without ``prompts`` the prompt is ours, with the ``demonstrations`` of
-            this kind ("ambiguous" by default).
+        metadata: ``prompts`` is the folder of a checkout with the authors' prompts, and ``prompt``
+            the name of one of them. Without ``prompts``, this project's prompt is taken.
+            ``demonstrations`` is the kind of demonstrations, "ambiguous" by default.
 
     Raises:
         ConfigError: A setting is wrong, or there is no such prompt.
@@ -150,13 +155,21 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     kind = settings.demonstrations
     if settings.prompts:
         return authors_prompt(settings.prompts.expanduser(), settings.prompt or PROMPTS[kind])
-    # Our own prompt has no name to choose it by.
+    # Only the authors' prompts have names.
     if settings.prompt:
         raise ConfigError(
             f"prompt: found {settings.prompt!r} without prompts; add prompts=DIR, a checkout of the"
             " authors' repository"
         )
+    return _project_prompt(kind)
 
+
+def _project_prompt(kind: str) -> TaskPrompt:
+    """Read this project's prompt.
+
+    Args:
+        kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
+    """
     folder = tasks_folder() / "ambigbio"
     demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
     # A variable that the template needs and a document lacks is an error.
@@ -166,7 +179,7 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
 
     def render_document(doc: Doc) -> str:
-        """Write our prompt for a document."""
+        """Write this project's prompt for a document."""
         return template.render(demonstrations=demonstrations[kind], subject=doc).strip()
 
     return TaskPrompt(render_document, {"demonstrations": kind})
@@ -189,32 +202,47 @@ class _AlcePrompt(BaseModel):
     doc_prompt: str
     demos: list[_AlceDemonstration] = Field(min_length=_NUM_DEMONSTRATIONS)
 
-    def fill(self, question: str, passages: Sequence[RetrievedPassage]) -> str:
+    def render_question(self, question: str, passages: Sequence[RetrievedPassage]) -> str:
         """Write the instruction, a question and its passages, up to where the answer begins.
 
         Args:
             question: The question, which replaces {Q}.
             passages: The passages, of which the first five replace {D}.
         """
-        # The authors' script fills its templates by plain replacement, too.
         documents = ""
         for number, passage in enumerate(passages[:_NUM_PASSAGES], start=1):
-            document = self.doc_prompt.replace("{T}", passage.title).replace("{P}", passage.text)
-            documents += document.replace("{ID}", str(number))
-        text = self.demo_prompt.replace("{INST}", self.instruction).replace("{Q}", question)
-        return text.replace("{D}", documents).replace("{A}", "").rstrip()
+            documents += _replace_all(
+                self.doc_prompt, {"{T}": passage.title, "{P}": passage.text, "{ID}": str(number)}
+            )
+        replacements = {"{INST}": self.instruction, "{Q}": question, "{D}": documents, "{A}": ""}
+        return _replace_all(self.demo_prompt, replacements).rstrip()
 
-    def write_demonstrations(self) -> str:
-        """Write the two demonstrations that the authors' script draws, with their answers."""
-        # Only this generator of random numbers draws the same ones.
+    def demonstrations_text(self) -> str:
+        """Return the two demonstrations that the authors' script draws, with their answers."""
+        # A new numpy generator would draw other numbers than this one, which the authors use.
         generator = np.random.RandomState(_SEED)
         numbers = generator.choice(len(self.demos), _NUM_DEMONSTRATIONS, replace=False)
         text = ""
         for number in numbers:
             demonstration = self.demos[number]
-            text += self.fill(demonstration.question, demonstration.docs)
+            text += self.render_question(demonstration.question, demonstration.docs)
             text += demonstration.answer + self.demo_sep
         return text
+
+
+def _replace_all(template: str, replacements: Mapping[str, str]) -> str:
+    """Replace the placeholders of a template one after the other, as the authors' script does.
+
+    A placeholder in an inserted text is replaced as well if it comes later in the order.
+
+    Args:
+        template: A text with placeholders such as {Q}.
+        replacements: The text for each placeholder.
+    """
+    text = template
+    for placeholder, replacement in replacements.items():
+        text = text.replace(placeholder, replacement)
+    return text
 
 
 def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
@@ -239,14 +267,14 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         prompt = read_model(path, _AlcePrompt, expected)
     except DataError as error:
         raise ConfigError(f"prompts: {error}") from error
-    # They are the same for every document.
-    demonstrations = prompt.write_demonstrations()
+    # Every document has the same demonstrations.
+    demonstrations = prompt.demonstrations_text()
 
     def render_document(doc: Doc) -> str:
         """Write the authors' prompt for a document."""
         passages = [RetrievedPassage(**passage) for passage in doc["passages"]]
         # The authors' script puts the whole question where the template has the name.
-        return demonstrations + prompt.fill(doc["question"], passages)
+        return demonstrations + prompt.render_question(doc["question"], passages)
 
     # The hash shows whether two runs had the same prompt.
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -65,8 +65,7 @@ def cell_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     # In Python, bool is a subclass of int.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return None
     return str(value)
 

@@ -24,6 +24,7 @@ from lm_factuality.benchmarks.declaration import (
     SampleDisplay,
     Score,
 )
+from lm_factuality.benchmarks.factor_generation.facts import FALSE, TRUE
 from lm_factuality.benchmarks.factor_generation.judging import FactorGeneration
 from lm_factuality.benchmarks.factor_generation.tally import pooled_counts
 from lm_factuality.benchmarks.judged import judged_benchmark
@@ -81,10 +82,8 @@ def score_sections(runs: ReportRuns) -> Sequence[Markup]:
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a sample of open generation as the report shows it.
 
-    A row is right if none of its generations is false and at least one is true.
-
     Args:
-        result: The results of the task.
+        result: The results of the task, which this benchmark does not need.
         sample: A line of its samples file.
 
     Returns:
@@ -93,17 +92,15 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc = sample["doc"]
     record = verdict_of(sample)
     marks = record["marks"]
-    num_true = marks.count("true")
-    num_false = marks.count("false")
 
-    outcome = "unscored" if None in marks else "none"
+    # Neutral and unscored generations have no part in the accuracy.
+    num_true = marks.count(TRUE)
+    num_decided = num_true + marks.count(FALSE)
     share_true = None
-    counts = {}
-    # Neutral generations are neither right nor wrong.
-    if num_true or num_false:
-        outcome = "wrong" if num_false else "right"
-        share_true = num_true / (num_true + num_false)
-        counts[_POOLED.name] = (float(num_true), float(num_true + num_false))
+    score_counts = {}
+    if num_decided:
+        share_true = num_true / num_decided
+        score_counts[_POOLED.name] = (float(num_true), float(num_decided))
 
     return SampleRow(
         key=row_key(sample, doc["prefix"], doc["true"], doc["false"]),
@@ -116,7 +113,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "true": doc["true"],
             "false": doc["false"],
         },
-        outcome=outcome,
+        outcome=_outcome_of_marks(marks),
         margin=share_true,
         facets=[doc["error_type"]] if doc["error_type"] else [],
         detail={
@@ -126,8 +123,25 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": doc["no_fact"] or None,
             "right": doc["factor_acc"],
         },
-        score_counts=counts,
+        score_counts=score_counts,
     )
+
+
+def _outcome_of_marks(marks: Sequence[str | None]) -> str:
+    """Return the outcome of a row, by which the report colours it.
+
+    Args:
+        marks: The mark of each generation, None for an unscored one.
+
+    Returns:
+        ``wrong`` if any generation is false, ``right`` if others are true, ``unscored`` if the rest
+        has unscored ones, and ``none`` if all are neutral or there are none.
+    """
+    if FALSE in marks:
+        return "wrong"
+    if TRUE in marks:
+        return "right"
+    return "unscored" if None in marks else "none"
 
 
 BENCHMARK = judged_benchmark(

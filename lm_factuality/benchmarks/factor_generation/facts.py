@@ -99,27 +99,37 @@ def find_minimal_fact(
         return MinimalFact(no_fact=row.problem)
 
     problems = []
-    for index, choice in enumerate(row.choices):
-        error_type = row.error_types[index]
+    for index, error_type in enumerate(row.error_types):
         if index == row.gold or contradiction_type not in (FIRST, error_type):
             continue
+        # A contradiction may leave nothing to generate, and the next one is tried.
         try:
-            fact = find_first_difference(row.choices[row.gold], choice)
+            return _fact_of_contradiction(row, index, join)
         except ValueError as error:
             problems.append(str(error))
-            continue
-
-        # Most tokenizers put the space before a word into the word's first token, so a prompt may
-        # not end in a space.
-        prompt = row.prefix.rstrip(" ")
-        if fact.stem:
-            prompt = "".join(join(row.prefix, fact.stem))
-        if prompt:
-            return replace(fact, prompt=prompt, contradiction=index, error_type=error_type)
-        problems.append("the prefix is empty, and the completions differ from the first word on")
 
     no_contradiction = f"no contradiction of type {contradiction_type!r}"
     return MinimalFact(no_fact=problems[0] if problems else no_contradiction)
+
+
+def _fact_of_contradiction(row: Row, index: int, join: Join) -> MinimalFact:
+    """Find the fact in which one contradiction differs from the true completion.
+
+    Args:
+        row: The row.
+        index: The index of the contradiction among the choices.
+        join: The rule by which the prefix and the stem are joined.
+
+    Raises:
+        ValueError: There is no difference, or no text that the model could continue.
+    """
+    fact = find_first_difference(row.choices[row.gold], row.choices[index])
+    # Most tokenizers put the space before a word into the word's first token, so a prompt may not
+    # end in a space.
+    prompt = "".join(join(row.prefix, fact.stem)) if fact.stem else row.prefix.rstrip(" ")
+    if not prompt:
+        raise ValueError("the prefix is empty, and the completions differ from the first word on")
+    return replace(fact, prompt=prompt, contradiction=index, error_type=row.error_types[index])
 
 
 def find_first_difference(true: str, false: str) -> MinimalFact:
@@ -223,29 +233,42 @@ def complete_sentence(stem: str, generation: str) -> str | None:
     if _LETTER.match(continuation):
         continuation = f" {continuation}"
 
-    # The last word of the stem shows whether a full stop behind it ends a sentence: that of "U.S."
-    # does not.
+    # Only the last word of the stem matters for where the sentence ends: the full stop of "U.S."
+    # does not end it, while that of another word may.
     last_word = stem.split()[-1] if stem else ""
+    stem_before_last_word = stem[: len(stem) - len(last_word)]
+    return (stem_before_last_word + _end_of_sentence(last_word, continuation)).lstrip()
+
+
+def _end_of_sentence(last_word: str, continuation: str) -> str:
+    """Return a word with what follows it, up to the first end of a sentence with a new word.
+
+    Example:
+        ``a`` and `` baker. He left.`` give ``a baker.``
+
+    Args:
+        last_word: The last word of the stem, which may end in a full stop.
+        continuation: What the model wrote after it, with at least one word.
+    """
     sentence = ""
     for piece in split_sentences(last_word + continuation):
         sentence = f"{sentence} {piece}" if sentence else piece
         has_generated_word = _LETTER.search(sentence[len(last_word) :])
         if has_generated_word:
             break
-    stem_before_last_word = stem[: len(stem) - len(last_word)]
-    return (stem_before_last_word + sentence).lstrip()
+    return sentence
 
 
 def end_of_prefix(prefix: str) -> str:
     """Return the end of a prefix as a judge sees it, from the beginning of a word on.
 
     Returns:
-        At most 600 characters, behind ``...`` if the prefix is longer.
+        At most `_CONTEXT_LENGTH` characters, behind ``...`` if the prefix is longer.
     """
     prefix = prefix.strip()
     if len(prefix) <= _CONTEXT_LENGTH:
         return prefix
-    # The cut may go through a word, whose rest is dropped.
+    # Drop the word that the cut may have split.
     whole_words = prefix[-_CONTEXT_LENGTH:].split(maxsplit=1)[-1]
     return f"... {whole_words}"
 
@@ -285,12 +308,11 @@ def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     """Return the mark that most of a judge's replies give.
 
     Args:
-        replies: Replies to the same question. Those that cannot be read have no vote.
+        replies: Replies to the same question, at least one. Those that cannot be read have no vote.
 
     Returns:
         The mark. Its label is None after a tie, or if no reply can be read.
     """
-    # Several replies to one question are samples of the judge's opinion.
     votes = Counter(reply.value.mark for reply in replies if reply.value)
     ranking = votes.most_common(2)
     if not ranking:
@@ -311,7 +333,7 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
         subjects: The variables of the prompt ``factor_generation/mark`` for each generation.
 
     Returns:
-        A mark for each generation.
+        A mark for each generation. It is unscored if the wordings are the same to the judge.
     """
     matches_words = judge.config.capabilities.matches_words
     claims_by_subject = [_wording_claims(subject, matches_words) for subject in subjects]
@@ -324,6 +346,7 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
         if not claims_of_subject:
             marks.append(Mark(None, _NO_CONTENT_WORD))
             continue
+        # The verifications are in the order of the claims: the true wording, then the false one.
         true_verification = next(verifications)
         false_verification = next(verifications)
         marks.append(_mark_of_verifications(true_verification, false_verification))
@@ -336,7 +359,8 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
     Args:
         subject: The variables of the prompt ``factor_generation/mark``.
         matches_words: Whether the judge only counts the content words that a claim and a text
-            share. It is then given what was generated alone, without the stem.
+            share. Its claims are then the words in which the wordings differ, and its text is what
+            was generated, without the words before it.
 
     Returns:
         The true claim and the false one, each with the text that may support it. Empty if the judge
@@ -348,10 +372,10 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
 
     true_edit = subject["true_edit"]
     false_edit = subject["false_edit"]
-    true_stems = parse_text(true_edit).stem_set
-    false_stems = parse_text(false_edit).stem_set
+    true_words = parse_text(true_edit).stem_set
+    false_words = parse_text(false_edit).stem_set
     # "he" and "she" are no content words.
-    if not true_stems or not false_stems or true_stems == false_stems:
+    if not true_words or not false_words or true_words == false_words:
         return []
     generated_text = subject["sentence"][len(subject["stem"]) :].strip()
     return [Pair(true_edit, (generated_text,)), Pair(false_edit, (generated_text,))]
@@ -366,17 +390,16 @@ def _mark_of_verifications(true_claim: Verification, false_claim: Verification) 
 
     Returns:
         The wording with the higher score if the judge calls it supported, and otherwise neutral.
-        The label is None if a wording is unscored.
+        Equal scores are neutral. The label is None if a wording is unscored.
     """
-    for verification in (true_claim, false_claim):
-        if verification.score is None:
-            return Mark(None, verification.reason)
-    if true_claim.score == false_claim.score:
-        return Mark(NEUTRAL)
+    if true_claim.score is None:
+        return Mark(None, true_claim.reason)
+    if false_claim.score is None:
+        return Mark(None, false_claim.reason)
 
-    # Both scores are numbers now, which the type checker cannot know.
-    true_score = true_claim.score or 0.0
-    false_score = false_claim.score or 0.0
-    if true_score > false_score:
-        return Mark(TRUE if true_claim.verdict == SUPPORTED else NEUTRAL)
-    return Mark(FALSE if false_claim.verdict == SUPPORTED else NEUTRAL)
+    # A text that supports both wordings alike speaks for neither.
+    if true_claim.score > false_claim.score and true_claim.verdict == SUPPORTED:
+        return Mark(TRUE)
+    if false_claim.score > true_claim.score and false_claim.verdict == SUPPORTED:
+        return Mark(FALSE)
+    return Mark(NEUTRAL)

@@ -3,9 +3,8 @@
 The task, ``lm-factuality judge`` and the leaderboard call a `FactorGeneration`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, ClassVar
 
 from pydantic import StrictFloat, StrictInt
@@ -24,6 +23,9 @@ from lm_factuality.scores.statistics import Outcome
 PROMPT = "factor_generation/mark"
 _KIND = "mark"
 """The kind of question of the prompt."""
+
+_UNMARKED = Mark(None, facts.NO_WORD)
+"""The mark of a response without a word."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,10 @@ class FactorGeneration(JudgedMethod):
                 "'doc' has no 'mean_logprob' with a number or null for each choice; check that the"
                 " scores are of this model"
             )
-        # A row has either a fact or a reason why it has none.
-        if bool(doc["no_fact"]) == bool(responses):
-            expected = "none" if doc["no_fact"] else "at least one"
-            return f"found {len(responses)} responses, expected {expected}"
+        if doc["no_fact"] and responses:
+            return f"found {len(responses)} responses, expected none"
+        if not doc["no_fact"] and not responses:
+            return "found 0 responses, expected at least one"
         return None
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
@@ -109,21 +111,19 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record on each document.
         """
+        sentences_by_doc = list(map(_sentences, docs, responses))
         subjects = []
-        for doc, texts in zip(docs, responses, strict=True):
-            for sentence in _sentences(doc, texts):
-                # A response without a word is not shown to the judge.
-                if sentence:
-                    subjects.append(mark_subject(doc, sentence))
+        for doc, sentences in zip(docs, sentences_by_doc, strict=True):
+            # A response without a word is not shown to the judge.
+            subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
+        marks = iter(_ask_for_marks(judge, subjects))
 
-        marks: Iterator[Mark]
-        if reads_prompt(judge.config):
-            replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
-            marks = map(facts.majority_mark, replies)
-        else:
-            marks = iter(facts.marks_by_support(judge, subjects))
-        # Each record takes as many marks as its document has sentences.
-        return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
+        records = []
+        for doc, texts, sentences in zip(docs, responses, sentences_by_doc, strict=True):
+            # The judge's marks are in the order of the sentences of all documents.
+            marks_of_doc = [next(marks) if sentence else _UNMARKED for sentence in sentences]
+            records.append(_make_record(doc, texts, marks_of_doc))
+        return records
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a document whose sentences all lack a mark for one reason.
@@ -133,7 +133,7 @@ class FactorGeneration(JudgedMethod):
             responses: The responses to it.
             reason: Why the judge gave no marks.
         """
-        return _record(doc, responses, repeat(Mark(None, reason)))
+        return _make_record(doc, responses, [Mark(None, reason)] * len(responses))
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count rows, generations by their mark, and reasons for what is missing.
@@ -146,8 +146,8 @@ class FactorGeneration(JudgedMethod):
             ``rows``, ``generations`` by mark, how often each reason leaves a row ``without_fact``
             or a generation ``unscored``, and why the weighted accuracy is ``not_defined``.
         """
-        # Unlike the weighted scores, these counts include rows that are in neither group.
         sums = tally.sum_tallies(map(tally.tally_row, docs, verdicts))
+        # Unlike the weighted scores, these counts include rows that are in neither group.
         pooled_marks = tally.marks_of_subset(sums, tally.POOLED)
         reasons = [reason for verdict in verdicts for reason in verdict["reasons"]]
         return {
@@ -167,13 +167,14 @@ class FactorGeneration(JudgedMethod):
 
         Returns:
             The values by metric. All scores of marks have the same value, the tally of the row,
-            since each is computed from the sums of all tallies.
+            since each is computed from the sums of all tallies. ``unscored`` is the number of
+            generations without a mark.
         """
         row_tally = tally.tally_row(doc, verdict)
         metrics: JsonObject = {score.name: row_tally for score in tally.SCORES}
         # A backend that shows no tokenizer has no accuracy per token.
-        is_right = doc.get("factor_acc")
-        metrics["factor_acc"] = None if is_right is None else Outcome(is_right, doc["doc_id"])
+        factor_acc = doc.get("factor_acc")
+        metrics["factor_acc"] = None if factor_acc is None else Outcome(factor_acc, doc["doc_id"])
         metrics["unscored"] = verdict["marks"].count(None)
         metrics["without_fact"] = doc["no_fact"] or None
         return metrics
@@ -186,22 +187,22 @@ class FactorGeneration(JudgedMethod):
             verdict: The record on it.
 
         Raises:
-            ValueError: A mark is unknown, a mark stands beside a reason, or ``factor_acc`` does not
-                follow from ``mean_logprob``.
+            ValueError: A mark is unknown, a mark has a reason or none has no reason, or
+                ``factor_acc`` does not follow from ``mean_logprob``.
         """
         for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
-            # A sentence has a mark, or else a reason.
-            is_known = mark is None or mark in MARKS
             has_reason = isinstance(reason, str)
-            if not is_known or has_reason != (mark is None):
+            # Only an unscored sentence has a reason.
+            is_valid = has_reason if mark is None else mark in MARKS and not has_reason
+            if not is_valid:
                 raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
 
         accuracy = doc["factor_acc"]
-        if accuracy is not None:
-            # A row with an accuracy has a score for each choice.
-            expected = gold_wins(doc["mean_logprob"], doc["gold"], self._protocol)
-            if accuracy != expected:
-                raise ValueError("its factor_acc does not follow from mean_logprob")
+        if accuracy is None:
+            return
+        # A row with an accuracy has a score for each choice.
+        if accuracy != gold_wins(doc["mean_logprob"], doc["gold"], self._protocol):
+            raise ValueError("its factor_acc does not follow from mean_logprob")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Return the record as it follows from the responses.
@@ -209,19 +210,15 @@ class FactorGeneration(JudgedMethod):
         Args:
             doc: The document.
             responses: The responses to it.
-            verdict: The record in the file. The marks of its sentences are believed, since only the
-                judge can know them.
+            verdict: The record in the file. The marks of its sentences are kept unchanged, since
+                only the judge can know them.
 
         Returns:
             The record that the file should have.
         """
         texts = [] if doc["no_fact"] else responses
-        marks = map(Mark, verdict["marks"], verdict["reasons"])
-        sentence_marks = []
-        for mark, sentence in zip(marks, _sentences(doc, texts), strict=True):
-            if sentence:
-                sentence_marks.append(mark)
-        return _record(doc, texts, iter(sentence_marks))
+        marks = list(map(Mark, verdict["marks"], verdict["reasons"]))
+        return _make_record(doc, texts, marks)
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         """Return what people are asked in the judge's place: the mark of each sentence.
@@ -239,10 +236,11 @@ class FactorGeneration(JudgedMethod):
             ("Wrong version", doc["false"]),
             ("Text before", facts.end_of_prefix(doc["prefix"])),
         )
+        marked_sentences = zip(verdict["sentences"], verdict["marks"], strict=True)
         items = []
-        for number, sentence in enumerate(verdict["sentences"]):
+        for number, (sentence, mark) in enumerate(marked_sentences):
+            # Nobody is asked about a response without a word.
             if sentence:
-                mark = verdict["marks"][number]
                 items.append(Item(f"mark:{number}", "mark", sentence, context, mark))
         return items
 
@@ -253,18 +251,19 @@ class FactorGeneration(JudgedMethod):
             doc: The document.
             verdict: The record of the judge.
             answers: The mark that people give to each sentence, in the order of `people_items`.
+                Nobody is asked about a response without a word.
 
         Returns:
             The record with their marks in place of the judge's.
         """
-        # There is one answer for each sentence.
         remaining_answers = iter(answers)
         marks = []
         reasons = []
         for sentence, reason in zip(verdict["sentences"], verdict["reasons"], strict=True):
-            # Nobody is asked about a response without a word.
+            # There is one answer for each non-empty sentence.
             mark = next(remaining_answers) if sentence else None
             marks.append(mark)
+            # A reason says why there is no mark.
             reasons.append(None if mark else reason)
         return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 
@@ -305,28 +304,40 @@ def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
     return [facts.complete_sentence(doc["stem"], response) for response in responses]
 
 
-def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:
-    """Make the record of a judge's marks on a document.
+def _ask_for_marks(judge: Judge, subjects: Sequence[JsonObject]) -> list[Mark]:
+    """Ask a judge for the mark of each sentence, in the way that it can answer.
 
-    Advances the iterator of marks, so that the next document continues there.
+    Args:
+        judge: The judge.
+        subjects: The variables of the prompt for each sentence (see `mark_subject`).
+    """
+    if not reads_prompt(judge.config):
+        return facts.marks_by_support(judge, subjects)
+    replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
+    return [facts.majority_mark(replies_to_subject) for replies_to_subject in replies]
+
+
+def _make_record(doc: Doc, responses: Sequence[str], sentence_marks: Sequence[Mark]) -> Verdict:
+    """Make the record of a judge's marks on a document.
 
     Args:
         doc: The document.
         responses: The responses to it.
-        sentence_marks: The marks of sentences. One is taken for each response that has a word.
+        sentence_marks: A mark for each response. That of a response without a word is replaced by
+            the reason why there is none.
 
     Returns:
         The record (see `FactorGeneration`).
     """
     sentences = _sentences(doc, responses)
     marks = []
-    for sentence, response in zip(sentences, responses, strict=True):
+    for sentence, response, mark in zip(sentences, responses, sentence_marks, strict=True):
         if sentence:
-            marks.append(next(sentence_marks))
+            marks.append(mark)
         elif without_thinking(response) is None:
             marks.append(Mark(None, UNFINISHED))
         else:
-            marks.append(Mark(None, facts.NO_WORD))
+            marks.append(_UNMARKED)
 
     # The row is unscored only if no generation has a mark.
     unscored = None

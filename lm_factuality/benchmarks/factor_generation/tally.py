@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,6 +45,9 @@ WEIGHTED = "weighted"
 POOLED = "pooled"
 SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
+
+_NUM_COUNTS = len(MARKS) + 1
+"""The number of counts of a group of rows: one for each mark, and one of unscored generations."""
 
 Sums = Sequence[float]
 """The sums over rows of what `RowTally.to_array` returns.
@@ -83,37 +87,35 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
 
     Args:
         doc: The document of the row, with the model's scores of its choices.
-        verdict: The judge's marks of its generations.
+        verdict: The judge's marks of its generations, None for an unscored one.
 
     Returns:
         The numbers of generations by mark, and of pairs of a true and a false completion.
     """
-    pairs_won = _compare_pairs(doc)
+    pairs_won = _pairs_won(doc)
     # The pair that generations are about decides the group of the row.
     group = UNSPLIT
     if doc["contradiction"] in pairs_won:
         group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
 
-    counts = [verdict["marks"].count(mark) for mark in MARKS]
-    # An unscored generation has the mark None.
-    counts.append(verdict["marks"].count(None))
+    counts = [verdict["marks"].count(mark) for mark in (*MARKS, None)]
     return RowTally(doc["doc_id"], group, counts, sum(pairs_won.values()), len(pairs_won))
 
 
-def _compare_pairs(doc: Doc) -> dict[int, bool]:
-    """Return whether the model scores the true completion above each contradiction of a row.
+def _pairs_won(doc: Doc) -> dict[int, bool]:
+    """Return whether a true completion is likelier per token than each contradiction of a row.
 
     Args:
-        doc: The document of the row, with the model's scores of its choices.
+        doc: The document of the row, with the mean log-probability per token of each choice.
 
     Returns:
         The outcomes by the index of the contradiction. Pairs without a score are left out, and a
-        tie is not right.
+        tie is not won.
     """
-    # As in equation 1: log-probabilities per token.
     means = doc["mean_logprob"]
     gold = doc["gold"]
     has_gold = 0 <= gold < len(means)
+    # Without the score of the true completion, there is no pair.
     if doc["problem"] or not has_gold or means[gold] is None:
         return {}
 
@@ -126,8 +128,7 @@ def _compare_pairs(doc: Doc) -> dict[int, bool]:
 
 def sum_tallies(rows: Iterable[RowTally]) -> Sums:
     """Return the sums over all rows."""
-    # Four counts for each group, and the two numbers of pairs.
-    totals = np.zeros(4 * len(GROUPS) + 2)
+    totals = np.zeros(_NUM_COUNTS * len(GROUPS) + 2)
     for row in rows:
         totals += row.to_array()
     sums: Sums = totals.tolist()
@@ -146,9 +147,11 @@ def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
     return [array.tolist() for array in arrays.values()]
 
 
-def counts_by_group(sums: Sums) -> dict[str, Sequence[float]]:
+def counts_by_group(sums: Sums) -> dict[str, list[float]]:
     """Return the true, false, neutral and unscored generations of each group of rows."""
-    return {RIGHT: sums[0:4], WRONG: sums[4:8], UNSPLIT: sums[8:12]}
+    # The last two sums count pairs of completions.
+    counts = np.reshape(sums[:-2], (len(GROUPS), _NUM_COUNTS)).tolist()
+    return dict(zip(GROUPS, counts, strict=True))
 
 
 def right_weight(sums: Sums) -> float:
@@ -179,21 +182,21 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
     if subset == WEIGHTED:
         return _weighted_shares(sums)
 
-    groups = counts_by_group(sums)
-    if subset == POOLED:
-        # One number for each mark: its generations in all groups together.
-        counts = [sum(counts_of_mark) for counts_of_mark in zip(*groups.values(), strict=True)]
-    else:
-        counts = list(groups[subset])
-    # The fourth number counts unscored generations.
-    return dict(zip(MARKS, counts[:3], strict=True))
+    counts = counts_by_group(sums)
+    numbers = dict.fromkeys(MARKS, 0.0)
+    for group in GROUPS if subset == POOLED else (subset,):
+        # The last count is that of unscored generations.
+        *marked_counts, _ = counts[group]
+        for mark, count in zip(MARKS, marked_counts, strict=True):
+            numbers[mark] += count
+    return numbers
 
 
 def _weighted_shares(sums: Sums) -> dict[str, float]:
-    """Mix the shares of true, false and neutral generations in right and in wrong rows.
+    """Average the shares of true, false and neutral generations in right and in wrong rows.
 
-    A row is right if the model scores its true completion above the false one. The shares in both
-    groups of rows are weighted by how often that is so, as in table 6 of the paper.
+    A row is right if the model scores its true completion above the false one. The average is
+    weighted as in table 6 of the paper (see `_weights_of_groups`).
 
     Args:
         sums: The sums over rows.
@@ -202,17 +205,25 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
         The shares by mark. They are NaN if a group has a weight, but no marked generation.
     """
     shares = dict.fromkeys(MARKS, 0.0)
-    weight = right_weight(sums)
-    for group, weight_of_group in ((RIGHT, weight), (WRONG, 1 - weight)):
+    for group, weight in _weights_of_groups(sums).items():
         # If the model is right in all pairs, the marks of wrong rows do not matter.
-        if not weight_of_group:
+        if not weight:
             continue
-        marks = marks_of_subset(sums, group)
-        # Shares are of the generations that have a mark.
-        total = sum(marks.values())
-        for mark, number in marks.items():
-            shares[mark] += weight_of_group * ratio(number, total)
+        numbers = marks_of_subset(sums, group)
+        num_marked = sum(numbers.values())
+        for mark, number in numbers.items():
+            shares[mark] += weight * ratio(number, num_marked)
     return shares
+
+
+def _weights_of_groups(sums: Sums) -> dict[str, float]:
+    """Return the weights of right and of wrong rows in weighted shares.
+
+    Example:
+        If the model is right in 3 of 4 pairs of completions, ``{"right": 0.75, "wrong": 0.25}``.
+    """
+    share_of_pairs = right_weight(sums)
+    return {RIGHT: share_of_pairs, WRONG: 1 - share_of_pairs}
 
 
 def subset_score(sums: Sums, subset: str, name: str) -> float:
@@ -248,41 +259,45 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         A share from 0 to 1. If all generations are neutral, it is 1 or 0, since any accuracy is
         possible.
     """
-    groups = counts_by_group(sums)
+    counts = counts_by_group(sums)
     filled_sums = [
-        *_mark_unscored(groups[RIGHT], mark),
-        *_mark_unscored(groups[WRONG], mark),
+        *_count_unscored_as(mark, counts[RIGHT]),
+        *_count_unscored_as(mark, counts[WRONG]),
         # The weighted accuracy does not depend on unsplit rows.
-        *groups[UNSPLIT],
+        *counts[UNSPLIT],
         # The last two sums count pairs of completions.
-        *sums[12:],
+        *sums[-2:],
     ]
-    # It is not defined if all generations are neutral, or no pair has scores.
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
+    # It is not defined if all generations are neutral, or no pair has scores.
     return float(mark == TRUE) if math.isnan(accuracy) else accuracy
 
 
-def _mark_unscored(counts: Sequence[float], mark: str) -> list[float]:
-    """Count the unscored generations of a group under a mark.
+def _count_unscored_as(mark: str, counts: Sequence[float]) -> list[float]:
+    """Count the unscored generations of a group of rows under a mark.
+
+    Example:
+        For the mark ``true``, the counts ``[5, 2, 1, 3]`` become ``[8, 2, 1, 0]``.
 
     Args:
+        mark: ``true``, ``false`` or ``neutral``.
         counts: The true, false, neutral and unscored generations.
-        mark: The mark. A group without any generation, of which nothing is known, gets one with
-            this mark.
 
     Returns:
-        The counts with the unscored generations moved to the mark.
+        The counts. If they were all 0, the mark gets 1, so that an empty group has the share of an
+        extreme case too.
     """
-    *marked, num_unscored = counts
+    *marked_counts, num_unscored = counts
     index = MARKS.index(mark)
-    marked[index] += num_unscored
-    if not any(marked):
-        marked[index] = 1
-    return [*marked, 0]
+    marked_counts[index] += num_unscored
+    # Shares of no generation would not be defined.
+    if not any(marked_counts):
+        marked_counts[index] = 1
+    return [*marked_counts, 0]
 
 
 def why_undefined(sums: Sums) -> str:
-    """Say why the accuracy over right and wrong rows is not defined.
+    """Return the reason why the accuracy over right and wrong rows is not defined.
 
     Args:
         sums: The sums over rows.
@@ -291,16 +306,16 @@ def why_undefined(sums: Sums) -> str:
         The reason, such as ``the model is wrong in 25.0% of pairs, but no generation of such a row
         has a mark``. Empty if there is an accuracy.
     """
-    weight = right_weight(sums)
-    if math.isnan(weight):
+    if math.isnan(right_weight(sums)):
         return "no pair of a true and a false completion has scores"
 
-    for group, weight_of_group in ((RIGHT, weight), (WRONG, 1 - weight)):
+    for group, weight in _weights_of_groups(sums).items():
         has_marks = any(marks_of_subset(sums, group).values())
-        if weight_of_group and not has_marks:
+        # A group without any weight needs no marks.
+        if weight and not has_marks:
             return (
-                f"the model is {group} in {weight_of_group:.1%} of pairs, but no generation of"
-                " such a row has a mark"
+                f"the model is {group} in {weight:.1%} of pairs, but no generation of such a row"
+                " has a mark"
             )
 
     if math.isnan(subset_score(sums, WEIGHTED, ACCURACY)):
@@ -345,38 +360,43 @@ def count_rows_with_pairs(rows: Iterable[RowTally]) -> int:
     return sum(row.pairs > 0 for row in rows)
 
 
+@dataclass(frozen=True)
+class _ScoreOfTallies:
+    """A score that is computed from the sums of the tallies of rows."""
+
+    score_of_sums: Callable[[Sums], float]
+    """Computes the score from the sums over rows."""
+
+    def value(self, rows: Sequence[RowTally]) -> float:
+        """Return the score of the rows."""
+        return self.score_of_sums(sum_tallies(rows))
+
+    def stderr(self, rows: Sequence[RowTally]) -> float:
+        """Return the standard error from a bootstrap over documents, or NaN."""
+        # Single draws of the bootstrap may have a score even if all rows together have none.
+        if math.isnan(self.value(rows)):
+            return math.nan
+        return pooled_stderr(sums_by_document(rows), self.score_of_sums)
+
+    def interval(self, rows: Sequence[RowTally]) -> tuple[float, float] | None:
+        """Return the ends of the 95% interval from a bootstrap over documents, or None."""
+        low, high = pooled_interval(sums_by_document(rows), self.score_of_sums)
+        if math.isnan(low) or math.isnan(self.value(rows)):
+            return None
+        return low, high
+
+
 def aggregate_sums(
     score_of_sums: Callable[[Sums], float], count_rows: Callable[[Sequence[RowTally]], int] = len
 ) -> Aggregation:
-    """Return how tallies of rows become a score that is computed from their sums.
+    """Return how tallies of rows become a score, its standard error and its interval.
 
     Args:
         score_of_sums: Computes the score from the sums over rows.
         count_rows: Counts the rows that have a part in the score.
-
-    Returns:
-        The aggregation, with a standard error and an interval from a bootstrap over documents. Both
-        are undefined if the score is, although single draws of the bootstrap may have one.
     """
-
-    def value(rows: Sequence[RowTally]) -> float:
-        """Return the score of the rows."""
-        return score_of_sums(sum_tallies(rows))
-
-    def stderr(rows: Sequence[RowTally]) -> float:
-        """Return the standard error, or NaN."""
-        if math.isnan(value(rows)):
-            return math.nan
-        return pooled_stderr(sums_by_document(rows), score_of_sums)
-
-    def interval(rows: Sequence[RowTally]) -> tuple[float, float] | None:
-        """Return the ends of the 95% interval, or None."""
-        low, high = pooled_interval(sums_by_document(rows), score_of_sums)
-        if math.isnan(low) or math.isnan(value(rows)):
-            return None
-        return low, high
-
-    return Aggregation(value, stderr, interval, count_rows)
+    score = _ScoreOfTallies(score_of_sums)
+    return Aggregation(score.value, score.stderr, score.interval, count_rows)
 
 
 # Each score with its label, and whether more of it is better. A neutral generation is neither.
@@ -389,10 +409,11 @@ _LABELS = (
 
 
 def _scores_of_marks() -> Iterator[Score]:
-    """Make the accuracy and the share of each mark in each subset.
+    """Make the accuracy and the share of each mark in each subset of rows.
 
     Yields:
-        The scores. Only those of the weighted subset have a label, with which tables show them.
+        The scores, such as ``accuracy`` and ``accuracy_right``. Only those of the weighted subset
+        have a label, with which tables show them.
     """
     for subset in SUBSETS:
         for name, label, higher_is_better in _LABELS:
@@ -403,10 +424,9 @@ def _scores_of_marks() -> Iterator[Score]:
             if subset == WEIGHTED:
                 note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
                 yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
-                continue
-            # Such as accuracy_right, the accuracy in the rows that the model has right.
-            full_name = f"{name}_{subset}"
-            yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
+            else:
+                full_name = f"{name}_{subset}"
+                yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
 
 
 def _bounds_of_accuracy() -> Iterator[Score]:

@@ -21,6 +21,7 @@ from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
     CAUTION,
     FIRST,
+    NEUTRAL,
     find_minimal_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
@@ -74,18 +75,21 @@ class FactorGenerationTask(JudgedTask):
     states = ()
 
     def built(self) -> None:
-        """Set the attributes that lm_eval's constructor would overwrite."""
+        """Set the attributes that lm_eval's constructor would overwrite.
+
+        Also begins to collect the scores of rows and the reasons of unscored generations.
+        """
         super().built()
         # When several processes share the work, lm_eval pads with requests of this type, and not
         # with generations.
         self.OUTPUT_TYPE = requests.REQUEST_TYPE
+        self._scores_by_row: dict[int, JsonObject] = {}
+        self._reasons: list[str] = []
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Check the YAML, and set ``_corpus`` and ``_contradiction_type`` to its settings.
-
-        Also begins to collect the scores of rows and the reasons of unscored generations.
 
         Args:
             config: The YAML of the task.
@@ -108,8 +112,6 @@ class FactorGenerationTask(JudgedTask):
             )
         self._corpus = corpus
         self._contradiction_type = str(metadata.get("contradiction", FIRST))
-        self._scores_by_row: dict[int, JsonObject] = {}
-        self._reasons: list[str] = []
 
         # Results name every setting that changes a score.
         recorded_metadata = {
@@ -118,34 +120,38 @@ class FactorGenerationTask(JudgedTask):
             **corpus.join.metadata,
             "contradiction": self._contradiction_type,
         }
-        # Such a judge sees a fact only in the row's own words.
+        # A judge without prompts, such as a classifier, sees a fact only in the row's own words.
         if not reads_prompt(self._judge_config):
             recorded_metadata["caution"] = CAUTION
         lm_eval_settings = {"doc_to_text": "prompt", "doc_to_target": "true"}
         return FACTOR_GENERATION, TaskSettings(lm_eval_settings, recorded_metadata)
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return how each metric becomes one number.
+        """Return how each metric becomes one number, by the name of the metric.
 
-        If the accuracy is not defined, computing it adds the reason to the ``caution`` of the task.
-
-        Returns:
-            The aggregations by metric.
+        Computing the accuracy also records why it is not defined, if it is not.
         """
         aggregations = super().aggregation()
-        # The value is computed from all rows of the task.
         declared_accuracy = aggregations[ACCURACY]
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
-            """Return the accuracy, after a warning if it is not defined."""
-            reason = why_undefined(sum_tallies(rows))
-            if reason:
-                logger.warning("%s: no accuracy: %s", self.config.task, reason)
-                caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
-                self.config.metadata["caution"] = caution.strip()
+            """Return the accuracy, after recording why it is not defined, if it is not."""
+            self._add_caution(why_undefined(sum_tallies(rows)))
             return declared_accuracy.value(rows)
 
         return {**aggregations, ACCURACY: replace(declared_accuracy, value=accuracy_with_caution)}
+
+    def _add_caution(self, reason: str) -> None:
+        """Log why there is no accuracy, and add it to ``caution`` in the task's metadata.
+
+        Args:
+            reason: Why the accuracy is not defined. Empty if it is, which needs no caution.
+        """
+        if not reason:
+            return
+        logger.warning("%s: no accuracy: %s", self.config.task, reason)
+        caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
+        self.config.metadata["caution"] = caution.strip()
 
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus with their minimal facts, as documents for lm_eval.
@@ -153,7 +159,8 @@ class FactorGenerationTask(JudgedTask):
         Also records in the task's metadata where the data is from.
 
         Returns:
-            The documents, in the order of the file.
+            The documents, in the order of the file. Each has the fields of its row and of its
+            minimal fact.
 
         Raises:
             ConfigError: The data has no contradiction of the error type that the YAML names.
@@ -166,7 +173,7 @@ class FactorGenerationTask(JudgedTask):
         log_first_join(corpus.task, rows, corpus.join)
 
         facts = [find_minimal_fact(row, self._contradiction_type, corpus.join) for row in rows]
-        # A run that generates nothing would end without any score.
+        # Fail early: the run would generate nothing, and end without any score.
         if all(fact.no_fact for fact in facts):
             raise DataError(
                 f"{corpus.task}: no row has a minimal fact, the first because: {facts[0].no_fact}"
@@ -178,16 +185,17 @@ class FactorGenerationTask(JudgedTask):
         """Check that the data has the error type that ``metadata.contradiction`` names.
 
         Raises:
-            ConfigError: It does not. The message lists the error types of the data.
+            ConfigError: No row has this error type. The message lists the error types of the data.
         """
-        choices = [FIRST, *named_error_types(row.error_types for row in rows)]
-        if self._contradiction_type in choices:
+        data_types = named_error_types(row.error_types for row in rows)
+        allowed_types = [FIRST, *data_types]
+        if self._contradiction_type in allowed_types:
             return
-        named_types = ", ".join(choices[1:]) or "the data names none"
+        listed_types = ", ".join(data_types) or "the data names none"
         raise ConfigError(
             f"{self._corpus.where}: metadata.contradiction: found {self._contradiction_type!r},"
-            f" expected {FIRST} or an error type ({named_types})"
-            f"{did_you_mean(self._contradiction_type, choices)}"
+            f" expected {FIRST} or an error type ({listed_types})"
+            f"{did_you_mean(self._contradiction_type, allowed_types)}"
         )
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
@@ -199,16 +207,16 @@ class FactorGenerationTask(JudgedTask):
             doc: The document of the row. Nothing is generated if it has no minimal fact.
             ctx: The prompt of the generations, in the chat template if the run applies one.
             **kwargs: The other arguments of lm_eval's requests. ``metadata`` are the name of the
-                task, the number of the row, and the number of generations.
+                task, the number of the row, and how often each of its requests is repeated.
 
         Returns:
             The requests, that of the generations last.
         """
-        # lm_eval would repeat every request of the row.
+        # Only generations are repeated, so scores get other metadata.
         task, doc_id, repeats = kwargs.pop("metadata")
+        score_metadata = (task, doc_id, 1)
         arguments = without_chat(kwargs)
         corpus = self._corpus
-        score_metadata = (task, doc_id, 1)
         instances = []
         for index, choice in enumerate(doc["choices"]):
             request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
@@ -224,35 +232,43 @@ class FactorGenerationTask(JudgedTask):
         return instances
 
     def apply_filters(self) -> None:
-        """Add the scores of choices to the documents, and hand the generations to the judge.
+        """Score the choices of all rows, and hand the generations to the judge.
 
         Replaces the requests of the task by its generations, the only ones that samples show.
         """
-        choice_scores: dict[int, list[ScoredContinuation]] = defaultdict(list)
-        generations = []
-        for instance in self._instances:
-            # A request for a score comes back with one response.
-            if instance.request_type == requests.REQUEST_TYPE:
-                score = ScoredContinuation(*instance.resps[0])
-                choice_scores[instance.doc_id].append(score)
-            else:
-                generations.append(instance)
+        generations = [
+            instance
+            for instance in self._instances
+            if instance.request_type != requests.REQUEST_TYPE
+        ]
+        responses_by_row = self._choice_responses()
+        for generation in generations:
+            scores = self._score_choices(generation.doc, responses_by_row[generation.doc_id])
+            self._scores_by_row[generation.doc_id] = scores
 
-        # The judge sees copies of the requests, since the documents themselves stay the same for
-        # every model. The copies share the dictionary of filtered responses.
-        self._instances = []
-        for instance in generations:
-            scores = self._score_choices(instance.doc, choice_scores[instance.doc_id])
-            self._scores_by_row[instance.doc_id] = scores
-            self._instances.append(replace(instance, doc=instance.doc | scores))
-
+        # The judge sees copies with the scores, since the documents themselves stay the same for
+        # every model. A copy shares the dictionary of filtered responses with its original.
+        self._instances = [
+            replace(generation, doc=generation.doc | self._scores_by_row[generation.doc_id])
+            for generation in generations
+        ]
         # Nothing is judged in a run with --predict_only.
         if self.only_predicts:
-            for instance in self._instances:
-                instance.filtered_resps["none"] = instance.resps
+            for generation in generations:
+                generation.filtered_resps["none"] = generation.resps
         else:
             super().apply_filters()
         self._instances = generations
+
+    def _choice_responses(self) -> Mapping[int, list[ScoredContinuation]]:
+        """Return the model's log-probability of each choice, by the number of the row."""
+        responses_by_row: dict[int, list[ScoredContinuation]] = defaultdict(list)
+        for instance in self._instances:
+            if instance.request_type == requests.REQUEST_TYPE:
+                # A request for a score comes back with one response.
+                response = ScoredContinuation(*instance.resps[0])
+                responses_by_row[instance.doc_id].append(response)
+        return responses_by_row
 
     def _score_choices(self, doc: JsonObject, scores: Sequence[ScoredContinuation]) -> JsonObject:
         """Return the scores of a row's choices that its document holds.
@@ -304,7 +320,5 @@ class FactorGenerationTask(JudgedTask):
         them count as better.
         """
         directions = super().higher_is_better()
-        for name in self.aggregation():
-            if name.startswith("neutral"):
-                directions[name] = False
-        return directions
+        neutral_metrics = [name for name in self.aggregation() if name.startswith(NEUTRAL)]
+        return directions | dict.fromkeys(neutral_metrics, False)

@@ -7,7 +7,7 @@ share a name it takes all of them. Otherwise each fact is verified on its own.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,11 +56,12 @@ from lm_factuality.retrieval.index import Index
 _LIST_MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
 """The start of a line of a list or a quotation, such as ``- ``, ``2. `` or ``> ``."""
 
-_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
+_TITLE_OR_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
 """A line without a statement: a heading, a bold title, an end in a colon, or no words."""
 
 _EMPHASIS = re.compile(r"\*\*|__|`")
 
+_NO_EVIDENCE = Judgement("unscored", None, "no evidence")
 _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
 
 
@@ -113,7 +114,7 @@ class LongForm(AmbigBio):
         problem = super().document_problem(doc, responses)
         if problem:
             return problem
-        # Such documents hold no passages, so an index has to be named again.
+        # Documents with evidence from an index hold no passages, so it has to be named again.
         if doc.get("evidence") == INDEX and self.index is None:
             return _NO_INDEX
         return None
@@ -151,22 +152,31 @@ class LongForm(AmbigBio):
             pairs = super().fact_pairs(judged)
             return [replace(pair, prompt_variables=variables) for pair in pairs]
 
-        # Of equal facts the first one counts: going backwards, it overwrites the others.
-        sentence_by_fact = {fact.text: fact.sentence for fact in reversed(judged.facts)}
+        # The judge is asked about the last fact first. Of equal facts, the sentence of the first
+        # one remains, since it overwrites the others.
+        sentence_by_fact: dict[str, int] = {}
+        for fact in reversed(judged.facts):
+            sentence_by_fact[fact.text] = fact.sentence
+
         passages_by_fact = self._find_passages(response, list(sentence_by_fact))
         pairs = []
-        for fact, sentence in sentence_by_fact.items():
-            passages = passages_by_fact[fact]
-            preset = None if passages else Judgement("unscored", None, "no evidence")
-            # Facts of one sentence are verified together if an index found their passages.
-            page_sentence = sentence if self.index else None
-            pairs.append(FactPair(fact, "", passages, preset, variables, page_sentence))
+        for fact_text, passages in passages_by_fact.items():
+            pair = FactPair(
+                fact=fact_text,
+                entity="",
+                evidence=passages,
+                preset_judgement=None if passages else _NO_EVIDENCE,
+                prompt_variables=variables,
+                # Facts of one sentence are verified together if an index found their passages.
+                sentence=sentence_by_fact[fact_text] if self.index else None,
+            )
+            pairs.append(pair)
         return pairs
 
     def _find_passages(
         self, response: GeneratedText, facts: Sequence[str]
     ) -> dict[str, tuple[str, ...]]:
-        """Find the passages nearest to each fact, in the index or among those of the document.
+        """Find the passages nearest to each fact, in the index or in the document's own passages.
 
         Args:
             response: The response that states the facts.
@@ -182,11 +192,15 @@ class LongForm(AmbigBio):
         if self.index is not None:
             # One call for all facts, because an index searches batches faster.
             hits_by_query = self.index.retrieve(queries, self.passages)
-            found = [tuple(hit.passage.contents for hit in hits) for hits in hits_by_query]
+            passages_by_query = [
+                tuple(hit.passage.contents for hit in hits) for hits in hits_by_query
+            ]
         else:
-            document_passages = _passages_for_judge(response)
-            found = [nearest_passages(document_passages, query, self.passages) for query in queries]
-        return dict(zip(facts, found, strict=True))
+            document_passages = _format_passages(response)
+            passages_by_query = [
+                nearest_passages(document_passages, query, self.passages) for query in queries
+            ]
+        return dict(zip(facts, passages_by_query, strict=True))
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Compute what a response adds to each score.
@@ -207,9 +221,9 @@ class LongForm(AmbigBio):
         responses = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in responses:
-            facts.update(vars(FactTally.of(response)))
+            facts.update(asdict(FactTally.from_judged(response)))
         return {
-            # Not those of AmbigBio, which count people.
+            # The method of AmbigBio would count people, and prompts need not be about people.
             **JudgedMethod.summary_counts(self, docs, verdicts),
             "k": list(self.k),
             "abstained": sum(response.abstained for response in responses),
@@ -225,7 +239,7 @@ class LongForm(AmbigBio):
         }
 
 
-def _passages_for_judge(response: GeneratedText) -> tuple[str, ...]:
+def _format_passages(response: GeneratedText) -> tuple[str, ...]:
     """Return the passages of a response's document in the form in which the judge reads them.
 
     Example:
@@ -266,7 +280,7 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
 
 
 def strip_markdown(response: str) -> str:
-    """Return a response as plain prose, because judges decompose sentences.
+    """Remove Markdown from a response, so that judges see plain sentences.
 
     Args:
         response: The response, possibly with Markdown.
@@ -282,8 +296,8 @@ def strip_markdown(response: str) -> str:
     for line in response.splitlines():
         marker = _LIST_MARKER.match(line)
         text = line[marker.end() :] if marker else line
-        # The marker goes first: "- **Life**" is a title as well.
-        if _LEAD_IN.match(text):
+        # The list marker is off by now, so that "- **Life**" counts as a title as well.
+        if _TITLE_OR_LEAD_IN.match(text):
             continue
         lines.append(_EMPHASIS.sub("", text).strip())
     return "\n".join(lines)
@@ -300,16 +314,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     record = verdict_of(sample)
     judged = biography_from_record(record)
     f1 = sample.get("f1_at_k")
-
-    # The report's outcome for a response that declines is neither right nor wrong.
-    if judged.abstained:
-        outcome = "none"
-    elif f1 is None or record["unscored"]:
-        outcome = "unscored"
-    elif FactTally.of(judged).not_supported:
-        outcome = "wrong"
-    else:
-        outcome = "right"
+    is_unscored = f1 is None or bool(record["unscored"])
 
     detail = report_detail(judged, record["unscored"])
     detail["reasons"] = [_first_reason(judgements) for judgements in judged.matrix]
@@ -319,13 +324,28 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
-        outcome=outcome,
+        outcome=_outcome_of(judged, is_unscored),
         margin=f1,
         # Readers can filter the rows by topic.
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=detail,
         score_counts=mean_counts_of_scores(sample, SCORES),
     )
+
+
+def _outcome_of(judged: JudgedBiography, is_unscored: bool) -> str:
+    """Return how the report classifies a response: right, wrong, none or unscored.
+
+    Args:
+        judged: The response with its judged facts.
+        is_unscored: Whether scores of the response are missing.
+    """
+    # A declined response is neither right nor wrong.
+    if judged.abstained:
+        return "none"
+    if is_unscored:
+        return "unscored"
+    return "wrong" if FactTally.from_judged(judged).not_supported else "right"
 
 
 def _first_reason(judgements: Sequence[Judgement]) -> str:

@@ -44,14 +44,21 @@ class FactTally:
     unscored: int = 0
 
     @classmethod
-    def of(cls, judged: JudgedBiography) -> "FactTally":
-        """Count the distinct facts of a judged response."""
+    def from_judged(cls, judged: JudgedBiography) -> "FactTally":
+        """Count the distinct facts of a judged response. Of equal facts, the last one counts."""
         verdict_by_fact: dict[str, str] = {}
         for fact, judgements in zip(judged.facts, judged.matrix, strict=True):
-            # Facts that differ only in case or spaces are the same.
+            # Facts that differ only in case or spaces are equal.
             normalized_fact = " ".join(fact.text.casefold().split())
             verdict_by_fact[normalized_fact] = outcome_by_any_page(judgements)
-        return cls(**Counter(verdict_by_fact.values()))
+
+        counts = Counter(verdict_by_fact.values())
+        return cls(
+            supported=counts["supported"],
+            not_supported=counts["not_supported"],
+            irrelevant=counts["irrelevant"],
+            unscored=counts["unscored"],
+        )
 
     @property
     def num_facts(self) -> int:
@@ -67,10 +74,11 @@ class FactTally:
         Returns:
             0 if no fact is supported. None if there are facts, but none has a verdict.
         """
-        # Without a supported fact, the harmonic mean is 0 whatever the recall.
         if not self.supported:
-            has_no_verdict = self.unscored and not self.not_supported
-            return None if has_no_verdict else 0.0
+            # Facts without a verdict may be supported, so their F1@K is not known.
+            is_unknown = self.unscored and not self.not_supported
+            return None if is_unknown else 0.0
+
         precision = self.supported / (self.supported + self.not_supported)
         # More than K supported facts give no more than full recall.
         recall = min(self.supported / k, 1.0)
@@ -83,16 +91,19 @@ class FactTally:
             k: The number of supported facts that gives full recall.
         """
         f1 = self.f1_at(k)
+        recall = None if f1 is None else min(self.supported / k, 1.0)
         num_relevant = self.supported + self.not_supported
+        precision = none_if_nan(ratio(self.supported, num_relevant))
         factscore = none_if_nan(ratio(self.supported, num_relevant + self.irrelevant))
+
         penalised = None
         if factscore is not None:
             # The penalty is for responses with fewer than ten facts.
             penalised = factscore * length_penalty(self.num_facts)
         return {
             "f1_at_k": f1,
-            "precision": none_if_nan(ratio(self.supported, num_relevant)),
-            "recall_at_k": None if f1 is None else min(self.supported / k, 1.0),
+            "precision": precision,
+            "recall_at_k": recall,
             "factscore": factscore,
             "factscore_penalised": penalised,
         }
@@ -102,6 +113,9 @@ def missing_scores_reason(judged: JudgedBiography) -> str | None:
     """Say why a response does not have all scores, or return None if it does.
 
     A response that declines or states no fact has an F1@K of 0, so it is not unscored.
+
+    Args:
+        judged: The response with its judged facts.
     """
     states_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
     if states_nothing:
@@ -123,7 +137,7 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
         the reason why scores are missing.
     """
     reason = missing_scores_reason(judged)
-    tally = FactTally.of(judged)
+    tally = FactTally.from_judged(judged)
     main_k, *further_ks = ks
 
     metrics = tally.scores(main_k)
@@ -140,13 +154,8 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
     if is_lost:
         metrics = dict.fromkeys(metrics)
 
-    # In the worst case all facts without a verdict are wrong, in the best case all are right.
-    num_unscored = tally.unscored
-    worst = replace(tally, not_supported=tally.not_supported + num_unscored, unscored=0)
-    best = replace(tally, supported=tally.supported + num_unscored, unscored=0)
     bounded_names = (*_BOUNDED_METRICS, "d_factscore") if kind else _BOUNDED_METRICS
-    for case, case_tally in (("worst", worst), ("best", best)):
-        scores = case_tally.scores(main_k)
+    for case, scores in _scores_by_case(tally, main_k).items():
         scores["d_factscore"] = entity_metrics.get(f"d_factscore_{case}")
         for name in bounded_names:
             # A lost response can have any score, so its bounds are 0 and 1.
@@ -155,6 +164,24 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
     # A model that never stopped thinking neither answered nor declined.
     metrics["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     return {**clustered_outcomes(metrics, judged.generation.index), "unscored": reason}
+
+
+def _scores_by_case(tally: FactTally, k: int) -> dict[str, dict[str, float | None]]:
+    """Return the scores of a response if the facts without a verdict were all wrong, or all right.
+
+    Args:
+        tally: The facts of the response by verdict.
+        k: The number of supported facts that gives full recall.
+
+    Returns:
+        Under ``worst`` and ``best`` the scores as `FactTally.scores` returns them.
+    """
+    num_wrong = tally.not_supported + tally.unscored
+    num_right = tally.supported + tally.unscored
+    return {
+        "worst": replace(tally, not_supported=num_wrong, unscored=0).scores(k),
+        "best": replace(tally, supported=num_right, unscored=0).scores(k),
+    }
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")

@@ -5,7 +5,7 @@ has 30 prompts on each of 38 topics, once about objects and once about concepts.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -124,8 +124,8 @@ class LongFormYaml(TableYaml):
     metadata: LongFormMetadata
 
     @model_validator(mode="after")
-    def _has_prompts_and_knowledge(self) -> "LongFormYaml":
-        """Check that prompts and passages have one source each.
+    def _check_sources(self) -> "LongFormYaml":
+        """Check that prompts and passages have exactly one source each.
 
         Raises:
             ValueError: There are none or two. pydantic turns it into a validation error.
@@ -133,11 +133,13 @@ class LongFormYaml(TableYaml):
         metadata = self.metadata
         # Equal truth values mean that both are given, or neither.
         if bool(self.dataset_path) == bool(metadata.longfact):
-            raise ValueError("expected one source of prompts: dataset_path or metadata.longfact")
+            raise ValueError(
+                "expected exactly one source of prompts: dataset_path or metadata.longfact"
+            )
         if bool(metadata.knowledge) == bool(metadata.columns.passages):
             raise ValueError(
-                "expected one thing to verify facts against: metadata.knowledge (an index, or"
-                " pages) or metadata.columns.passages"
+                "expected exactly one source to verify facts against: metadata.knowledge (an index,"
+                " or pages) or metadata.columns.passages"
             )
         return self
 
@@ -156,7 +158,7 @@ class LongFormYaml(TableYaml):
         if self.metadata.knowledge is None:
             return None
         path = Path(self.metadata.knowledge).expanduser()
-        # Nothing tells whether the path is from the YAML, so the file decides.
+        # Nothing tells where the setting comes from, so a file in the YAML's folder goes first.
         path_from_yaml = (self.folder or Path()) / path
         return path_from_yaml if path_from_yaml.exists() else path
 
@@ -164,23 +166,28 @@ class LongFormYaml(TableYaml):
 _BLOB_BY_TOPIC: dict[str, dict[str, str]] = load_yaml(__package__, "longfact.yaml")
 """The git blob id of each file of LongFact, by set and topic."""
 
+_LONGFACT_COMMIT = "9d27158d198ced0a9d8271a80147cae580614601"
+
+_PROMPTS_PER_TOPIC = 30
+"""The number of prompts in each file of LongFact."""
+
 
 def _longfact_sources() -> tuple[Source, ...]:
     """Return the published files of LongFact, such as ``longfact_objects_music``."""
-    # The date in the file names of each set.
+    # The date is part of the names of the folders.
     dates = {"concepts": "01-10-2024", "objects": "01-12-2024"}
     sources = []
     for set_name, blobs in _BLOB_BY_TOPIC.items():
         folder = f"longfact/longfact-{set_name}_gpt4_{dates[set_name]}_noduplicates"
         for topic, blob in blobs.items():
             source = Source(
-                f"longfact_{set_name}_{topic}",
-                "google-deepmind/long-form-factuality",
-                "9d27158d198ced0a9d8271a80147cae580614601",
-                f"{folder}/longfact-{set_name}_{topic}.jsonl",
-                blob,
-                "CC-BY-4.0",
-                30,
+                name=f"longfact_{set_name}_{topic}",
+                repository="google-deepmind/long-form-factuality",
+                commit=_LONGFACT_COMMIT,
+                path=f"{folder}/longfact-{set_name}_{topic}.jsonl",
+                blob=blob,
+                license="CC-BY-4.0",
+                rows=_PROMPTS_PER_TOPIC,
             )
             sources.append(source)
     return tuple(sources)
@@ -306,10 +313,11 @@ def _read_longfact(
         refuse(table.problems)
         # LongFact numbers no prompts, so the place in the file is the id.
         for number, row in enumerate(table.records):
-            values = {"prompt": row.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
+            prompt = row.values.get("prompt")
+            values = {"prompt": prompt, "topic": topic, "id": f"{topic}-{number}"}
             rows.append(TableRow(row.location, values))
     description = {"source": f"longfact_{set_name}", "is_published": is_published}
-    return Table(tuple(rows), ()), description
+    return Table(records=tuple(rows)), description
 
 
 def _make_document(
@@ -319,7 +327,7 @@ def _make_document(
     knowledge: KnowledgeSource,
     number: str,
 ) -> JsonObject:
-    """Make the document of a row.
+    """Make the document of a row: the prompt, what it is about, and the passages to verify facts.
 
     Args:
         metadata: The settings of the task.
@@ -335,23 +343,40 @@ def _make_document(
         raise ValueError("the prompt is empty, expected a text")
     columns = metadata.columns
     cells = to_model(PromptCells, {field: values.get(column) for field, column in columns})
-
     # The judge reads the question without the words that the template adds.
     question = (cell_text(values.get(columns.prompt)) or prompt).strip()
-    name = " / ".join(cells.title)
-    if metadata.kind:
-        # A reader who does not know of several entities sees the name that they share.
-        name = _DISAMBIGUATION.sub("", cells.title[0]) if cells.title else question
 
-    passages = _document_passages(metadata, cells, question, knowledge)
-    document_id = cell_text(values.get(columns.id or "")) or number
+    text = GeneratedText(
+        index=cell_text(values.get(columns.id or "")) or number,
+        question=question,
+        name=_subject_name(metadata, cells.title, question),
+        output="",
+        passages=_document_passages(metadata, cells, question, knowledge),
+    )
+    # Without a kind of entities that share a name, the index is searched for each fact later.
     needs_index = isinstance(knowledge, Index) and not metadata.kind
     return {
-        **generation_to_doc(GeneratedText(document_id, question, name, "", passages)),
+        **generation_to_doc(text),
         "text": prompt,
         "topic": cell_text(values.get("topic")) or "",
         "evidence": INDEX if needs_index else DOCUMENTS,
     }
+
+
+def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: str) -> str:
+    """Return the name of what a prompt is about.
+
+    Example:
+        ``Grayport (Eastmark)`` and ``Grayport (Westmark)`` share the name ``Grayport``.
+
+    Args:
+        metadata: The settings of the task, which say whether the titles share a name.
+        titles: The titles of the pages about it.
+        question: The question, which stands for the name of namesakes if there are no titles.
+    """
+    if not metadata.kind:
+        return " / ".join(titles)
+    return _DISAMBIGUATION.sub("", titles[0]) if titles else question
 
 
 def _document_passages(
@@ -363,7 +388,7 @@ def _document_passages(
         metadata: The settings of the task.
         cells: The titles and passages of the row.
         question: The question of the row.
-        knowledge: The opened knowledge source, or None.
+        knowledge: The opened knowledge source, or None if a column holds the passages.
 
     Returns:
         The passages. There are none if an index finds them later for each fact.
@@ -371,25 +396,37 @@ def _document_passages(
     Raises:
         ValueError: Pages are to be looked up, but the row has no title.
     """
-    # Entities that share a name are found by the prompt, not by a fact.
-    if isinstance(knowledge, Index) and metadata.kind:
-        query = " ".join(cells.title) or question
-        (hits,) = knowledge.retrieve([query], metadata.passages)
-        return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
+    if knowledge is None:
+        passages = [passage for passage in cells.passages if passage.text.strip()]
+        return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
+    if isinstance(knowledge, Knowledge):
+        return _passages_of_pages(knowledge, cells.title)
+    if not metadata.kind:
+        return ()
 
-    passages = []
-    for passage in cells.passages:
-        if passage.text.strip():
-            passages.append(RetrievedPassage(passage.title, passage.text))
-    if not isinstance(knowledge, Knowledge):
-        return tuple(passages)
+    # The prompt names entities that share a name, and no single fact does, so it is the query.
+    query = " ".join(cells.title) or question
+    (hits,) = knowledge.retrieve([query], metadata.passages)
+    return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
 
-    if not cells.title:
+
+def _passages_of_pages(knowledge: Knowledge, titles: Sequence[str]) -> tuple[RetrievedPassage, ...]:
+    """Return all passages of the pages with some titles.
+
+    Args:
+        knowledge: The pages.
+        titles: The titles of a row.
+
+    Raises:
+        ValueError: There is no title.
+    """
+    if not titles:
         raise ValueError(
             "no title: pages are found by title, so metadata.columns.title has to name the"
             " column with it"
         )
-    for title in cells.title:
+    passages = []
+    for title in titles:
         # A title without a page gives no passages, and its facts stay unscored.
         for text in knowledge.passages(title) or ():
             passages.append(RetrievedPassage(title, text))

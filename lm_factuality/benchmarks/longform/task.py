@@ -38,13 +38,14 @@ class LongFormTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Open the knowledge source, and return the method with what lm_eval is configured with.
-
-        The YAML and the knowledge source are stored for `read_documents`.
+        """Check the YAML, open its knowledge source, and store both for `read_documents`.
 
         Args:
             config: The YAML.
-            metadata: Its metadata, with those of the command line.
+            metadata: Its metadata, with those of the command line. They are part of the YAML.
+
+        Returns:
+            How the judge verifies answers, and the config for lm_eval with the settings to record.
 
         Raises:
             ConfigError: A setting is wrong.

@@ -115,9 +115,15 @@ def test_several_titles_are_candidates(read, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"knowledge": None}, "expected one thing to verify facts against: metadata.knowledge"),
-        ({"path": None}, "expected one source of prompts: dataset_path or metadata.longfact"),
-        ({"longfact": "objects"}, "expected one source of prompts"),
+        (
+            {"knowledge": None},
+            "expected exactly one source to verify facts against: metadata.knowledge",
+        ),
+        (
+            {"path": None},
+            "expected exactly one source of prompts: dataset_path or metadata.longfact",
+        ),
+        ({"longfact": "objects"}, "expected exactly one source of prompts"),
         (
             {"longfact": "objcts", "path": None},
             "metadata.longfact is 'objcts'; expected 'concepts' or 'objects'",
@@ -126,7 +132,7 @@ def test_several_titles_are_candidates(read, tmp_path):
             {"longfact": "objects", "path": None, "topics": "astronmy"},
             "did you mean longfact_objects_astronomy",
         ),
-        ({"columns": {"passages": "p"}}, "expected one thing to verify facts against"),
+        ({"columns": {"passages": "p"}}, "expected exactly one source to verify facts against"),
         (
             {"columns": {"titel": "title"}},
             "unknown key 'titel' of metadata.columns; did you mean title?",

@@ -16,7 +16,11 @@ from lm_factuality.benchmarks.biographies.scores import (
     outcome_by_any_page,
     row_metrics,
 )
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
+from lm_factuality.benchmarks.biographies.types import (
+    JudgedBiography,
+    Outcome,
+    biography_from_record,
+)
 from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
@@ -51,9 +55,43 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
         The pieces, whose texts together are the response. A citation belongs to the sentence that
         it stands in or directly behind.
     """
-    output_letters = _letters_of(output)
     pieces = []
     end_of_pieces = 0
+    for span in _find_sentences(output, sentences):
+        if span.start > end_of_pieces:
+            pieces.append(Piece(output[end_of_pieces : span.start], -1))
+        pieces.append(Piece(output[span.start : span.end], span.sentence))
+        end_of_pieces = span.end
+    if end_of_pieces < len(output):
+        pieces.append(Piece(output[end_of_pieces:], -1))
+    return pieces
+
+
+class _Span(NamedTuple):
+    """Where a sentence stands in a response."""
+
+    sentence: int
+    """The number of the sentence."""
+
+    start: int
+    """The index of its first character."""
+
+    end: int
+    """The index behind its last character or, if citations follow, behind the last of them."""
+
+
+def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
+    """Find the sentences of a response in its text, which also has citations.
+
+    Args:
+        output: The response.
+        sentences: Its sentences in order, without citations. White space is ignored.
+
+    Returns:
+        Where the sentences stand, in order. A sentence that is not found is left out.
+    """
+    output_letters = _letters_of(output)
+    spans = []
     search_start = 0
     for number, sentence in enumerate(sentences):
         letters = _letters_of(sentence).text
@@ -67,14 +105,8 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
         # Several citations may follow each other, as in [1][2].
         while citation := CITATION.match(output, end):
             end = citation.end()
-
-        if start > end_of_pieces:
-            pieces.append(Piece(output[end_of_pieces:start], -1))
-        pieces.append(Piece(output[start:end], number))
-        end_of_pieces = end
-    if end_of_pieces < len(output):
-        pieces.append(Piece(output[end_of_pieces:], -1))
-    return pieces
+        spans.append(_Span(number, start, end))
+    return spans
 
 
 class _Letters(NamedTuple):
@@ -109,53 +141,76 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         judged: The response after all steps.
 
     Returns:
-        For each fact, the verdict by the page of its linked entity, or by all pages if it has none.
-        ``elsewhere`` if only the page of another entity supports the fact: FActScore counts it,
-        and D-FActScore does not. ``ungrouped`` if a page supports it, but it is in no group.
+        The mark of each fact, see `_fact_status`.
     """
     entity_by_fact = linked_entity_by_fact(judged)
-    statuses: list[str] = []
+    statuses = []
     for fact, row in enumerate(judged.matrix):
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
-        outcome_by_any = outcome_by_any_page(row)
-        # The two scores agree about such a fact.
-        if outcome_by_any != "supported" or outcome_by_entity in ("supported", "unscored"):
-            statuses.append(outcome_by_entity or outcome_by_any)
-        else:
-            statuses.append("elsewhere" if fact in entity_by_fact else "ungrouped")
+        is_grouped = fact in entity_by_fact
+        statuses.append(_fact_status(outcome_by_any_page(row), outcome_by_entity, is_grouped))
     return statuses
+
+
+def _fact_status(
+    outcome_by_any: Outcome, outcome_by_entity: Outcome | None, is_grouped: bool
+) -> str:
+    """Decide how the page marks a fact.
+
+    Args:
+        outcome_by_any: The verdict by the pages of all candidate entities, as FActScore counts.
+        outcome_by_entity: The verdict by the page of the linked entity, as D-FActScore counts. None
+            if the fact is linked to no entity.
+        is_grouped: Whether the fact is in a group.
+
+    Returns:
+        A verdict if both scores agree about the fact. Otherwise ``elsewhere`` if only the page of
+        another entity supports it, or ``ungrouped`` if it is in no group.
+    """
+    # Without support from any page, the fact counts for neither score.
+    if outcome_by_any != "supported":
+        return outcome_by_entity or outcome_by_any
+    if outcome_by_entity in ("supported", "unscored"):
+        return outcome_by_entity
+    return "elsewhere" if is_grouped else "ungrouped"
 
 
 def build_page(records: Sequence[Verdict], title: str) -> str:
     """Return the HTML page that shows judged biographies.
+
+    The page states the protocol and the linking of the first record as settings of all.
 
     Args:
         records: The records of the biographies, at least one. All have the same protocol and
             linking.
         title: The title of the page.
     """
-    folder = f"{__package__}/page"
-    scripts = [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
     # The summary is computed as for a run, so that both show the same numbers.
     rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
         "settings": {name: records[0][name] for name in ("protocol", "linking")},
         "summary": {**score_figures(rows, SCORES), **count_responses(records)},
-        "responses": [{**record, **_display_values(record)} for record in records],
+        "responses": [{**record, **_computed_values(record)} for record in records],
     }
+    folder = f"{__package__}/page"
+    scripts = [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
     return one_file(
-        f"{folder}/page.html",
-        read_file(f"{folder}/page.css"),
-        "\n".join([read_asset("elements.js"), *scripts]),
+        template=f"{folder}/page.html",
+        style=read_file(f"{folder}/page.css"),
+        script="\n".join([read_asset("elements.js"), *scripts]),
         title=title,
         content=content,
     )
 
 
-def _display_values(record: Verdict) -> JsonObject:
-    """Return what the page shows of a record and what has to be computed from it."""
+def _computed_values(record: Verdict) -> JsonObject:
+    """Compute what the page shows of a response and its record does not have.
+
+    These are the pieces of the response, the mark of each fact, and the entity that each fact is
+    taken from.
+    """
     judged = biography_from_record(record)
     return {
         "pieces": align_sentences(judged.generation.output, judged.sentences),
