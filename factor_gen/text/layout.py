@@ -22,6 +22,7 @@ _CODE_LINE = re.compile(
 _SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
 _CODE_SYMBOLS = 0.12  # share of the characters of a line above which it looks like code
 _DEEPER_INDENT = 4  # columns
+_MOST_FIRST_INDENT = 8  # columns between the first line of a paragraph and the others
 _NARROWEST, _WIDEST = 50, 110  # columns at which texts are wrapped
 _SLACK = 8  # columns that a line wrapped by hand may stay below the width
 _LIST_MARK = re.compile(
@@ -111,20 +112,21 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         The indexes of the lines of these blocks.
     """
     code_lines: set[int] = set()
-    last_prose_line = ""
+    last_line = ""
     for block in _blocks(lines):
-        depth = _indent(lines[block.start]) - _indent(last_prose_line)
-        # In reStructuredText, "::" announces a literal block, which is indented.
-        is_literal = last_prose_line.endswith("::") and depth > 0
+        extra_indent = _indent(lines[block.start]) - _indent(last_line)
+        # In reStructuredText, "::" announces one or more indented blocks of code.
+        is_announced = last_line.endswith("::") and extra_indent > 0
 
         num_code_like = sum(_looks_like_code(lines[index]) for index in block)
-        # A quarter of the lines is enough where a block is indented deeper than the prose before.
-        least_share = 1 / 4 if depth >= _DEEPER_INDENT else 1 / 2
-        if is_literal or num_code_like > least_share * len(block):
+        # Code is often indented, so that fewer lines that look like code are enough.
+        least_share = 1 / 4 if extra_indent >= _DEEPER_INDENT else 1 / 2
+        if is_announced or num_code_like > least_share * len(block):
             code_lines.update(block)
 
-        if not is_literal:
-            last_prose_line = lines[block.stop - 1].rstrip()
+        # The next block may be announced by the same line.
+        if not is_announced:
+            last_line = lines[block.stop - 1].rstrip()
     return code_lines
 
 
@@ -162,6 +164,7 @@ def unwrap(text: str) -> str:
     """
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
     width = _wrapping_width(lines)
+    # The lines of a narrow text are verses or items rather than wrapped prose.
     if width < _NARROWEST:
         return text
 
@@ -247,11 +250,12 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     for block in _blocks(lines):
         start = block.start
         for index in block[1:-1]:
-            indent = _indent(lines[index])
-            previous_indent = _indent(lines[index - 1])
-            next_indent = _indent(lines[index + 1])
-            is_first_line = previous_indent == next_indent < indent
-            if is_first_line and _SENTENCE_END.search(lines[index - 1]):
+            previous_line = lines[index - 1]
+            # Only the first lines of paragraphs are indented.
+            is_first_line = (
+                _indent(previous_line) == _indent(lines[index + 1]) < _indent(lines[index])
+            )
+            if is_first_line and _SENTENCE_END.search(previous_line):
                 yield range(start, index)
                 start = index
         yield range(start, block.stop)
@@ -259,6 +263,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
 
 def _is_verse(lines: Sequence[str]) -> bool:
     """Tell whether a paragraph is verse or an unmarked list, by the capitals of its lines."""
+    # Wrapped prose begins few lines with a capital.
     capitals = sum(line.lstrip()[0].isupper() for line in lines[1:])
     return len(lines) > 3 and capitals > _VERSE_CAPITALS * (len(lines) - 1)
 
@@ -266,8 +271,8 @@ def _is_verse(lines: Sequence[str]) -> bool:
 def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     """Tell whether a line is indented like a continuation of the line before it.
 
-    It then begins in the same column, below the text of a list item, or left of the indented first
-    line of its paragraph.
+    It mostly begins in the same column. The second line of a paragraph may also begin to the left
+    or the right of the first line, and the text of a list item to the right of its mark.
 
     Args:
         lines: The lines of the paragraph.
@@ -276,19 +281,22 @@ def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     previous_line = lines[position - 1]
     line = lines[position]
     extra_indent = _indent(line) - _indent(previous_line)
-    follows_list_mark = bool(_LIST_MARK.match(previous_line))
 
-    # The line is a new list item, or stands left of the text of the item before it.
-    if _LIST_MARK.match(line) or (follows_list_mark and extra_indent <= 0):
+    # The line is a new list item.
+    if _LIST_MARK.match(line):
         return False
-    # Only the first line of a paragraph may be indented deeper than the next, by up to 8 columns.
-    if extra_indent <= 0:
-        return extra_indent == 0 or (position == 1 and extra_indent >= -8)
-    if follows_list_mark:
+    # The text of a list item continues to the right of its mark.
+    if _LIST_MARK.match(previous_line):
+        return extra_indent > 0
+    if extra_indent == 0:
         return True
-    # All lines after the first hang below it, as in a bibliography.
-    is_hanging = position == 1 and extra_indent <= 8 and len(lines) > 2
-    return is_hanging and _indent(lines[2]) == _indent(line)
+    # Only the first line of a paragraph may have an indent of its own.
+    if position > 1 or abs(extra_indent) > _MOST_FIRST_INDENT:
+        return False
+    if extra_indent < 0:
+        return True
+    # In a bibliography, all lines after the first are indented alike.
+    return len(lines) > 2 and _indent(lines[2]) == _indent(line)
 
 
 def _join_lines(lines: Sequence[str], vocabulary: Set[str]) -> str:

@@ -65,6 +65,7 @@ class PatternTagger:
         """Find the tokens with their tags, and the entities. A quantity in a name is part of it."""
         tokens = tokenise(text)
         names = find_proper_names(text, tokens)
+        # The names come first, so that they win where they overlap a quantity.
         entities = drop_overlaps([*names, *find_times_and_quantities(text)])
         return Analysis(text, tuple(_tag(tokens)), tuple(entities))
 
@@ -136,13 +137,10 @@ def _is_participle(word: str) -> bool:
     return any(word in lemminflect.getInflection(base, tag="VBN") for base in base_forms(word))
 
 
-def _is_base_form(word: str) -> bool:
-    """Tell whether a word is a verb in its base form, such as *see*."""
-    return word in base_forms(word)
-
-
 _FEATURES: Mapping[str, Feature] = {
-    "base form": lambda context: map(_is_base_form, context.values_around("word", "inside")),
+    "base form": lambda context: (
+        word in base_forms(word) for word in context.values_around("word", "inside")
+    ),
     "participle": lambda context: map(_is_participle, context.values_around("word", "inside")),
 }
 _TABLES = Tables(__package__, "data/tags.yaml", WORDS, _FEATURES)

@@ -32,11 +32,11 @@ _CONTENTS = "contents"
 _NUMBER = "number"
 _ANALYZER = "words"
 # Bytes of postings that Tantivy holds in memory before it writes them.
-_HEAP = 150_000_000
+_HEAP_BYTES = 150_000_000
 # The smallest number of bytes that Tantivy accepts.
-_SMALL_HEAP = 15_000_000
+_SMALL_HEAP_BYTES = 15_000_000
 # The number of passages after which a build commits. An interrupted build resumes from there.
-_COMMIT = 50_000
+_COMMIT_INTERVAL = 50_000
 # Significant digits of a score. Further digits of a sum of 32-bit floats depend on its order.
 _DIGITS = 5
 
@@ -58,7 +58,7 @@ class BM25Parameters:
         if self.stemmer not in STEMMERS:
             raise ConfigError(f"stemmer: found {self.stemmer!r}, expected {' or '.join(STEMMERS)}")
 
-    def recorded(self) -> dict[str, Any]:
+    def for_manifest(self) -> dict[str, Any]:
         """Return the parameters, including those that Tantivy fixes, for the index's manifest."""
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
@@ -78,14 +78,14 @@ class BM25Parameters:
         tantivy_folder = folder / TANTIVY
         tantivy_folder.mkdir(exist_ok=True)
         try:
-            index = _open(self.stemmer, tantivy_folder)
+            index = _open_tantivy(self.stemmer, tantivy_folder)
 
             # Passages are added in order, so those in the index are always the first ones.
             num_indexed = index.searcher().num_docs
             texts = (passage.contents for passage in passages.iterate_from(num_indexed))
             progress = tqdm(texts, "index", len(passages), initial=num_indexed, unit=" passages")
             with progress:
-                _fill(index, progress, num_indexed, _HEAP)
+                _add_texts(index, progress, num_indexed, _HEAP_BYTES)
 
             index.reload()
             if not index.searcher().terms_with_prefix(_CONTENTS, "", limit=1):
@@ -144,7 +144,7 @@ class BM25Index(Index):
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rank the ``k`` best passages for each query."""
-        return [self._searcher.best(query, k) for query in queries]
+        return [self._searcher.rank(query, k) for query in queries]
 
 
 class Searcher:
@@ -167,12 +167,12 @@ class Searcher:
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> Searcher:
         """Index a few English texts in memory and return a searcher over them."""
-        index = _open("english")
-        _fill(index, texts, 0, _SMALL_HEAP)
+        index = _open_tantivy("english")
+        _add_texts(index, texts, 0, _SMALL_HEAP_BYTES)
         return cls(index, "english")
 
-    def best(self, query: str, k: int) -> Ranking:
-        """Return the ``k`` texts with the highest BM25 scores for a query.
+    def rank(self, query: str, k: int) -> Ranking:
+        """Rank the ``k`` texts with the highest BM25 scores for a query.
 
         Args:
             query: Any text. A word that occurs twice counts twice.
@@ -195,6 +195,7 @@ class Searcher:
                 break
             limit *= 4
 
+        # An address is Tantivy's own. It depends on how the index was written, the number does not.
         addresses = [address for _, address in hits]
         numbers = self._searcher.fast_field_values(_NUMBER, addresses)
         ranking: Ranking = []
@@ -211,7 +212,7 @@ class Searcher:
         Args:
             query: Any text. A word that occurs twice has twice the weight.
         """
-        term_counts = Counter(self._analyzer.analyze(_encodable(query)))
+        term_counts = Counter(self._analyzer.analyze(_replace_surrogates(query)))
         clauses = []
         for term, count in sorted(term_counts.items()):
             term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
@@ -227,7 +228,7 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
     return builder.build()
 
 
-def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
+def _open_tantivy(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     """Open a Tantivy index, or create it if its folder is empty.
 
     Each document of the index has the terms of a text and the number of the text.
@@ -238,37 +239,40 @@ def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     """
     schema = tantivy.SchemaBuilder()
     schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
+    # A fast field is stored by column, so that the numbers of hits are read at once.
     schema.add_unsigned_field(_NUMBER, fast=True)
     index = tantivy.Index(schema.build(), str(folder) if folder else None)
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index
 
 
-def _fill(index: tantivy.Index, texts: Iterable[str], first_number: int, heap: int) -> None:
+def _add_texts(
+    index: tantivy.Index, texts: Iterable[str], first_number: int, heap_bytes: int
+) -> None:
     """Add texts with consecutive numbers to an index and commit them.
 
     Args:
         index: The index to which the texts are added.
         texts: The texts in the order of their numbers.
         first_number: The number of the first text.
-        heap: The bytes of memory that Tantivy may fill before it writes to disk.
+        heap_bytes: The bytes of memory that Tantivy may fill before it writes to disk.
     """
     # A single thread adds the texts in order, so that an interrupted build can be resumed.
-    writer = index.writer(heap, num_threads=1)
+    writer = index.writer(heap_bytes, num_threads=1)
     # A build that was killed may have left unused files.
     writer.garbage_collect_files()
 
     for number, text in enumerate(texts, first_number):
         document = tantivy.Document()
-        document.add_text(_CONTENTS, _encodable(text))
+        document.add_text(_CONTENTS, _replace_surrogates(text))
         document.add_unsigned(_NUMBER, number)
         writer.add_document(document)
-        if (number + 1) % _COMMIT == 0:
+        if (number + 1) % _COMMIT_INTERVAL == 0:
             writer.commit()
     writer.commit()
     writer.wait_merging_threads()
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace each half of a surrogate pair by ``?``, since UTF-8 cannot encode it."""
     return text.encode("utf-8", "replace").decode("utf-8")

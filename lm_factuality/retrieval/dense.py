@@ -34,10 +34,10 @@ VECTORS = "embeddings.npy"
 # The number type of the vectors on disk.
 _PRECISION = "float16"
 # The numbers of passages and queries that are compared at a time.
-_ROWS = 1 << 16
-_QUERIES = 256
+_PASSAGE_BLOCK = 1 << 16
+_QUERY_BLOCK = 256
 # The number of passages that are encoded before their vectors are written to disk.
-_TEXTS = 1024
+_ENCODING_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class DenseParameters:
 
     kind: ClassVar[Literal["dense"]] = "dense"
 
-    def recorded(self) -> dict[str, Any]:
+    def for_manifest(self) -> dict[str, Any]:
         """Return the parameters for the index's manifest."""
         return {"model": self.model, "precision": _PRECISION}
 
@@ -71,7 +71,7 @@ class DenseParameters:
         progress = tqdm(total=len(passages), initial=num_encoded, desc="encode", unit=" passages")
         with progress:
             while num_encoded < len(passages):
-                texts = [passage.contents for passage in islice(remaining, _TEXTS)]
+                texts = [passage.contents for passage in islice(remaining, _ENCODING_BLOCK)]
                 vectors = _unit_vectors(encoder.encode_document, texts)
                 _write_rows(path, vectors, first_row=num_encoded, num_rows=len(passages))
 
@@ -180,8 +180,6 @@ class DenseIndex(Index):
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rank the ``k`` passages whose vectors have the highest cosines with each query's vector.
 
-        Queries and passages are compared block by block, so that their cosines fit into memory.
-
         Args:
             queries: Distinct queries.
             k: The number of passages to rank for each query.
@@ -192,17 +190,34 @@ class DenseIndex(Index):
         rankings: list[Ranking] = [[] for _ in queries]
         # The vector of an empty query means nothing.
         positions = [position for position, query in enumerate(queries) if query.strip()]
-        for start in range(0, len(positions), _QUERIES):
-            block_positions = positions[start : start + _QUERIES]
+        # A block of queries at a time bounds the memory for their cosines.
+        for start in range(0, len(positions), _QUERY_BLOCK):
+            block_positions = positions[start : start + _QUERY_BLOCK]
             texts = [queries[position] for position in block_positions]
             query_vectors = _unit_vectors(self._encoder.encode_query, texts)
+            block_rankings = self._rank(query_vectors, k)
+            for position, ranking in zip(block_positions, block_rankings, strict=True):
+                rankings[position] = ranking
+        return rankings
 
-            for row in range(0, len(self), _ROWS):
-                block = numpy.asarray(self._vectors[row : row + _ROWS], dtype=numpy.float32)
-                # The product of unit vectors is their cosine. There is a row for each query.
-                cosines = query_vectors @ block.T
-                for position, scores in zip(block_positions, cosines, strict=True):
-                    rankings[position] = merge_best(rankings[position], scores, row, k)
+    def _rank(self, query_vectors: NDArray[numpy.float32], k: int) -> list[Ranking]:
+        """Rank the ``k`` passages with the highest cosines for each vector of a query.
+
+        Args:
+            query_vectors: The unit vectors, one per row.
+            k: The number of passages to rank.
+
+        Returns:
+            The numbers and cosines of passages, best first, for each row.
+        """
+        rankings: list[Ranking] = [[] for _ in query_vectors]
+        # The vectors of all passages together may be larger than the memory.
+        for first in range(0, len(self), _PASSAGE_BLOCK):
+            block = self._vectors[first : first + _PASSAGE_BLOCK].astype(numpy.float32)
+            # The product of two unit vectors is their cosine.
+            cosines = query_vectors @ block.T
+            for row, scores in enumerate(cosines):
+                rankings[row] = merge_best(rankings[row], scores, first, k)
         return rankings
 
 

@@ -102,7 +102,7 @@ def list_files(folder: Path) -> tuple[IndexFile, ...]:
     # A process that locks the folder leaves the file ".lock".
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     files = []
-    for path in tqdm(paths, desc="sum up", unit=" files"):
+    for path in tqdm(paths, desc="checksums", unit=" files"):
         name = path.relative_to(folder).as_posix()
         files.append(IndexFile(name, path.stat().st_size, sha256_of(path)))
     return tuple(files)
@@ -124,8 +124,8 @@ def read_manifest(folder: Path) -> Manifest:
     # The manifest is the last file of a build, so an unfinished index has none.
     if not path.is_file():
         raise DataError(
-            f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"
-            f" build, with: lm-factuality index build SOURCE --out {folder}"
+            f"{folder}: not an index, because it has no {MANIFEST}; build it, or resume its"
+            f" interrupted build, with: lm-factuality index build SOURCE --out {folder}"
         )
     try:
         return to_model(Manifest, parse_json(path.read_text(encoding="utf-8")))
@@ -135,33 +135,33 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
 
 
-def check_files(folder: Path, manifest: Manifest, sums: bool = False) -> None:
+def check_files(folder: Path, manifest: Manifest, compare_checksums: bool = False) -> None:
     """Check that the files of an index are as the manifest describes them.
 
     Args:
         folder: The folder of the index.
         manifest: The index's manifest.
-        sums: Whether to compare the SHA-256 too, for which the files must be read. By default
-            only their sizes are compared.
+        compare_checksums: Whether to compare the SHA-256 too, for which the files must be read. By
+            default only their sizes are compared.
 
     Raises:
         DataError: A file is missing or differs.
     """
     for file in manifest.files:
         path = folder / file.name
-        problem = _find_problem(path, file, sums)
+        problem = _find_problem(path, file, compare_checksums)
         if problem is not None:
             rebuild = _REBUILD.format(folder=folder)
             raise DataError(f"{path}: {problem}; copy the whole folder again, or {rebuild}")
 
 
-def _find_problem(path: Path, file: IndexFile, sums: bool) -> str | None:
+def _find_problem(path: Path, file: IndexFile, compare_checksums: bool) -> str | None:
     """Return how a file differs from its description in the manifest, or None if it does not.
 
     Args:
         path: The path of the file.
         file: The description in the manifest.
-        sums: Whether to compare the SHA-256 too.
+        compare_checksums: Whether to compare the SHA-256 too.
     """
     if not path.is_file():
         return f"the file is missing, expected {file.size} bytes"
@@ -169,7 +169,7 @@ def _find_problem(path: Path, file: IndexFile, sums: bool) -> str | None:
     size = path.stat().st_size
     if size != file.size:
         return f"{size} bytes, expected {file.size}"
-    if sums and sha256_of(path) != file.sha256:
+    if compare_checksums and sha256_of(path) != file.sha256:
         return f"altered since it was built, expected the SHA-256 {file.sha256}"
     return None
 

@@ -25,7 +25,7 @@ from lm_factuality.retrieval.passages import (
 )
 
 # A batch, which is written in one transaction, ends after this many passages ...
-_BATCH = 10_000
+_BATCH_PASSAGES = 10_000
 # ... or after this many characters, so that a batch of long pages fits into memory.
 _BATCH_CHARACTERS = 32 << 20
 _HUB = "hub:"
@@ -212,7 +212,7 @@ def read_batches(
 
             # Pages can be very long, so the number of passages alone would not limit the memory.
             num_characters += len(passage.text) + len(passage.title)
-            if len(batch) >= _BATCH or num_characters >= _BATCH_CHARACTERS:
+            if len(batch) >= _BATCH_PASSAGES or num_characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch = []
                 num_characters = 0

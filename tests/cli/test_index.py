@@ -49,7 +49,7 @@ def test_options_reach_the_index(tmp_path, capsys):
 WRONG = {
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
     "no index": (["query", "{1}/gone", "a"], "gone: not an index"),
-    "no index for info": (["info", "{1}"], "not an index, for there is no"),
+    "no index for info": (["info", "{1}"], "not an index, because it has no"),
     "index exists": (
         ["build", ENCYCLOPEDIA, "--out", "{0}"],
         "exists; give another folder, or --overwrite",
@@ -91,7 +91,7 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lm_factuality.retrieval.bm25._fill", interrupt)
+    monkeypatch.setattr("lm_factuality.retrieval.bm25._add_texts", interrupt)
     arguments = ["index", "build", ENCYCLOPEDIA, "--out", str(tmp_path / "index")]
     monkeypatch.setattr("sys.argv", ["lm-factuality", *arguments])
     assert main(arguments) == 130

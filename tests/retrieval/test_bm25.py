@@ -67,7 +67,7 @@ def reference(contents, stemmer, query):
 @pytest.mark.parametrize("stemmer", ["english", "none"])
 @pytest.mark.parametrize("commit", [7, 1000])
 def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25, "_COMMIT", commit)
+    monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", commit)
     index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer))
     contents = [passage.contents for passage in index.passages.iterate_from(0)]
     for _, title, parts in list(sentences())[::20]:
@@ -86,7 +86,7 @@ def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
     searcher = Searcher.from_texts([passage.contents for passage in index.passages.iterate_from(0)])
     for _, title, parts in list(sentences())[::20]:
         for query in (title, parts[0]):
-            assert searcher.best(query, 5) == [
+            assert searcher.rank(query, 5) == [
                 (hit.number, hit.score) for hit in index.retrieve([query], 5)[0]
             ]
 

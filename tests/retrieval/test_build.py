@@ -25,8 +25,8 @@ class Interruption(Exception):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(sources, "_BATCH", 10)
-    monkeypatch.setattr(bm25, "_COMMIT", 10)
+    monkeypatch.setattr(sources, "_BATCH_PASSAGES", 10)
+    monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", 10)
 
 
 def test_an_interrupted_build_keeps_what_it_has_read_and_indexed(
@@ -192,7 +192,10 @@ def flip(name, place):
 AGAIN = "build the index again: lm-factuality index build SOURCE --out"
 # what happened: (how, what the error must say)
 DAMAGE = {
-    "gone": (shutil.rmtree, ["not an index, for there is no", "lm-factuality index build SOURCE"]),
+    "gone": (
+        shutil.rmtree,
+        ["not an index, because it has no", "lm-factuality index build SOURCE"],
+    ),
     "manifest not JSON": (
         lambda folder: (folder / "manifest.json").write_text("{"),
         ["manifest.json: not a manifest of an index", AGAIN],
@@ -244,7 +247,7 @@ def test_sums_are_compared_when_asked(copied):
     manifest = indexes.read_manifest(copied)
     indexes.check_files(copied, manifest)
     with pytest.raises(DataError, match="altered since it was built"):
-        indexes.check_files(copied, manifest, sums=True)
+        indexes.check_files(copied, manifest, compare_checksums=True)
 
 
 def test_the_identity_changes_with_what_changes_results(encyclopedia, tmp_path, write_tsv):

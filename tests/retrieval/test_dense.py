@@ -82,8 +82,8 @@ def test_scores_are_the_cosines_of_sentence_transformers(index, model):
 def test_blocks_of_passages_and_queries_change_nothing(index, monkeypatch):
     queries = [passage.text[:80] for passage in index.passages]
     whole = index.retrieve(queries, 5)
-    monkeypatch.setattr(dense, "_ROWS", 7)
-    monkeypatch.setattr(dense, "_QUERIES", 6)
+    monkeypatch.setattr(dense, "_PASSAGE_BLOCK", 7)
+    monkeypatch.setattr(dense, "_QUERY_BLOCK", 6)
     parts = index.retrieve(queries, 5)
     for one, other in zip(whole, parts, strict=True):
         assert [hit.number for hit in one] == [hit.number for hit in other]
@@ -97,7 +97,7 @@ def test_the_manifest_names_the_model(folder, index, source, tmp_path):
 
 
 def test_an_interrupted_build_encodes_nothing_twice(folder, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(dense, "_TEXTS", 10)
+    monkeypatch.setattr(dense, "_ENCODING_BLOCK", 10)
     encode, encoded = dense._unit_vectors, []
 
     def interrupted(encode_document, texts):

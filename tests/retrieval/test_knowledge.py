@@ -61,7 +61,9 @@ def test_pages_are_those_of_the_source(tmp_path, rows):
 
 
 def test_rows_of_one_title_are_passages_of_one_page(tmp_path, write_rows, monkeypatch):
-    monkeypatch.setattr(sources, "_BATCH", 2)  # so that the page goes over several transactions
+    monkeypatch.setattr(
+        sources, "_BATCH_PASSAGES", 2
+    )  # so that the page goes over several transactions
     rows = [{"title": title, "text": f"text {number}"} for number, title in enumerate("aabacab")]
     built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
     assert built.passages("a") == ["text 0", "text 1", "text 3", "text 5"]

@@ -422,8 +422,10 @@ class StepTrial:
     def __init__(self, name: str, options: CertifyOptions) -> None:
         """Read the released files and draw the responses to measure on.
 
+        A response has cases, i.e. tasks for the judge, if the files have labels for the step.
+
         Args:
-            name: The name of the step, a key of `STEPS`.
+            name: The name of the step, such as "grouping".
             options: Which files to read, and how many responses to draw. By default, the published
                 files and all responses.
 
@@ -459,7 +461,7 @@ class StepTrial:
         }
 
     def _read_cases(self, paths: Sequence[Path]) -> list[list[Case]]:
-        """Read the cases of every released response.
+        """Read the cases of every released response: what the judge has to do, and the labels.
 
         Args:
             paths: Files of generations, each followed by the file of decisions on it.
@@ -553,6 +555,9 @@ class StepTrial:
 
     def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
         """Compare the results of every case with the released ones, and count the comparisons.
+
+        A comparison of a case yields a pair of decisions (the judge's and the released one), or
+        the reason, a text, why the judge has no decision.
 
         Args:
             results: The biographies after the step, in the order of cases.

@@ -146,7 +146,7 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
         the sentence (``as_written``).
     """
     demonstrations = _load_demonstrations()
-    ranking = demonstrations.searcher.best(sentence, 1)
+    ranking = demonstrations.searcher.rank(sentence, 1)
     # The ranking is empty if the sentence shares no word with any demonstration.
     nearest = ranking[0][0] if ranking else 0
     return [*demonstrations.fixed, demonstrations.selectable[nearest]]

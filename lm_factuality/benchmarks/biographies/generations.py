@@ -228,7 +228,7 @@ def nearest_passages(
     """
     if len(passages) <= count:
         return passages
-    ranked_indices = [index for index, _ in _searcher(passages).best(query, count)]
+    ranked_indices = [index for index, _ in _searcher(passages).rank(query, count)]
     # BM25 ranks no passage that shares no word with the query.
     unranked_indices = [index for index in range(len(passages)) if index not in ranked_indices]
     chosen_indices = [*ranked_indices, *unranked_indices][:count]

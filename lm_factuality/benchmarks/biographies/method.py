@@ -198,23 +198,23 @@ class AmbigBio(JudgedMethod):
         for biography in self.decompose(judge.offline_copy(), answers):
             decomposed.append(biography if biography.facts else _add_facts_by_rules(biography))
         return [
-            ("decomposing", judge.plan(partial(self.decompose, judged=answers))),
-            ("grouping", judge.plan(partial(self.group, judged=decomposed))),
+            ("decomposing", judge.plan(partial(self.decompose, biographies=answers))),
+            ("grouping", judge.plan(partial(self.group, biographies=decomposed))),
             ("verifying", self._plan_verifying(judge, decomposed)),
         ]
 
-    def _plan_verifying(self, judge: Judge, judged: Sequence[JudgedBiography]) -> Plan:
+    def _plan_verifying(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> Plan:
         """Estimate how many questions the judge is asked to verify the facts of responses.
 
         Args:
             judge: The judge that would be asked.
-            judged: The responses with their facts.
+            biographies: The responses with their facts.
         """
-        plan = judge.plan(partial(self.verify, judged=judged))
+        plan = judge.plan(partial(self.verify, biographies=biographies))
         if judge.config.verify != "page":
             return plan
         # A reply about a page may leave out every fact. Each is then also asked about singly.
-        pairs = self.pairs_by_key(judged)
+        pairs = self.pairs_by_key(biographies)
         pairs_to_ask = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
         singly = judge.plan(partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder))
         estimate = plan.estimate_with_retries + singly.estimate_with_retries
@@ -276,12 +276,14 @@ class AmbigBio(JudgedMethod):
         problem = None if sentences or abstained else NO_SENTENCES
         return replace(prepared, sentences=sentences, abstained=abstained, problem=problem)
 
-    def decompose(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    def decompose(
+        self, judge: Judge, biographies: Sequence[JudgedBiography]
+    ) -> list[JudgedBiography]:
         """Ask the judge for the atomic facts of each sentence (step 1).
 
         Args:
             judge: The judge to ask.
-            judged: The prepared responses.
+            biographies: The prepared responses.
 
         Returns:
             The responses with their facts. If one sentence cannot be decomposed, the whole response
@@ -290,16 +292,16 @@ class AmbigBio(JudgedMethod):
         replies_by_sentence = judge.ask_typed(
             f"{self.folder}/decompose",
             FactsReply,
-            self.decomposing_variables(judged),
+            self.decomposing_variables(biographies),
             "decomposing sentences",
             problem_with_facts,
             samples=1,
         )
-        # The replies about the sentences of all answers come in one list, one sample for each.
+        # One list has the replies about all sentences of all biographies, with one sample for each.
         replies = [reply for (reply,) in replies_by_sentence]
         decomposed = []
         first_reply = 0
-        for biography in judged:
+        for biography in biographies:
             if not biography.is_answer:
                 decomposed.append(biography)
                 continue
@@ -308,14 +310,14 @@ class AmbigBio(JudgedMethod):
             first_reply = end
         return decomposed
 
-    def decomposing_variables(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
+    def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
         """Return the variables of the decomposing prompt for every sentence of every answer.
 
         Args:
-            judged: The prepared responses. Those that are no answer are left out.
+            biographies: The prepared responses. Those that are no answer are left out.
         """
         prompt_variables = []
-        answers = [biography for biography in judged if biography.is_answer]
+        answers = [biography for biography in biographies if biography.is_answer]
         for biography in answers:
             for number, sentence in enumerate(biography.sentences):
                 variables = {
@@ -330,7 +332,7 @@ class AmbigBio(JudgedMethod):
                 prompt_variables.append(variables)
         return prompt_variables
 
-    def group(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    def group(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
         """Ask the judge to split the facts of each response by individual (step 2).
 
         The judge is not asked about a single fact, nor about a response with a single subject. All
@@ -338,27 +340,29 @@ class AmbigBio(JudgedMethod):
 
         Args:
             judge: The judge to ask.
-            judged: The responses with their facts.
+            biographies: The responses with their facts.
 
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        indices = [index for index, biography in enumerate(judged) if _needs_grouping(biography)]
+        indices = [
+            index for index, biography in enumerate(biographies) if _needs_grouping(biography)
+        ]
         replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
-            [self._grouping_variables(judged[index]) for index in indices],
+            [self._grouping_variables(biographies[index]) for index in indices],
             "grouping facts",
             problem_with_groups,
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
-        grouped = [_join_all_facts(biography) for biography in judged]
+        grouped = [_join_all_facts(biography) for biography in biographies]
         for index, (reply,) in zip(indices, replies, strict=True):
             if reply.value is None:
-                grouped[index] = replace(judged[index], groups=(), ungrouped=reply.problem)
+                grouped[index] = replace(biographies[index], groups=(), ungrouped=reply.problem)
             else:
-                grouped[index] = replace(judged[index], groups=reply_to_groups(reply.value))
+                grouped[index] = replace(biographies[index], groups=reply_to_groups(reply.value))
 
         if self.protocol == "code":
             grouped = [_drop_first_fact(biography) for biography in grouped]
@@ -368,20 +372,20 @@ class AmbigBio(JudgedMethod):
         """Return the variables of the grouping prompt for a response."""
         return {**grouping_variables(judged), **self.prompt_variables(judged.generation)}
 
-    def verify(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    def verify(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
         """Ask the judge whether the page of each entity supports each fact (step 3).
 
         Args:
             judge: The judge to ask. It is not asked about an entity without a page, which supports
                 no fact.
-            judged: The responses with their facts.
+            biographies: The responses with their facts.
 
         Returns:
             The responses with their matrix of judgements.
         """
-        judgements = judge_pairs(judge, self.pairs_by_key(judged), self.folder)
+        judgements = judge_pairs(judge, self.pairs_by_key(biographies), self.folder)
         verified = []
-        for response_index, biography in enumerate(judged):
+        for response_index, biography in enumerate(biographies):
             rows = []
             for fact in biography.facts:
                 keys = [PairKey(response_index, fact.text, entity) for entity in biography.entities]
@@ -389,14 +393,14 @@ class AmbigBio(JudgedMethod):
             verified.append(replace(biography, matrix=tuple(rows)))
         return verified
 
-    def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
+    def pairs_by_key(self, biographies: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
         """Return the pairs of facts and pages of several responses.
 
         Args:
-            judged: The responses. Those without facts are skipped.
+            biographies: The responses. Those without facts are skipped.
         """
         pairs: dict[PairKey, FactPair] = {}
-        for response_index, biography in enumerate(judged):
+        for response_index, biography in enumerate(biographies):
             # Pages are looked up for facts only.
             if not biography.facts:
                 continue

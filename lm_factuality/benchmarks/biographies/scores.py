@@ -128,7 +128,6 @@ def score_biography(
     """
     if not judged.facts:
         return None
-    num_facts = len(judged.facts)
     outcomes = [outcome_by_any_page(row) for row in judged.matrix]
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
@@ -152,26 +151,45 @@ def score_biography(
         # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
 
-    # Ungrouped facts say nothing about the number of biographies.
-    num_biographies = len(judged.groups) or None
-    num_entities = len(set(attributed_entities(judged, protocol)) - {None})
-    # Each column holds the judgements by the page of one entity.
-    columns = zip(*judged.matrix, strict=True)
+    num_facts = len(outcomes)
     return {
         "facts": num_facts,
         **factscores,
         "factscore_penalised": None if factscore is None else factscore * length_penalty(num_facts),
         **d_factscores,
         "difference": difference,
-        "num_biographies": num_biographies,
-        "num_entities": num_entities,
-        "kind": num_biographies and response_type(num_biographies, num_entities),
+        **_count_biographies_and_entities(judged, protocol),
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
         "unscored_grouped": linked_outcomes.count("unscored") if linked_outcomes else num_facts,
         "candidates": len(judged.entities),
-        "without_page": sum(all(map(is_without_page, column)) for column in columns),
+        "without_page": _count_entities_without_page(judged),
     }
+
+
+def _count_biographies_and_entities(judged: JudgedBiography, protocol: Protocol) -> JsonObject:
+    """Count the individuals that a reader sees in a response, and the entities it tells of.
+
+    Args:
+        judged: The response with its matrix, groups and links.
+        protocol: Decides which entity a fact is taken from, see `attributed_entities`.
+
+    Returns:
+        ``num_biographies`` (None without groups), ``num_entities``, and ``kind``, the type of
+        response that follows from both (None without groups).
+    """
+    num_entities = len(set(attributed_entities(judged, protocol)) - {None})
+    # Ungrouped facts say nothing about the number of biographies.
+    num_biographies = len(judged.groups) or None
+    kind = None if num_biographies is None else response_type(num_biographies, num_entities)
+    return {"num_biographies": num_biographies, "num_entities": num_entities, "kind": kind}
+
+
+def _count_entities_without_page(judged: JudgedBiography) -> int:
+    """Count the candidate entities whose pages could not be found."""
+    # Each column holds the judgements by the page of one entity.
+    columns = zip(*judged.matrix, strict=True)
+    return sum(all(map(is_without_page, column)) for column in columns)
 
 
 def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:

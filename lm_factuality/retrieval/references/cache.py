@@ -14,7 +14,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.retrieval.references.links import KINDS
+from lm_factuality.retrieval.references.links import FAILURE_MEANINGS
 
 # The version of the format of the JSON files.
 _FORMAT = 1
@@ -38,7 +38,7 @@ class CachedReference:
     """The title of the document, if it has one."""
 
     kind: str | None = None
-    """The reason why the link is dead, a key of `KINDS`. None if it is not dead."""
+    """The reason why the link is dead, a key of `FAILURE_MEANINGS`. None if it is not dead."""
 
     error: str | None = None
     """The reason why the link is dead, in a sentence. None if it is not dead."""
@@ -162,7 +162,12 @@ class FetchReport:
     """The annotators' entries that hold no link."""
 
     def counts(self) -> list[OutcomeCount]:
-        """Count the references by outcome, first the fetched ones and then the most frequent."""
+        """Count the references by outcome.
+
+        Returns:
+            One count for each outcome that occurs. ``fetched`` comes first, and then the reasons of
+            dead links, the most frequent first.
+        """
         groups: defaultdict[str, list[FetchedReference]] = defaultdict(list)
         for fetched in self.references:
             groups[fetched.reference.outcome].append(fetched)
@@ -171,7 +176,7 @@ class FetchReport:
         for outcome, group in groups.items():
             num_cached = sum(fetched.from_cache for fetched in group)
             # References with the same outcome are dead for the same reason.
-            meaning = KINDS.get(group[0].reference.kind or "", "text is in the cache")
+            meaning = FAILURE_MEANINGS.get(group[0].reference.kind or "", "text is in the cache")
             counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
 
         # Equally frequent outcomes are in alphabetical order. Sorting again keeps this order.

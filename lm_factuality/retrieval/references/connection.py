@@ -129,13 +129,13 @@ class Network:
             raise DeadLinkError("timeout", f"{host}: not done after {seconds:g} s") from None
         # The server is too slow at one step: connecting, or sending the next bytes.
         except httpx.TimeoutException as error:
-            sentence = f"{host}: silent for too long ({type(error).__name__})"
-            raise DeadLinkError("timeout", sentence) from None
+            raise DeadLinkError(
+                "timeout", f"{host}: silent for too long ({type(error).__name__})"
+            ) from None
         except httpx.ConnectError as error:
             raise DeadLinkError("unreachable", f"{host}: no connection: {error}") from None
         except (httpx.RequestError, OSError) as error:
-            sentence = f"{host}: no whole answer in HTTP: {error}"
-            raise DeadLinkError("broken", sentence) from None
+            raise DeadLinkError("broken", f"{host}: no whole answer in HTTP: {error}") from None
 
     async def _get_from_any_address(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Try the IP addresses of a host in order until one accepts the connection.
@@ -206,8 +206,7 @@ async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
     # The encoding "x-gzip" is an old name of "gzip".
     encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
     if encoding not in ("identity", _GZIP):
-        sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
-        raise DeadLinkError("broken", sentence)
+        raise DeadLinkError("broken", f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for")
 
     body = bytearray()
     async for chunk in response.aiter_raw():
@@ -242,8 +241,9 @@ def _decompress(compressed: bytes, max_bytes: int) -> bytes:
         _check_length(body, max_bytes)
         # Data that was cut off lacks the checksum at its end.
         if not decompressor.eof:
-            sentence = f"its gzip data ends too early, after {len(body):,} bytes"
-            raise DeadLinkError("broken", sentence)
+            raise DeadLinkError(
+                "broken", f"its gzip data ends too early, after {len(body):,} bytes"
+            )
 
         # Some servers add padding after the last member.
         compressed = decompressor.unused_data

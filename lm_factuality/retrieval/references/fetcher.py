@@ -240,8 +240,9 @@ class Robots:
             try:
                 self._rules[robots_url] = await self._fetch_rules(robots_url)
             except DeadLinkError as error:
-                sentence = f"{robots_url}, which may say no, cannot be read: {error}"
-                raise DeadLinkError(error.kind, sentence) from None
+                raise DeadLinkError(
+                    error.kind, f"{robots_url}, which may say no, cannot be read: {error}"
+                ) from None
 
         # Protego obeys the rules for this program, or else those for all programs.
         rules = self._rules[robots_url]

@@ -37,9 +37,9 @@ class Endpoint(NamedTuple):
 
 TABLES: Mapping[str, Any] = load_yaml(__package__, "tables.yaml")
 # The kinds of failure that can occur although no server has responded.
-UNREACHED = frozenset(TABLES["unreached"])
+UNREACHED_KINDS = frozenset(TABLES["unreached"])
 # The meaning of each kind of failure.
-KINDS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
+FAILURE_MEANINGS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
 
 # A URL starts at http(s):// unless that is part of another URL, as in
 # web.archive.org/web/2020/https://... or ?to=https%3A//. There may be no space between two URLs.
@@ -62,14 +62,14 @@ class DeadLinkError(Exception):
     """The error that a link has no text, at least now. Its message is a sentence with the reason.
 
     Attributes:
-        kind: The kind of failure, a key of `KINDS`.
+        kind: The kind of failure, a key of `FAILURE_MEANINGS`.
     """
 
     def __init__(self, kind: str, sentence: str) -> None:
         """Describe a failure.
 
         Args:
-            kind: The kind of failure, a key of `KINDS`.
+            kind: The kind of failure, a key of `FAILURE_MEANINGS`.
             sentence: The reason.
         """
         super().__init__(sentence)
@@ -289,11 +289,9 @@ async def _look_up(host: str, port: int, seconds: float) -> list[Address]:
         with anyio.fail_after(seconds):
             entries = await anyio.to_thread.run_sync(get_entries, abandon_on_cancel=True)
     except TimeoutError:
-        sentence = f"{host}: no answer from the name servers in time"
-        raise DeadLinkError("timeout", sentence) from None
+        raise DeadLinkError("timeout", f"{host}: no answer from the name servers in time") from None
     except (OSError, UnicodeError) as error:
-        sentence = f"{host}: no address for this name ({error})"
-        raise DeadLinkError("dns", sentence) from None
+        raise DeadLinkError("dns", f"{host}: no address for this name ({error})") from None
 
     # The last item of an entry holds the address and the port.
     addresses = [ip_address(socket_address[0]) for *_, socket_address in entries]

@@ -55,8 +55,9 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:
-        seconds = limits.extraction_seconds
-        raise DeadLinkError("unreadable", f"no text of this {kind} after {seconds:g} s") from None
+        raise DeadLinkError(
+            "unreadable", f"no text of this {kind} after {limits.extraction_seconds:g} s"
+        ) from None
     except subprocess.CalledProcessError as error:
         # The last line of a traceback names the exception.
         last_line = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -93,6 +94,8 @@ def _kind_of_document(headers: Mapping[str, str], body: bytes) -> str:
     if content_type in _KINDS:
         return _KINDS[content_type]
     if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
-        sentence = f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF"
-        raise DeadLinkError("not text", sentence)
+        raise DeadLinkError(
+            "not text",
+            f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF",
+        )
     return "html" if _HTML_TAG.search(start) else "plain"

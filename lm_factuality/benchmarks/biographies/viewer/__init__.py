@@ -55,9 +55,43 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
         The pieces, whose texts together are the response. A citation belongs to the sentence that
         it stands in or directly behind.
     """
-    output_letters = _letters_of(output)
     pieces = []
     end_of_pieces = 0
+    for span in _find_sentences(output, sentences):
+        if span.start > end_of_pieces:
+            pieces.append(Piece(output[end_of_pieces : span.start], -1))
+        pieces.append(Piece(output[span.start : span.end], span.sentence))
+        end_of_pieces = span.end
+    if end_of_pieces < len(output):
+        pieces.append(Piece(output[end_of_pieces:], -1))
+    return pieces
+
+
+class _Span(NamedTuple):
+    """Where a sentence stands in a response."""
+
+    sentence: int
+    """The number of the sentence."""
+
+    start: int
+    """The index of its first character."""
+
+    end: int
+    """The index behind its last character or, if citations follow, behind the last of them."""
+
+
+def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
+    """Find the sentences of a response in its text, which also has citations.
+
+    Args:
+        output: The response.
+        sentences: Its sentences in order, without citations. White space is ignored.
+
+    Returns:
+        Where the sentences stand, in order. A sentence that is not found is left out.
+    """
+    output_letters = _letters_of(output)
+    spans = []
     search_start = 0
     for number, sentence in enumerate(sentences):
         letters = _letters_of(sentence).text
@@ -71,14 +105,8 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
         # Several citations may follow each other, as in [1][2].
         while citation := CITATION.match(output, end):
             end = citation.end()
-
-        if start > end_of_pieces:
-            pieces.append(Piece(output[end_of_pieces:start], -1))
-        pieces.append(Piece(output[start:end], number))
-        end_of_pieces = end
-    if end_of_pieces < len(output):
-        pieces.append(Piece(output[end_of_pieces:], -1))
-    return pieces
+        spans.append(_Span(number, start, end))
+    return spans
 
 
 class _Letters(NamedTuple):
