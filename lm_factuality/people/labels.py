@@ -226,7 +226,34 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         DataError: A file cannot be read, or has lines that are no labels of this sheet. The error
             lists these lines of all files.
     """
-    answers_by_label: dict[tuple[int, str], str] = {}
+    answers_by_label = _read_answers(paths, key)
+    # The sheet may show an item twice. Both answers are filed under the first number.
+    answers: dict[int, dict[str, str]] = defaultdict(dict)
+    for (number, person), answer in sorted(answers_by_label.items()):
+        first_number = key.items[number - 1].repeat_of or number
+        answers_to_item = answers[first_number]
+        is_second_answer = person in answers_to_item
+        name = f"{person} again" if is_second_answer else person
+        answers_to_item[name] = answer
+
+    people = tuple(sorted({person for _, person in answers_by_label}))
+    return Labels(people, answers, _find_majority_answers(key, people, answers))
+
+
+def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]:
+    """Read the answers in the label files of a sheet.
+
+    Args:
+        paths: The CSV files.
+        key: The key of the sheet, i.e. of a numbered list of questions.
+
+    Returns:
+        The answers by the number of the question on the sheet and the name of the person.
+
+    Raises:
+        DataError: A file cannot be read, or has wrong lines, which the error lists.
+    """
+    answers: dict[tuple[int, str], str] = {}
     locations: dict[tuple[int, str], str] = {}
     problems: list[str] = []
     for path in paths:
@@ -247,20 +274,9 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
                 )
                 continue
             locations[label_id] = record.location
-            answers_by_label[label_id] = answer
+            answers[label_id] = answer
     refuse(problems, "problems", "correct them and read the files again; no label is used")
-
-    # The sheet may show an item twice. Both answers are filed under the first number.
-    answers: dict[int, dict[str, str]] = defaultdict(dict)
-    for (number, person), answer in sorted(answers_by_label.items()):
-        first_number = key.items[number - 1].repeat_of or number
-        answers_to_item = answers[first_number]
-        is_second_answer = person in answers_to_item
-        name = f"{person} again" if is_second_answer else person
-        answers_to_item[name] = answer
-
-    people = tuple(sorted({person for _, person in answers_by_label}))
-    return Labels(people, answers, _find_majority_answers(key, people, answers))
+    return answers
 
 
 class LabelLine(BaseModel, str_strip_whitespace=True):

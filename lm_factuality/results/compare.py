@@ -337,21 +337,35 @@ def _published_rows(
         matching_runs = [run for run in runs if _has_published(run, published)]
         for name, value in published.scores.items():
             for run in matching_runs:
-                score = benchmark_of(run.task).find_score(name)
-                measured = score_figure(run.task, name)
-                measured_text = ""
-                difference = ""
-                if measured is not None and score is not None:
-                    measured_text = score.format_value(measured.value)
-                    # Published shares are in percent.
-                    gap = score.display_factor * measured.value - value
-                    difference = f"{gap:+.{score.decimals}f}"
-                cells = (measured_text, str(value), difference, published.where)
-                rows.append((run.task.task, run.label, name, *cells))
+                measured, difference = _measured_cells(run, name, value)
+                cells = (name, measured, str(value), difference, published.where)
+                rows.append((run.task.task, run.label, *cells))
             if not matching_runs:
-                cells = ("", str(value), "", published.where)
-                rows.append((published.task, published.label, name, *cells))
+                cells = (name, "", str(value), "", published.where)
+                rows.append((published.task, published.label, *cells))
     return rows
+
+
+def _measured_cells(run: Run, name: str, published: float) -> tuple[str, str]:
+    """Write a measured score and its difference from the published one as two cells of a table.
+
+    Args:
+        run: The run.
+        name: The name of the score.
+        published: The published value. Shares are in percent.
+
+    Example:
+        A measured accuracy of 0.484 and a published one of 48.1 give ``("48.4", "+0.3")``.
+
+    Returns:
+        The two texts, which are empty if the run does not have the score.
+    """
+    score = benchmark_of(run.task).find_score(name)
+    measured = score_figure(run.task, name)
+    if measured is None or score is None:
+        return "", ""
+    difference = score.display_factor * measured.value - published
+    return score.format_value(measured.value), f"{difference:+.{score.decimals}f}"
 
 
 def _has_published(run: Run, published: PublishedScores) -> bool:

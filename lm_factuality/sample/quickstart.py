@@ -238,10 +238,22 @@ def compare_with_truth(
     for label, name in _SCORES.items():
         judge_values = [scores.get(name) for scores in judge_scores]
         true_values = [scores.get(name) for scores in true_scores]
-        # Biographies without a score, by the judge or in truth, are in no mean.
-        table = DataFrame({"judge": judge_values, "truth": true_values}).dropna().astype(float)
-        pearson = table["judge"].corr(table["truth"])
-        means = table.mean()
-        comparison = JudgeComparison(label, means["judge"], means["truth"], pearson, len(table))
-        comparisons.append(comparison)
+        comparisons.append(_compare_values(label, judge_values, true_values))
     return comparisons
+
+
+def _compare_values(
+    label: str, judge_values: Sequence[float | None], true_values: Sequence[float | None]
+) -> JudgeComparison:
+    """Compare the values of one score by the judge and in truth, over the same biographies.
+
+    Args:
+        label: The label of the score.
+        judge_values: The value of each biography by the judge, or None if it has no score.
+        true_values: The true value of each biography, or None if it has no score.
+    """
+    # Biographies without one of the two values are in no mean.
+    table = DataFrame({"judge": judge_values, "truth": true_values}).dropna().astype(float)
+    means = table.mean()
+    pearson = table["judge"].corr(table["truth"])
+    return JudgeComparison(label, means["judge"], means["truth"], pearson, len(table))
