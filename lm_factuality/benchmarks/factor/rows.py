@@ -139,8 +139,8 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         return LONE_SURROGATE
     if not 0 <= gold < len(choices):
         return (
-            f"the gold is not an index of a choice (found {gold}), expected an index from 0 to"
-            f" {len(choices) - 1} or the text of a choice"
+            f"the gold is no choice (found {gold}), expected an index from 0 to {len(choices) - 1} or"
+            " the text of a choice"
         )
 
     num_distinct = len(set(stripped_choices))
