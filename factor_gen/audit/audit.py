@@ -50,18 +50,6 @@ def audit_rows(
     sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
 
-    notes = []
-    if len(sampled_rows) < len(distinct_rows):
-        notes.append(
-            f"baselines were scored on {len(sampled_rows):,} of {len(distinct_rows):,} rows, drawn"
-            " by the seed; --sample N draws N"
-        )
-    if sampled_rows and not any(baseline.family == LEARNED for baseline in scores):
-        notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so"
-            " no classifier"
-        )
-
     # The floor is the accuracy of a model that knows nothing and gives each word a random weight.
     floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
@@ -79,7 +67,7 @@ def audit_rows(
         flags=tuple(flags),
         distance=_measure_distance(usable_rows),
         types=_count_error_types(usable_rows),
-        notes=tuple(notes),
+        notes=_describe_omissions(len(distinct_rows), len(sampled_rows), scores),
     )
 
 
@@ -94,6 +82,7 @@ def _drop_repeated_rows(rows: Sequence[Row]) -> list[Row]:
 def draw_rows(rows: Sequence[Row], size: int, seed: str) -> list[Row]:
     """Draw ``size`` rows at random, or all if there are no more, and keep their order."""
     indexes = random.Random(seed).sample(range(len(rows)), min(size, len(rows)))
+    # Sorting restores the order of the rows.
     return [rows[index] for index in sorted(indexes)]
 
 
@@ -113,10 +102,40 @@ def _score_choices(rows: Sequence[Row], seed: int) -> list[ChoiceScores]:
 
     scores = list(surface_scores(rows))
     folds = assign_folds(rows, seed)
+    # The classifier can only learn from other documents.
     if len(set(folds)) > 1:
         scores.append(classifier_scores(rows, folds))
     scores.append(similarity_scores(rows))
     return scores
+
+
+def _describe_omissions(
+    num_rows: int, num_sampled: int, scores: Sequence[ChoiceScores]
+) -> tuple[str, ...]:
+    """Describe which rows, and whether the classifier, were left out of the baselines.
+
+    Args:
+        num_rows: How many distinct rows the benchmark has.
+        num_sampled: How many of them the baselines scored.
+        scores: The scores of each baseline.
+
+    Returns:
+        One sentence for each omission.
+    """
+    notes = []
+    if num_sampled < num_rows:
+        notes.append(
+            f"baselines were scored on {num_sampled:,} of {num_rows:,} rows, drawn by the seed;"
+            " --sample N draws N"
+        )
+    has_classifier = any(baseline.family == LEARNED for baseline in scores)
+    # Without any row there is no baseline to miss.
+    if scores and not has_classifier:
+        notes.append(
+            "one document only, or such as share a text: nothing can be learned from others, so"
+            " no classifier"
+        )
+    return tuple(notes)
 
 
 def _measure_distance(rows: Sequence[Row]) -> Distance:

@@ -55,6 +55,7 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
         yield ChoiceScores(f"most {name}", SURFACE, values)
+        # The greatest score is picked, so that the least needs the opposite sign.
         yield ChoiceScores(f"least {name}", SURFACE, _negate(values))
 
     ranks = [_alphabetical_ranks(row.choices) for row in rows]
@@ -211,5 +212,6 @@ def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | No
     """
     scores_of_rows: list[list[float] | None] = []
     for row_scores in np.split(scores, np.cumsum(sizes)[:-1]):
+        # All choices of a row are in one fold, so that all scores are NaN or none is.
         scores_of_rows.append(None if np.isnan(row_scores).any() else row_scores.tolist())
     return scores_of_rows

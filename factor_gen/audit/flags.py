@@ -37,6 +37,7 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
 
 def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
     """Return a key that is the same for rows with the same prefix and choices, in any order."""
+    # White space at the ends makes no other row.
     return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))
 
 
@@ -77,6 +78,7 @@ def _has_identical_choices(row: Row) -> bool:
 
 def _has_trivial_edit(row: Row) -> bool:
     """Tell whether a contradiction says the same as the true completion, e.g. in capitals."""
+    # For instance, "The Plan" and "the plan" become equal.
     texts = [remove_case_and_punctuation(choice) for choice in row.choices]
     return texts.count(texts[row.gold]) > 1
 
@@ -110,6 +112,7 @@ def _completion_differs(row: Row, feature: Callable[[str], object]) -> bool:
             none, and then the choices are not compared.
     """
     values = [feature(choice) for choice in row.choices]
+    # A choice without the feature, such as one that begins with a digit, cannot be compared.
     return None not in values and values.count(values[row.gold]) == 1
 
 
@@ -121,6 +124,7 @@ def _only_contradictions_are_plain(row: Row) -> bool:
     """
     words_of_contradictions = [set(choice.split()) for choice in contradictions_of(row)]
     for word in row.choices[row.gold].split():
+        # A word without accents or typographic signs has no plainer form.
         if word.isascii():
             continue
         plain_word = to_plain_letters(word)

@@ -77,6 +77,7 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
         return f"no blind baseline tells true completions from contradictions; the best, {figures}"
 
     leak = f"gives true completions away: {figures}"
+    # The strongest leak is described already.
     num_further = len(audit.leaks) - 1
     if num_further:
         leak += f"; {plural(num_further, 'other blind baseline')} above chance"
@@ -86,6 +87,7 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
 def _describe_floor(audit: BenchmarkAudit) -> str:
     """Tell how often a guess, and a comparison of the choices, picks the true completion."""
     floor = _with_interval(audit.floor)
+    # The true completion shares most words with the others, so that it seldom weighs most.
     if audit.floor.high < audit.even:
         floor += f", not {format_number(audit.even)}"
 
@@ -113,6 +115,7 @@ def _with_interval(share: EstimatedShare) -> str:
 
 def _count_flagged(audit: BenchmarkAudit) -> str:
     """Count the rows with a flag, such as ``12 of 1,036``."""
+    # A row can have several flags.
     flagged_rows = {flag.index for flag in audit.flags}
     return f"{len(flagged_rows):,} of {audit.rows:,}"
 
@@ -145,6 +148,7 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     columns = (
         "baseline",
         "kind",
+        # A heading that starts with "#" marks a column of numbers.
         "#pairs won",
         "#95% interval",
         "#of all choices",
@@ -161,12 +165,14 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
 
 def describe_significance(baseline: BlindBaseline) -> str:
     """Tell whether a baseline is above chance: ``above chance by 6.0 points, p = 0.002``."""
+    # The p-value is NaN if the baseline was not tested.
     if math.isnan(baseline.corrected):
         return "too few documents to tell"
     if not baseline.is_above_chance:
         return f"not above chance, {_p_value(baseline)}"
 
     effect = f"above chance by {100 * baseline.effect:.1f} points, {_p_value(baseline)}"
+    # Language models cannot compare choices.
     if baseline.family == COMPARES:
         return f"{effect}; not counted"
     return f"slight leak, {effect}" if baseline.effect < LEAST_EFFECT else effect

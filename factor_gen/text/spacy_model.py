@@ -80,6 +80,7 @@ class SpacyTagger:
             if not token.is_space:
                 end = token.idx + len(token.text)
                 tokens.append(Token(token.text, token.idx, end, token.tag_))
+        # A model without a tagger leaves all tags empty.
         if tokens and not any(token.tag for token in tokens):
             raise ConfigError(
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
@@ -114,4 +115,5 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
             names.append(entity)
         elif kind:
             times_and_quantities.append(entity)
+    # The earlier of two entities that overlap stays.
     return drop_overlaps([*names, *times_and_quantities])

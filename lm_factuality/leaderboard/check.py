@@ -106,6 +106,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         sentence = f"not as lm_eval writes it: {problem}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
 
+    # Two files can have the same problem.
     unique_refusals = tuple(dict.fromkeys(refusals))
     return Checked(folder, submission, unique_refusals, evidence)
 
@@ -160,6 +161,7 @@ def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
 
     required_tasks = evidence.rules.by_task
     advice = f"run: lm-factuality run --config configs/leaderboard/{evidence.rules.name}.yaml"
+    # A leaderboard ranks by all of its tasks, so that a part of them is not enough.
     for task_name in required_tasks:
         task_evidence = evidence.tasks.get(task_name)
         if task_evidence is None:
@@ -168,6 +170,7 @@ def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
             problem = "its samples are not beside its results; run it with --log_samples"
             yield Refusal("FILE_MISSING", task_name, problem)
 
+    # The results can also hold tasks that are not of the leaderboard.
     file_counts: Counter[str] = Counter()
     for file in evidence.files:
         file_counts.update(file.content["results"].keys())
@@ -190,6 +193,7 @@ def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
         One refusal if the runs differ from each other in model, revision, dtype or backend, and
         one for each property in which a run differs from ``submission.json``.
     """
+    # Files of one model agree in all four properties.
     models = {(file.model, file.revision, file.dtype, file.backend) for file in evidence.files}
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
@@ -211,6 +215,7 @@ def _check_model(file: ResultsFile, submitted: SubmittedModel) -> Iterator[Refus
     """
     code = "MODEL_DIFFERS"
     run_name = file.path.name
+    # Models behind an API have no number format that lm_eval could record.
     dtype = file.dtype or submitted.dtype
     yield from _refuse_unexpected(code, run_name, "the dtype", dtype, submitted.dtype)
 
@@ -245,6 +250,7 @@ def settings_are_the_rules(evidence: Evidence) -> Iterator[Refusal]:
             yield from _refuse_unexpected(
                 "CONFIG_DIFFERS", task_name, name, setting.value, *setting.allowed
             )
+        # The audit compared the model's requests with the documents.
         samples = task_evidence.samples
         if samples is not None and samples.request_problem:
             problem = f"{samples.request_problem}; leave out whatever changes prompts"
@@ -272,6 +278,7 @@ def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
     adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
     yield from _refuse_unexpected(code, run_name, "what is added to the model", adapters, [])
 
+    # Another version of lm_eval may compute other scores from the same outputs.
     version = str(file.versions.get("lm_eval"))
     if not rules.allows_lm_eval(version):
         versions = rules.lm_eval_versions
@@ -298,6 +305,7 @@ def data_is_as_published(evidence: Evidence) -> Iterator[Refusal]:
         expected_counts = [rules.documents, rules.documents]
         yield from _refuse_unexpected("LIMIT_RUN", task_name, "documents", counts, expected_counts)
 
+        # The git blob id is a hash of the data file that the run read.
         blob = as_mapping(task.metadata.get("data")).get("git_blob")
         yield from _refuse_unexpected("WRONG_DATA", task_name, "git_blob", blob, rules.git_blob)
 
@@ -323,6 +331,7 @@ def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
             problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
             yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
 
+        # Missing samples are refused by the check of the files.
         if task_evidence.samples is not None:
             yield from _check_samples(task_evidence, task_evidence.samples)
         if task_evidence.correction_problem:
@@ -344,6 +353,7 @@ def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
     max_share = evidence.rules.max_unscored
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
+        # A results file that somebody edited can hold anything as a number.
         unscored = number_of(task.metrics.get("unscored"))
         item_count = count_scorable_items(task)
         if unscored is None:
@@ -441,6 +451,7 @@ def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _Checke
         repeats = task.config.get("repeats")
         settings["repeats"] = _CheckedSetting(repeats, [task_rules.repeats])
         thinking_tokens = thinking_tokens_of(task)
+        # Any number of tokens up to the limit is allowed.
         nearest_allowed = max(0, min(thinking_tokens, rules.thinking_tokens))
         settings["thinking_tokens"] = _CheckedSetting(thinking_tokens, [nearest_allowed])
 
@@ -477,6 +488,7 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
     expected_hashes = task_evidence.rules.judge_prompts
     for problem in _judge_prompt_problems(judge, certificates.values(), expected_hashes):
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
+    # A certificate counts only for the judge, prompts and version that it was measured with.
     for origin, certificate in certificates.items():
         for problem in certificate_problems(certificate, judge, evidence.rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{origin}: {problem}")
@@ -551,6 +563,7 @@ def _judge_prompt_problems(
         names = ", ".join(expected_hashes)
         yield f"the judge was asked with other prompts than {names}; run it again"
 
+    # A certificate records the hash of each prompt that the user replaced.
     certified_hashes: dict[str, str] = {}
     for certificate in certificates:
         certified_hashes.update(replaced_prompt_hashes(certificate.get("identity")) or {})
@@ -579,6 +592,7 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         One refusal for wrong document numbers, or one for changed documents.
     """
     rules = evidence.rules
+    # Documents are numbered from 0, each with one sample.
     counts = Counter(samples.doc_ids)
     expected_ids = range(rules.documents)
     wrong_ids = []
@@ -592,6 +606,7 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         advice = f"expected 0 to {expected_ids[-1]} once each; run the whole task again"
         yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
 
+    # Without the published data, nobody can tell whether the documents are right.
     if evidence.data_problem:
         yield Refusal("DATA_UNAVAILABLE", rules.task, evidence.data_problem)
         return
@@ -615,6 +630,7 @@ def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[
         One refusal for each kind of problem.
     """
     task_name = evidence.rules.task
+    # Scores cannot be recomputed from unreadable samples.
     if samples.problem:
         yield Refusal("SAMPLES_INVALID", task_name, samples.problem)
         return
@@ -628,6 +644,7 @@ def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[
         problem = "the results were made from other samples: task_hashes differs"
         yield Refusal("SAMPLES_CHANGED", task_name, problem)
 
+    # Each problem names a score, with its value in the results and from the samples.
     if samples.score_problems:
         problems = listed(samples.score_problems, _MAX_LISTED_PROBLEMS)
         yield Refusal("SCORE_CHANGED", task_name, problems)

@@ -46,6 +46,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         SubmissionRefusedError: A file is missing, changed, too large or not of the submission. No
             file is searched for credentials then.
     """
+    # Each step reports all of its problems, so that a submitter sees them together.
     problems = [
         *_missing_references(submission),
         *_unexpected_files(folder, submission),
@@ -64,11 +65,15 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
 def _missing_references(submission: Submission) -> Iterator[Refusal]:
     """Refuse a certificate, key or labels that ``submission.json`` names but does not list.
 
+    Args:
+        submission: The content of ``submission.json``.
+
     Yields:
         One refusal for each file that is missing from the list ``files``.
     """
     listed_names = _listed_names(submission)
     for name in _referenced_names(submission):
+        # Only listed files have a hash, so that others could be replaced unnoticed.
         if name not in listed_names:
             sentence = "is used, but not listed under 'files'; pack the results again"
             yield Refusal("FILE_MISSING", name, sentence)
@@ -120,6 +125,7 @@ def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             yield Refusal("FILE_MISSING", packed.path, sentence)
             continue
 
+        # The size is compared first, since hashing a large file takes long.
         size = path.stat().st_size
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", packed.path, f"{size} bytes, at most {MAX_FILE} are taken")
@@ -154,9 +160,11 @@ def secrets_in_file(path: Path) -> list[str]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line_number, line in enumerate(lines, start=1):
             secrets += _secrets_in_line(line, line_number, path.suffix == ".jsonl")
+            # A few are enough to refuse the file.
             if len(secrets) >= _MAX_LISTED_SECRETS:
                 return secrets[:_MAX_LISTED_SECRETS]
 
+    # Samples are decoded line by line, a JSON file as a whole.
     if path.suffix == ".json":
         content = _parse_json(path.read_text(encoding="utf-8", errors="replace"))
         secrets += _secrets_in_json(content)
@@ -199,6 +207,7 @@ def _secrets_in_json(content: object) -> Iterator[str]:
     for place, description in secrets_within(content):
         yield f"{place}: {description}"
     for key, value in as_mapping(content).items():
+        # A prompt may explain how a program sets ``token=...``.
         if key in _PROSE:
             continue
         # Arguments on separate lines were joined by an escaped line break.

@@ -84,6 +84,7 @@ def published_digest(rules: TaskRules) -> str:
     if rules.digest is not None:
         return rules.digest
 
+    # Users can name the folder of their data. Otherwise it is the folder of downloads.
     data_dir = os.environ.get("LM_FACTUALITY_DATA")
     for source in all_sources().values():
         if source.blob != rules.git_blob:
@@ -121,9 +122,11 @@ def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[s
 
     digests = {}
     for target in targets:
+        # A target can be a group, which stands for several tasks.
         for name, config in find_configs(target):
             if isinstance(config, FactualityError):
                 raise config
+            # The task is created but not run: only its documents are needed.
             metadata = {**config["metadata"], **settings}
             task = config["class"](config={**config, "metadata": metadata})
             digest = DocumentDigest(task.declared.data.model_outputs)

@@ -64,7 +64,7 @@ class SampleEvidence:
     """The model's answers to each document as JSON, by the number of the document."""
 
     def record_samples(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """Record the samples of a file one by one, and pass each of them on.
+        """Yield the samples of a file, and record what the checks need to know of each.
 
         Args:
             path: The samples file of the task.
@@ -73,22 +73,27 @@ class SampleEvidence:
             The samples, in the order of the file.
 
         Raises:
-            DataError: There are samples of several filters. Scores are computed from one, so that
-                the others would be unchecked.
+            DataError: There are samples of several filters, which change responses before they
+                are scored. The scores of only one filter could be checked.
         """
         filters = set()
         for sample in read_every_sample(path):
+            # The name comes from a stranger's file and can have any length.
             filters.add(str(sample.get("filter"))[:40])
             if len(filters) > 1:
                 names = listed(sorted(filters))
                 raise DataError(
                     f"{path}: rows of 2 filters, {names}, expected those of one; pack the run again"
                 )
-            self._record(sample)
+            self._record_sample(sample)
             yield sample
 
-    def _record(self, sample: Mapping[str, Any]) -> None:
-        """Record the document, the answers, the hashes and the requests of one sample."""
+    def _record_sample(self, sample: Mapping[str, Any]) -> None:
+        """Record the document, the answers, the hashes and the requests of one sample.
+
+        Args:
+            sample: A line of the samples file, which a stranger may have changed.
+        """
         doc_id = sample["doc_id"]
         # In Python, True and False are integers.
         if not isinstance(doc_id, int) or isinstance(doc_id, bool):
@@ -100,6 +105,7 @@ class SampleEvidence:
         document = self.documents.add(doc_id, sample["doc"])
         position = f"doc_id {format_doc_id(doc_id)}"
         self._record_hashes(sample, document, position)
+        # One problem is enough to refuse the run, and a run with other prompts has thousands.
         if not self.request_problem:
             problem = self.audit.request_problem(sample)
             self.request_problem = f"{position}: {problem}" if problem else ""
@@ -107,14 +113,14 @@ class SampleEvidence:
     def _record_hashes(
         self, sample: Mapping[str, Any], document: Mapping[str, Any], position: str
     ) -> None:
-        """Record the hashes in a sample, and those that its texts do not have.
+        """Record the hashes that a sample states, and a problem for each hash that is wrong.
 
         Args:
             sample: The sample, with a hash of its document, its prompt and its target.
             document: Its document, without outputs of the evaluated model.
             position: How a problem names the sample, such as ``doc_id 7``.
         """
-        # lm_eval hashes these texts, and later joins the hashes in this order.
+        # These are the texts that lm_eval hashes. It joins the hashes in the same order.
         hashed_texts = {
             "doc": json.dumps(document, indent=2, ensure_ascii=False),
             "prompt": _prompt_of(sample),
@@ -193,12 +199,14 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         SubmissionRefusedError: The files are not those that were packed, or a results file is not
             as lm_eval writes it.
     """
+    # The files are searched for links and credentials before anything else reads them.
     file_refusals = tuple(check_files(folder, submission))
     files = _read_results(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
     for file in files:
         for task in file.tasks:
             task_rules = rules.by_task.get(task.task)
+            # A check refuses tasks that are not of the leaderboard.
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
     certificate = _read_certificate(folder, submission)
@@ -207,6 +215,13 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
     """Read the results files of a submission, i.e. its files named ``results_*``.
+
+    Args:
+        folder: The folder of the submission.
+        submission: The content of its ``submission.json``, which lists the files.
+
+    Returns:
+        The results files in the order of the list, at least one.
 
     Raises:
         SubmissionRefusedError: There is none, or one is not as lm_eval writes it.
@@ -230,6 +245,10 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
 
 def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
     """Read the judge's certificate in a submission.
+
+    Args:
+        folder: The folder of the submission.
+        submission: The content of its ``submission.json``, which names the certificate.
 
     Returns:
         The certificate, or an empty mapping if there is none or it is no JSON object. A later
@@ -257,10 +276,14 @@ def _read_task(
         rules: What the leaderboard requires of the task.
 
     Returns:
-        The evidence of the task. Whatever is wrong with it is recorded, not raised.
+        The evidence of the task. Problems with its data and corrections are recorded in it.
+
+    Raises:
+        SubmissionRefusedError: The task is of a benchmark that is not installed.
     """
     digest = ""
     data_problem = ""
+    # The user may not have downloaded the published data.
     try:
         digest = published_digest(rules)
     except DataError as error:
@@ -301,6 +324,7 @@ def read_task_samples(
         sentence = f"{problem}; install its package"
         raise SubmissionRefusedError(Refusal("SAMPLES_INVALID", task.task, sentence))
 
+    # The rules state how the task has to be run, except for what the model itself decides.
     expected_run = ExpectedRun(
         metadata=rules.metadata,
         generation_kwargs=rules.generation_kwargs,
@@ -315,6 +339,7 @@ def read_task_samples(
         recomputed = recompute(task, evidence.record_samples(task.samples))
         evidence.score_problems += differences(task, recomputed)
     except UNREADABLE as error:
+        # A stranger wrote the samples, so that their content can have any type.
         evidence.problem = message_without_folder(error, folder)
     return evidence
 
@@ -338,6 +363,7 @@ def _correction_problem(
         there are none.
     """
     path = sibling_of_results(file.path, f"corrected_{task.task}", ".json")
+    # Most runs have no corrected scores.
     if path is None:
         return ""
     if submission.key is None:
@@ -371,6 +397,7 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
     Returns:
         A phrase that follows the name of the task, or an empty text if the draw can be repeated.
     """
+    # A draw is repeated on the units of one run, and the others are not in the submission.
     if len(key.sources) != 1 or task.samples is None:
         return (
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
@@ -394,6 +421,7 @@ def _prompt_of(sample: Mapping[str, Any]) -> str:
     Example:
         The arguments ``{"gen_args_0": {"arg_0": "Who?"}}`` have the prompt ``Who?``.
     """
+    # The requests of a sample are named ``gen_args_0``, ``gen_args_1`` and so on.
     requests = as_mapping(sample.get("arguments"))
     first_request = as_mapping(next(iter(requests.values()), None))
     prompt = first_request.get("arg_0", "")
@@ -425,13 +453,14 @@ def count_scorable_items(task: TaskResult) -> int:
         The number of documents. For a benchmark that scores each generation by itself, it is
         multiplied by the number of generations per document.
     """
+    num_documents = task.effective
     benchmark = find_benchmark(task.kind)
+    # Most benchmarks give a document one score, whatever the number of its generations.
     if benchmark is None or benchmark.scoring.unscored_unit == "rows":
-        return task.effective
+        return num_documents
     repeats = task.config.get("repeats")
-    if not isinstance(repeats, int):
-        return task.effective
-    return task.effective * (repeats or 1)
+    # lm_eval generates once if the task does not say how often.
+    return num_documents * (repeats or 1) if isinstance(repeats, int) else num_documents
 
 
 def format_doc_id(doc_id: int) -> str:

@@ -82,6 +82,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     if any(correction_options) and not all(correction_options):
         raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
 
+    # The scores are corrected here again, so that earlier corrections are not read.
     files = read_results_files(results, with_corrected=False)
     rules = _find_rules(options, files)
     files_by_task = _choose_files(rules, files)
@@ -97,6 +98,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         _correct_scores(folder, files_by_task, options)
         _copy_files(folder, files_by_task, options)
         _write_submission(folder, rules.name, model, options)
+        # An error inside the block removes the folder.
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(refusal) for refusal in refusals], "refusals", "Nothing is packed.")
     return target
@@ -118,6 +120,7 @@ def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
     tasks = {task.task for file in files for task in file.tasks}
     names = leaderboard_names(options.rules)
     leaderboards = [read_rules(name, options.rules) for name in names]
+    # All tasks of a leaderboard have to be in the results.
     complete = [rules for rules in leaderboards if tasks.issuperset(rules.by_task)]
     if len(complete) == 1:
         return complete[0]
@@ -174,18 +177,21 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
     Raises:
         ConfigError: Options are missing or invalid. The error lists all of them.
     """
+    # All problems are collected, so that the user corrects the command only once.
     problems = []
     if not MODEL_NAME.fullmatch(options.model):
         problems.append(
             f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as"
             " facebook/opt-125m"
         )
+    # PyTorch calls the number format ``torch.float16``, lm_eval ``float16``.
     dtype = options.dtype.removeprefix("torch.") or file.dtype or ""
     if not dtype:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"
         )
 
+    # The user may not state another revision than the one that was run.
     measured = _measured_revision(file)
     revision = options.revision or measured
     if measured and revision != measured:
@@ -210,6 +216,7 @@ def _measured_revision(file: ResultsFile) -> str:
     commit = str(as_mapping(file.content.get("config")).get("model_sha"))
     if _COMMIT.fullmatch(commit):
         return commit
+    # For local weights, lm_eval records the path of their folder as the model's name.
     folder = Path(file.model)
     return weights_hash(folder) if folder.is_dir() else ""
 
@@ -251,6 +258,7 @@ def _correct_scores(
         return
     task_names = {source.task for source in read_key(options.key).sources}
     for name in sorted(task_names):
+        # A sheet can be of several runs, one of which is not packed.
         task = files_by_task[name].task(name) if name in files_by_task else None
         if task is None:
             raise ConfigError(f"--key {options.key}: its sheet is of {name}, which is not packed")
@@ -279,6 +287,7 @@ def _copy_files(
             paths.append(task.samples)
 
     sources: dict[str, Path] = {}
+    # The certificate is renamed, so that all submissions name it alike.
     if options.certificate is not None:
         sources[CERTIFICATE_FILE] = options.certificate
     for path in paths:
@@ -287,6 +296,7 @@ def _copy_files(
         if earlier.resolve() != path.resolve():
             raise DataError(f"{path}: another file of this name is packed already; rename it")
 
+    # No file is copied before all have been searched for credentials.
     secrets = []
     for path in sources.values():
         secrets += [f"SECRET {path}: {secret}" for secret in secrets_in_file(path)]

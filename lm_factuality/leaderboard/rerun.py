@@ -107,6 +107,7 @@ def rerun(
     arguments = _model_arguments(folder, evidence, model_args)
     row_ids = _draw_rows(evidence, rows, seed)
 
+    # The results of the second run are only compared, not kept.
     with tempfile.TemporaryDirectory() as out:
         _run_rows(config, Path(out), evidence, arguments, row_ids)
         outcomes = []
@@ -116,6 +117,7 @@ def rerun(
                 dtype = evidence.submission.model.dtype
                 outcomes.append(_compare_task(submitted, task, row_ids[task.task], dtype))
 
+    # With the hash of the submission, the site knows whether its files have changed since.
     outcome = Rerun(
         submission=digest_of(folder),
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -162,6 +164,7 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
         ConfigError: A value of the submission holds a comma or an equals sign.
     """
     model = evidence.submission.model
+    # The check accepts only runs of one model, so that all files have the same arguments.
     first_file = evidence.files[0]
     arguments = changing_arguments(first_file)
     # A stranger must not decide that code runs on this machine.
@@ -194,6 +197,7 @@ def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]
     Returns:
         The sorted numbers of the rows, by the name of the task.
     """
+    # One generator for all tasks makes the draw repeatable from the seed alone.
     generator = random.Random(seed)
     row_ids = {}
     for file in evidence.files:
@@ -220,6 +224,7 @@ def _run_rows(
         row_ids: The numbers of the rows to run, by the name of the task.
     """
     first_file = evidence.files[0]
+    # Tasks without thinking ignore this number.
     thinking_tokens = max(thinking_tokens_of(task.task) for task in evidence.tasks.values())
     # Judged tasks need the name of a judge, which gets no requests here.
     metadata = {"judge": LEXICAL, "thinking_tokens": thinking_tokens}
@@ -255,6 +260,7 @@ def _compare_task(
     for row_id in row_ids:
         same_rows += _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
 
+    # Sampling draws other words each time, even from the same model.
     outcome = "same"
     if same_rows < len(row_ids):
         outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
@@ -311,6 +317,7 @@ def _is_same_output(submitted: str, repeated: str, tolerance: float | None) -> b
         now = float(repeated)
     except ValueError:
         return False
+    # A log-probability is written with a point, a number of tokens without one.
     return "." in submitted and math.isclose(before, now, rel_tol=tolerance, abs_tol=tolerance)
 
 
@@ -329,6 +336,7 @@ def describe_rerun(folder: Path, digest: str) -> str:
         files have changed since.
     """
     path = folder.with_name(folder.name + RERUN_SUFFIX)
+    # Most submissions have no such file.
     try:
         outcome = Rerun.model_validate_json(path.read_bytes())
     except (OSError, ValueError):

@@ -101,6 +101,7 @@ class Rules(Strict):
             version: The version, such as ``0.4.13``. Pre-releases count like releases, and a text
                 that is no version is not allowed.
         """
+        # Results that somebody edited can state anything as their version.
         try:
             return SpecifierSet(self.lm_eval_versions).contains(version, prereleases=True)
         except InvalidVersion:
@@ -155,10 +156,11 @@ def read_rules(name: str, folder: Path | None = None) -> Rules:
     path = rules_folder(folder) / f"{name}.yaml"
     content = as_mapping(read_config(path))
 
-    # In the file, the names of tasks and of the leaderboard are keys and the file's own name.
+    # In the file, the name of a task is the key of its rules. `TaskRules` has it as a field.
     tasks = {}
     for task, settings in as_mapping(content.get("tasks")).items():
         tasks[task] = {**as_mapping(settings), "task": task}
+    # The name of the leaderboard is the name of the file.
     rules = read_settings(Rules, {**content, "name": name, "tasks": tasks}, str(path))
     if not rules.headlines:
         raise ConfigError(f"{path}: ranks nothing: no task has a headline; give one task a score")

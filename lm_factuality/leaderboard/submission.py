@@ -133,12 +133,14 @@ def read_submission(folder: Path) -> Submission:
     Raises:
         SubmissionRefusedError: The file is missing, too large or invalid, or the folder is a link.
     """
+    # A link could lead to any folder of the machine that checks.
     if folder.is_symlink():
         sentence = "is a link; a submission is a folder of its own"
         raise SubmissionRefusedError(Refusal("PATH_ESCAPES", folder.name, sentence))
     path = folder / SUBMISSION_FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid_file("no such file; make it with: lm-factuality leaderboard pack")
+    # A huge file from a stranger must not fill the memory.
     if path.stat().st_size > _MAX_BYTES:
         raise _invalid_file(f"larger than {_MAX_BYTES} bytes; pack the results again")
 
@@ -147,6 +149,7 @@ def read_submission(folder: Path) -> Submission:
     except ValidationError as error:
         # The message leaves out the invalid value, which could be a credential.
         first_error = error.errors(include_url=False, include_input=False)[0]
+        # The path of a key such as ``files.0.sha256``, or empty if the file is no JSON object.
         key = ".".join(map(str, first_error["loc"]))[:80] or "the file"
         raise _invalid_file(f"{key}: {first_error['msg']}; pack the results again") from error
     except (OSError, ValueError) as error:

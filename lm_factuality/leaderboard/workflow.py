@@ -51,6 +51,7 @@ def changed_submissions(folder: Path, base: str) -> Change:
         ConfigError: The folder is in no git repository, or ``base`` is unknown there.
         DataError: Git cannot be run.
     """
+    # Git prints the absolute path of the repository, and a line break after it.
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     # Git prints paths relative to the root of the repository.
     submissions = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
@@ -60,6 +61,7 @@ def changed_submissions(folder: Path, base: str) -> Change:
         path.parent for path in _split_paths(earlier) if path.name == SUBMISSION_FILE
     }
 
+    # Submissions were checked when they were added, so they must not change afterwards.
     added: set[Path] = set()
     problems: list[Refusal] = []
     outside: list[PurePosixPath] = []
@@ -82,6 +84,7 @@ def changed_submissions(folder: Path, base: str) -> Change:
         else:
             added.add(owner)
 
+    # Without a submission, the pull request may change the workflow, the README and so on.
     if added or problems:
         for path in outside:
             sentence = "a pull request with a submission changes nothing else"
@@ -131,10 +134,12 @@ def _git(folder: Path, *arguments: str) -> str:
     # Git prints file names with letters such as é as they are, not in octal numbers.
     command = ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments]
     try:
+        # A large repository can take long, but a hanging git must not block a workflow.
         process = subprocess.run(command, capture_output=True, check=False, timeout=120)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DataError(f"git cannot be run: {error}") from error
     if process.returncode:
+        # The first line of git's errors states the problem, and the others give hints.
         lines = process.stderr.decode(errors="replace").strip().splitlines()
         problem = lines[0] if lines else "failed"
         raise ConfigError(
@@ -157,6 +162,7 @@ def init_repository(folder: Path) -> list[Path]:
         DataError: The folder cannot be written.
     """
     paths = [folder / name for name in _TEMPLATES]
+    # A file of the user is never overwritten.
     existing = [str(path) for path in paths if path.exists()]
     if existing:
         raise ConfigError(
@@ -164,5 +170,6 @@ def init_repository(folder: Path) -> list[Path]:
         )
     for name, template in _TEMPLATES.items():
         text = read_file(f"{__package__}/template/{template}")
+        # The workflow installs the version of lm-factuality that made the repository.
         write_text(folder / name, text.replace("VERSION", __version__))
     return paths

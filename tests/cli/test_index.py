@@ -49,7 +49,7 @@ def test_options_reach_the_index(tmp_path, capsys):
 WRONG = {
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
     "no index": (["query", "{1}/gone", "a"], "gone: not an index"),
-    "no index for info": (["info", "{1}"], "not an index, for there is no"),
+    "no index for info": (["info", "{1}"], "not an index, because it has no"),
     "index exists": (
         ["build", ENCYCLOPEDIA, "--out", "{0}"],
         "exists; give another folder, or --overwrite",

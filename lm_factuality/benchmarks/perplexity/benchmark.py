@@ -36,6 +36,12 @@ from lm_factuality.scores.statistics import (
 _DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
 """The metrics of a document that the report shows with its text."""
 
+_BYTE_METRICS = ("byte_perplexity", "bits_per_byte", "logprob", "num_bytes", "unscored")
+"""The metrics that every model has, in the order in which samples show them."""
+
+_TOKEN_METRICS = ("perplexity", "num_tokens", "num_windows")
+"""The metrics of models whose tokens can be counted."""
+
 
 def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     """Compute the metrics of one document from the log-probability of its text.
@@ -49,33 +55,30 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
         The metrics by name. None stands for a metric of a document without a score. Metrics per
         token are left out if the tokens of the model cannot be counted.
     """
+    # Windows are counted in tokens. Without them the tokenizer is not known.
+    token_metrics = () if scored.window is None else _TOKEN_METRICS
+    metrics: JsonObject = dict.fromkeys((*_BYTE_METRICS, *token_metrics))
     # Either the text or the model may be the reason why there is no score.
     problem = doc["problem"] or scored.problem
-    logprob = None if problem else scored.logprob
-    num_bytes = len(doc["text"].encode("utf-8"))
-    metrics: JsonObject = {
-        "byte_perplexity": None,
-        "bits_per_byte": None,
-        "logprob": logprob,
-        "num_bytes": None if logprob is None else num_bytes,
-        "unscored": problem or None,
-    }
-    if logprob is not None:
-        bits_per_byte = -logprob / num_bytes / math.log(2)
-        metrics["byte_perplexity"] = _perplexity(logprob, num_bytes, doc["doc_id"])
-        # The number of bytes is the weight of the document in the mean over all documents.
-        metrics["bits_per_byte"] = Outcome(bits_per_byte, doc["doc_id"], num_bytes)
-
-    # Windows are counted in tokens. Without them the tokenizer is not known.
-    if scored.window is None:
+    metrics["unscored"] = problem or None
+    logprob = scored.logprob
+    if problem or logprob is None:
         return metrics
 
-    metrics |= {"perplexity": None, "num_tokens": None, "num_windows": None}
-    if logprob is not None:
+    doc_id = doc["doc_id"]
+    num_bytes = len(doc["text"].encode("utf-8"))
+    bits_per_byte = -logprob / num_bytes / math.log(2)
+    metrics["byte_perplexity"] = _perplexity(logprob, num_bytes, doc_id)
+    # The number of bytes is the weight of the document in the mean over all documents.
+    metrics["bits_per_byte"] = Outcome(bits_per_byte, doc_id, num_bytes)
+    metrics["logprob"] = logprob
+    metrics["num_bytes"] = num_bytes
+
+    if token_metrics:
         metrics["num_tokens"] = scored.num_tokens
         metrics["num_windows"] = scored.num_windows
         if scored.num_tokens:
-            metrics["perplexity"] = _perplexity(logprob, scored.num_tokens, doc["doc_id"])
+            metrics["perplexity"] = _perplexity(logprob, scored.num_tokens, doc_id)
     return metrics
 
 
@@ -116,13 +119,15 @@ def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
 
 
 def _log_perplexities(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
-    """Return the natural logarithms of the perplexities that are not None, with their weights."""
-    logarithms = []
-    for perplexity in perplexities:
-        if perplexity is not None:
-            logarithm = math.log(perplexity)
-            logarithms.append(Outcome(logarithm, perplexity.cluster, perplexity.weight))
-    return logarithms
+    """Return the natural logarithms of the perplexities that are not None.
+
+    Each keeps its cluster and its weight: an `Outcome` is a float with these two.
+    """
+    return [
+        Outcome(math.log(perplexity), perplexity.cluster, perplexity.weight)
+        for perplexity in perplexities
+        if perplexity is not None
+    ]
 
 
 def _exp_or_infinity(value: float) -> float:
@@ -195,7 +200,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Make the row of the report that shows a document and how well the model predicted it.
 
     Args:
-        result: The run, which does not matter here.
+        result: The results of the task, which this benchmark does not need.
         sample: A line of lm_eval's samples file.
 
     Returns:
@@ -205,11 +210,11 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     bits_per_byte = sample.get("bits_per_byte")
     logprob = sample.get("logprob")
 
-    parts = {}
+    score_counts = {}
     if logprob is not None:
         # Bits and bytes are added up over documents before they are divided.
         bits = -float(logprob) / math.log(2)
-        parts["bits_per_byte"] = (bits, float(sample["num_bytes"]))
+        score_counts["bits_per_byte"] = (bits, float(sample["num_bytes"]))
 
     return SampleRow(
         key=row_key(sample, doc["text"]),
@@ -218,11 +223,10 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         title=snippet(doc["text"]),
         doc={"id": doc["doc_id"], "text": doc["text"]},
         outcome="unscored" if logprob is None else "none",
-        # Fewer bits are better.
         margin=None if bits_per_byte is None else -bits_per_byte,
         facets=(),
         detail={key: sample.get(key) for key in _DETAIL},
-        score_counts=parts,
+        score_counts=score_counts,
     )
 
 

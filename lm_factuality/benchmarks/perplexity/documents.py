@@ -5,7 +5,7 @@ parses its YAML and loads its documents here.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -72,26 +72,33 @@ class PerplexityMetadata(JoinMetadata):
     """The number of tokens by which the window advances. None for half of the window."""
 
     @model_validator(mode="after")
-    def _check_stride_and_columns(self) -> "PerplexityMetadata":
-        """Refuse a stride that skips tokens, and names of columns that the data cannot have."""
+    def _check_stride(self) -> "PerplexityMetadata":
+        """Refuse a stride that is not smaller than the window."""
         # The first token of a window would otherwise have no context.
         if self.window and self.stride and self.stride >= self.window:
             raise ValueError(
                 f"stride: found {self.stride}, expected less than the window of {self.window}"
                 " tokens"
             )
+        return self
 
+    @model_validator(mode="after")
+    def _check_columns(self) -> "PerplexityMetadata":
+        """Refuse names of columns that the data cannot have.
+
+        A FACTOR file has no column ``text``, and a table of texts has no ``contradictions``.
+        """
         if self.documents_of:
-            data = "rows of FACTOR"
+            kind_of_data = "rows of FACTOR"
             unused_columns = {"text"}
         else:
-            data = "texts"
+            kind_of_data = "texts"
             unused_columns = FactorColumns.model_fields.keys() - {"doc_id"}
         # Only columns that the YAML names are in this set, and no defaults.
         wrong_columns = unused_columns & self.columns.model_fields_set
         if wrong_columns:
             names = ", ".join(sorted(wrong_columns))
-            raise ValueError(f"columns: {data} have no column for {names}")
+            raise ValueError(f"columns: {kind_of_data} have no column for {names}")
         return self
 
 
@@ -156,53 +163,58 @@ class _RowText:
     """The text with single spaces, since the files differ in white space."""
 
 
-def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
-    """Load the documents that a YAML names.
+def load_documents(settings: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
+    """Load the documents that the settings of a task name.
 
     Args:
-        yaml: The YAML of the task.
+        settings: The settings, which name a table of texts or a FACTOR file.
         data_dir: A folder with the published FACTOR files.
 
     Returns:
-        The documents, where they come from, and broken lines of the file. A document that cannot
-        be scored is among them and names its problem.
+        The documents, where they come from with their number, and broken lines of the file. A
+        document that cannot be scored is among them and names its problem.
 
     Raises:
         ConfigError: The table lacks a column.
         DataError: A file is missing, or nothing in it can be read.
     """
-    if yaml.metadata.documents_of:
-        return _load_documents_of_factor(yaml, yaml.metadata.documents_of, data_dir)
+    if settings.metadata.documents_of:
+        return _load_documents_of_factor(settings, settings.metadata.documents_of, data_dir)
 
     # The rows of a table of texts are whole documents already.
-    table, provenance = load_table(yaml)
-    documents = _documents_in_table(yaml, table)
+    table, provenance = load_table(settings)
+    documents = _documents_in_table(settings, table)
     return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
 def _load_documents_of_factor(
-    yaml: TextsYaml, file: str, data_dir: str | Path | None
+    settings: TextsYaml, file: str, data_dir: str | Path | None
 ) -> LoadedData:
     """Load the rows of a FACTOR file, and rebuild the documents that they were made from.
 
     Args:
-        yaml: The YAML of the task.
+        settings: The settings of the task.
         file: The path of a table, or the name of a published file such as ``wiki_factor``.
         data_dir: A folder with the published files.
+
+    Returns:
+        The documents, the numbers of rows and documents with where they come from, and broken lines
+        of the file.
     """
     # Names of published files have no extension.
     is_path = file.lower().endswith(tuple(FORMATS))
     source = None if is_path else file
-    yaml_with_path = yaml.model_copy(update={"dataset_path": file})
-    table, provenance = load_table(yaml_with_path, source, data_dir)
+    # A published file is read by its name, and the path then has no effect.
+    settings_with_path = settings.model_copy(update={"dataset_path": file})
+    table, provenance = load_table(settings_with_path, source, data_dir)
 
-    columns: FactorColumns = yaml.metadata.columns
+    columns: FactorColumns = settings.metadata.columns
     # The published files cut their usual prefixes, and have the whole ones in another column.
     if columns.prefix is None and WHOLE_PREFIX in column_names(table):
         columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
 
-    rows = rows_from_columns(yaml.where, columns, table)
-    documents = rebuild_documents(rows, yaml.metadata.join_of(source))
+    rows = rows_from_columns(settings.where, columns, table)
+    documents = rebuild_documents(rows, settings.metadata.join_of(source))
     counts = {
         "rows": len(rows),
         "rows_in_longer_texts": len(rows) - len(documents),
@@ -215,8 +227,8 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
     """Rebuild the documents that FACTOR's rows were made from, without counting any text twice.
 
     The text of a row is its prefix joined to its true completion. It is dropped if a longer text of
-    the same document contains it or continues its prefix, or if any other text begins with it. So
-    each document keeps its longest text, and every text that begins differently.
+    the same document contains it or continues its prefix, or if any other text equals it or begins
+    with it. So each document keeps its longest text, and every text that begins differently.
 
     Example:
         Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
@@ -229,16 +241,24 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         The kept texts in the order of the rows.
     """
     row_texts = [_join_row(row, join) for row in rows]
-    beginnings = _find_beginnings(row_texts)
+    beginnings = _find_beginnings({row_text.plain_text for row_text in row_texts})
     longer_texts_by_document: dict[str, list[str]] = defaultdict(list)
+    seen_texts = set()
     kept_texts = set()
     # A text can only be part of a longer one, so the longest come first.
     for row_text in sorted(row_texts, key=lambda item: len(item.plain_text), reverse=True):
+        plain_text = row_text.plain_text
+        is_repeated = plain_text in seen_texts
+        seen_texts.add(plain_text)
+
         longer_texts = longer_texts_by_document[row_text.row.doc_id]
         if _is_part_of(row_text, longer_texts):
             continue
-        longer_texts.append(row_text.plain_text)
-        if row_text not in beginnings:
+        # Shorter texts of the document are part of it, also if it is in another document itself.
+        longer_texts.append(plain_text)
+        is_elsewhere = is_repeated or plain_text in beginnings
+        # An empty text is kept, so that the user hears of it.
+        if not (plain_text and is_elsewhere):
             kept_texts.add(row_text)
 
     return [
@@ -257,28 +277,15 @@ def _join_row(row: Row, join: Join) -> _RowText:
     return _RowText(row, text, _normalise_spaces(text))
 
 
-def _find_beginnings(row_texts: Sequence[_RowText]) -> set[_RowText]:
-    """Find the texts with which another text begins. Of equal texts, the first is not one of them.
+def _find_beginnings(texts: Set[str]) -> set[str]:
+    """Return the texts with which another text begins.
 
     Example:
         Of ``One.``, ``One. Two.`` and ``Three.``, it is ``One.``
-
-    Args:
-        row_texts: All texts of the file.
-
-    Returns:
-        These texts. Empty texts are never among them.
     """
-    # Sorting puts a text right before one that begins with it. Since sorting keeps the order of
-    # equal texts, the list is reversed first, and the first of equal texts comes last.
-    order = list(reversed(row_texts))
-    order.sort(key=lambda item: item.plain_text)
-    beginnings = set()
-    for row_text, next_text in pairwise(order):
-        beginning = row_text.plain_text
-        if beginning and next_text.plain_text.startswith(beginning):
-            beginnings.add(row_text)
-    return beginnings
+    # Sorting puts a text right before one that begins with it.
+    sorted_texts = sorted(texts)
+    return {text for text, next_text in pairwise(sorted_texts) if next_text.startswith(text)}
 
 
 def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
@@ -290,7 +297,7 @@ def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
     """
     prefix = _normalise_spaces(row_text.row.prefix)
     for longer_text in longer_texts:
-        # Every text begins with an empty prefix, so that tells nothing.
+        # Every text begins with an empty prefix, so an empty prefix must not count.
         continues_prefix = prefix and longer_text.startswith(prefix)
         if continues_prefix or row_text.plain_text in longer_text:
             return True
@@ -302,19 +309,23 @@ def _normalise_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _documents_in_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
+def _documents_in_table(settings: TextsYaml, table: Table) -> list[TextDocument]:
     """Make a document of each row of a table of texts.
 
+    Args:
+        settings: The settings of the task, which name the columns.
+        table: The table.
+
     Raises:
-        ConfigError: The table lacks the column of texts or of ids that the YAML names.
+        ConfigError: The table lacks the column of texts or of ids that the settings name.
     """
-    columns = yaml.metadata.columns
-    require_column(yaml.where, "metadata.columns.text", columns.text, table)
-    doc_ids = document_ids(yaml.where, columns.doc_id, table, "document")
+    columns = settings.metadata.columns
+    require_column(settings.where, "metadata.columns.text", columns.text, table)
+    doc_ids = document_ids(settings.where, columns.doc_id, table, "document")
 
     documents = []
-    # The empty cell of a row is reported as its problem, and not as an error of the file.
     for record, doc_id in zip(table.records, doc_ids, strict=True):
+        # An empty cell is a problem of its row, not of the file.
         text = cell_text(record.values.get(columns.text))
         documents.append(_make_document(record.location, doc_id, text))
     return documents
@@ -327,6 +338,9 @@ def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument
         location: The file and the row that the text comes from.
         doc_id: The id of the document.
         text: The text, or None if the cell of the table holds none.
+
+    Returns:
+        The document. Its text is always one that can be written as UTF-8, also if it has a problem.
     """
     problem = ""
     if text is None:

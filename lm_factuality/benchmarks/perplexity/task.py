@@ -38,11 +38,11 @@ class PerplexityTask(SuiteTask):
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the YAML of the task, and keep it in the task.
+        """Check the YAML of the task, and set ``_settings`` to its settings.
 
         Args:
             config: The YAML as lm_eval read it.
-            metadata: The metadata, which ``config`` also has.
+            metadata: Its metadata with those of the command line, which ``config`` also has.
 
         Returns:
             The config for lm_eval, and the window and the stride in tokens for the results.
@@ -50,9 +50,9 @@ class PerplexityTask(SuiteTask):
         Raises:
             ConfigError: A setting is wrong.
         """
-        self._yaml = parse_texts(config)
-        window = self._yaml.metadata.window
-        stride = self._yaml.metadata.stride
+        self._settings = parse_texts(config)
+        window = self._settings.metadata.window
+        stride = self._settings.metadata.stride
         # By default every window repeats half of the one before it as context.
         if stride is None and window is not None:
             stride = window // 2
@@ -72,7 +72,7 @@ class PerplexityTask(SuiteTask):
         Raises:
             DataError: The data cannot be read.
         """
-        loaded = load_documents(self._yaml, self._data_dir)
+        loaded = load_documents(self._settings, self._data_dir)
         self.config.metadata["data"] = dict(loaded.provenance)
 
         docs = []
@@ -97,7 +97,7 @@ class PerplexityTask(SuiteTask):
         Returns:
             The request, alone in a list.
         """
-        metadata = self._yaml.metadata
+        metadata = self._settings.metadata
         # Without a stride of its own, a model that holds less than the window advances by half of
         # what it holds. So the stride is not computed before the model is known.
         arguments = (doc["text"], metadata.window, metadata.stride)
@@ -105,6 +105,9 @@ class PerplexityTask(SuiteTask):
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Compute the metrics of a document, and record the window that the model used.
+
+        Sets ``window_used`` in the task's metadata or, if the model's tokens cannot be counted,
+        sets ``window`` and ``stride`` to None.
 
         Args:
             doc: The document.
@@ -116,7 +119,7 @@ class PerplexityTask(SuiteTask):
         scored = ScoredText(*results[0])
         metadata = self.config.metadata
         if scored.window is None:
-            # A model whose tokens cannot be counted has applied neither of the two.
+            # Without token counts, neither the window nor the stride was applied.
             metadata["window"] = None
             metadata["stride"] = None
         else:

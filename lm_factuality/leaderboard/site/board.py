@@ -85,6 +85,7 @@ def to_board(
         The tables, in the order of the benchmarks that leaderboards are named after, with all
         accepted and refused submissions.
     """
+    # Refused submissions have no scores, so they are listed on a page of their own.
     accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
     refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
     entries_by_model = defaultdict(list)
@@ -114,6 +115,7 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
     Returns:
         The table, whose rows are sorted by rank.
     """
+    # A new submission of the same model replaces its row, but stays on the model's page.
     newest_by_model: dict[tuple[str, ...], LeaderboardEntry] = {}
     for entry in newest_first:
         newest_by_model.setdefault(entry.identity, entry)
@@ -125,6 +127,7 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
         # The scores are copied, since the ranks are written into them.
         rows.append(replace(entry, scores=dict(entry.scores), twins=twins))
 
+    # A task in which nobody has a score gets no column.
     tasks = [task for task in rules.headlines if any(task in row.scores for row in rows)]
     for task in tasks:
         _set_ranks(rows, task)
@@ -166,6 +169,7 @@ def _set_ranks(rows: Sequence[LeaderboardEntry], task: str) -> None:
     scored_rows = [row for row in rows if task in row.scores]
     scores = [row.scores[task] for row in scored_rows]
     intervals = [score.interval for score in scores]
+    # All scores of a task are of the same metric, so the first one tells which way is better.
     ranks = rank_scores(intervals, scores[0].higher)
     for row, score, rank in zip(scored_rows, scores, ranks, strict=True):
         row.scores[task] = replace(score, rank=rank)
@@ -190,8 +194,10 @@ def _sort_key(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
             continue
         # Scores without a rank come after those with one.
         rank = score.rank or math.inf
+        # The best score comes first.
         value = -score.sort_value if score.higher else score.sort_value
         key += [False, rank, value]
+    # The folder keeps the order of two revisions of one model the same in each build.
     return (*key, row.model, row.folder)
 
 
@@ -229,7 +235,7 @@ def board_json(board: Board) -> dict[str, Any]:
 
 
 def _row_json(row: LeaderboardEntry) -> dict[str, Any]:
-    """Return the row of a model with its scores as a JSON object."""
+    """Return the row of a model with its scores as a JSON object, by the keys of the file."""
     return {
         "model": row.model,
         "revision": row.submission.model.revision,
@@ -247,7 +253,12 @@ def _row_json(row: LeaderboardEntry) -> dict[str, Any]:
 
 
 def _score_json(score: RankedScore) -> dict[str, Any]:
-    """Return a score with its interval and rank as one flat JSON object."""
+    """Return a score with its interval and rank as one flat JSON object.
+
+    Example:
+        ``{"metric": "factor_acc", "value": 0.47, ..., "task": "wiki_factor", "rank": 1}``
+    """
+    # The figure also holds the whole results of the task, which are left out.
     values = {key: getattr(score.figure, key) for key in _FIGURE_KEYS}
     if score.figure.corrected is not None:
         values["corrected"] = asdict(score.figure.corrected)
@@ -269,18 +280,23 @@ def render_pages(
     Yields:
         The path of each page in the site's folder, such as ``models/gpt2.html``, and its HTML.
     """
-    # The first leaderboard is the front page.
-    paths = ["index.html", *(f"{table.rules.name}.html" for table in board.tables[1:])]
-    tables = dict(zip(paths, board.tables, strict=False))
-    links = [Link(path, table.rules.title) for path, table in tables.items()]
+    tables: dict[str, LeaderboardTable] = {}
+    links = []
+    for table in board.tables:
+        # The first leaderboard is the front page.
+        path = f"{table.rules.name}.html" if tables else "index.html"
+        tables[path] = table
+        links.append(Link(path, table.rules.title))
     if not tables:
         links.append(Link("index.html", "Models"))
     links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
     frame = {"site": title, "links": links}
 
     for path, table in tables.items():
+        # A site with one leaderboard has the title that the user chose.
         table_title = table.rules.title if len(tables) > 1 else title
         yield _render_page(path, "table.html", table_title, **frame, **_table_values(table))
+    # The front page then says that nothing has been accepted yet.
     if not tables:
         yield _render_page("index.html", "table.html", title, **frame, table=None)
     refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
@@ -332,6 +348,7 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
     judges = {}
     for task in table.tasks:
         scores = [row.scores[task] for row in table.rows if task in row.scores]
+        # The column's heading shows the metric's name and which way is better.
         metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
         # Models can have been judged by different judges.
         judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
@@ -348,6 +365,7 @@ def _model_values(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str
     Returns:
         The entries, and the rows of the model with their tables.
     """
+    # A row of a table is the newest of the model's entries on that leaderboard.
     folders = {entry.folder for entry in entries}
     rows = []
     for table in board.tables:

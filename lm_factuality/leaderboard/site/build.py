@@ -86,6 +86,7 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         anything else goes wrong.
     """
     name = folder.relative_to(root).as_posix()
+    # A name with control characters would look different on the site.
     if printable(name) != name:
         problem = "its folder's name holds characters that cannot be shown; rename it"
         return _refuse_invalid(name, problem)
@@ -98,6 +99,7 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
                 problems.append((refusal.code, sentence))
             model = checked.submission.model.name if checked.submission else "not known"
             return RefusedEntry(name, model, tuple(problems))
+        # A rerun counts only if it was of the same files, which the hash shows.
         digest = digest_of(folder)
         entry = to_entry(checked.evidence, name, digest)
         return replace(entry, rerun=describe_rerun(folder, digest))
@@ -126,6 +128,7 @@ def write_site(board: Board, folder: Path, title: str, submissions: Path | None 
         title: The title of the site.
         submissions: The folder of all submissions, if every model gets a report of its samples.
     """
+    # These assets are common to all of the suite's pages.
     for name in (STYLE, SCRIPT):
         write_text(folder / "assets" / name, read_asset(name))
     write_text(folder / "assets" / "leaderboard.css", read_file(f"{__package__}/leaderboard.css"))
@@ -154,6 +157,7 @@ def _write_reports(board: Board, folder: Path, submissions: Path) -> dict[str, s
     for entries in board.models:
         newest = entries[0]
         runs = [submissions / entry.folder for entry in entries]
+        # A submission that was accepted can still hold texts that a report cannot show.
         try:
             build_report(runs, folder / "reports" / newest.slug, newest.model)
         except ConfigError:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,6 +87,7 @@ class RankedScore:
             The interval, or None if it is unknown, or if items are unscored and the score with
             them counted as wrong is unknown.
         """
+        # Labels by people correct the judge's errors, so this interval replaces the measured one.
         figure = self.figure.corrected or self.figure
         low = figure.low
         high = figure.high
@@ -95,6 +95,7 @@ class RankedScore:
             return None
         if self.if_wrong is None:
             return None if self.figure.unscored else (low, high)
+        # The interval is widened at its worse end only if the new better end lies beyond it.
         if self.higher:
             return min(low, self.if_wrong), self.if_wrong
         return self.if_wrong, max(high, self.if_wrong)
@@ -226,6 +227,7 @@ def digest_of(folder: Path) -> str:
         OSError: A file cannot be read.
     """
     digest = hashlib.sha256()
+    # Zero bytes separate the parts, since no file name can contain one.
     for path in sorted(folder.iterdir()):
         digest.update(os.fsencode(f"{path.name}\0file\0{sha256_of(path)}\0"))
     return digest.hexdigest()
@@ -247,12 +249,14 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     for task_name, task_evidence in evidence.tasks.items():
         settings[task_name] = _settings_as_text(evidence, task_evidence)
 
+    # Tasks without a headline score rank no models.
     scores = {}
     for task_name, metric in evidence.rules.headlines.items():
         score = _headline_score(evidence, evidence.tasks[task_name], metric)
         if score is not None:
             scores[task_name] = score
 
+    # The properties of the model are the same in all files, but for the date.
     newest = max(evidence.files, key=lambda file: file.date)
     return LeaderboardEntry(
         folder=folder,
@@ -278,12 +282,14 @@ def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[s
         ``{"window": "1024", "judge, temperature": "0"}``.
     """
     task = task_evidence.task
+    # The page shows all values as texts, of whatever type they are in the results.
     settings: dict[str, Any] = settings_of(task_evidence.file, task)
     settings["rows"] = task.effective
     judge = as_mapping(task.metadata.get("judge_config"))
     for name, value in judge.items():
         settings[f"judge, {name}"] = value
 
+    # The hash shows readers which certificate the judge had.
     for packed in evidence.submission.files:
         if judge and packed.path == evidence.submission.certificate:
             settings["judge, certificate"] = packed.sha256
@@ -305,12 +311,14 @@ def _headline_score(
     Returns:
         The score without a rank, or None if the results do not define it.
     """
+    # The figure and the steps of the judge depend on its certificates.
     task = _with_packed_certificate(task_evidence.task, evidence.certificate)
     figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)
     if figure is None or benchmark is None:
         return None
 
+    # The texts contain names that a stranger chose.
     steps = []
     for step in benchmark.certification_statuses(task.metadata):
         steps.append(replace(step, text=printable(step.text)))
@@ -365,10 +373,12 @@ def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | No
     """
     if score.worst is None:
         return None
+    # The loss is positive for scores of which lower is better, too.
     loss = abs(score.value - score.worst)
     if not score.unscored and loss <= _ROUNDING:
         return None
 
+    # The correction knows the judge's errors, but not what unscored items would score.
     if score.corrected is None:
         return score.worst
     if higher:
@@ -392,19 +402,17 @@ def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) ->
         The ranks in the order of the intervals. A score without an interval has the rank None,
         and does not affect the other ranks.
     """
-    if not higher_is_better:
-        # With the signs changed, higher is better.
-        intervals = [
-            None if interval is None else (-interval[1], -interval[0]) for interval in intervals
-        ]
-
-    lower_ends = sorted(interval[0] for interval in intervals if interval is not None)
+    known_intervals = [interval for interval in intervals if interval is not None]
     ranks: list[int | None] = []
     for interval in intervals:
         if interval is None:
             ranks.append(None)
             continue
-        upper_end = interval[1]
-        better_count = len(lower_ends) - bisect_right(lower_ends, upper_end)
-        ranks.append(1 + better_count)
+        low, high = interval
+        # Intervals that overlap with this one are neither better nor worse.
+        if higher_is_better:
+            better = [lower_end for lower_end, _ in known_intervals if lower_end > high]
+        else:
+            better = [upper_end for _, upper_end in known_intervals if upper_end < low]
+        ranks.append(1 + len(better))
     return ranks
