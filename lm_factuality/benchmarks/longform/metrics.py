@@ -45,7 +45,13 @@ class FactTally:
 
     @classmethod
     def from_judged(cls, judged: JudgedBiography) -> "FactTally":
-        """Count the distinct facts of a judged response. Of equal facts, the last one counts."""
+        """Count the distinct facts of a judged response by verdict.
+
+        Of equal facts, such as ``He wrote.`` and ``he wrote.``, the last one counts.
+
+        Args:
+            judged: The response. Its matrix has the judgements of each fact.
+        """
         verdict_by_fact: dict[str, str] = {}
         for fact, judgements in zip(judged.facts, judged.matrix, strict=True):
             # Facts that differ only in case or spaces are equal.
@@ -53,12 +59,8 @@ class FactTally:
             verdict_by_fact[normalized_fact] = outcome_by_any_page(judgements)
 
         counts = Counter(verdict_by_fact.values())
-        return cls(
-            supported=counts["supported"],
-            not_supported=counts["not_supported"],
-            irrelevant=counts["irrelevant"],
-            unscored=counts["unscored"],
-        )
+        # The verdicts are named like the fields.
+        return cls(**counts)
 
     @property
     def num_facts(self) -> int:
