@@ -32,7 +32,8 @@ def audit_rows(
 ) -> BenchmarkAudit:
     """Audit a FACTOR benchmark: score blind baselines on it, and flag rows to look at.
 
-    A blind baseline picks the true completion of a row without reading the row's prefix.
+    Each row has a prefix, its true completion, and contradictions, which are edits of the true
+    completion. A blind baseline picks one of these choices without reading the prefix.
 
     Args:
         rows: All rows of the benchmark. The baselines see equal rows once.
@@ -49,18 +50,6 @@ def audit_rows(
     distinct_rows = _drop_repeated_rows(usable_rows)
     sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
-
-    notes = []
-    if len(sampled_rows) < len(distinct_rows):
-        notes.append(
-            f"baselines were scored on {len(sampled_rows):,} of {len(distinct_rows):,} rows, drawn"
-            " by the seed; --sample N draws N"
-        )
-    if sampled_rows and not any(baseline.family == LEARNED for baseline in scores):
-        notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so"
-            " no classifier"
-        )
 
     # The floor is the accuracy of a model that knows nothing and gives each word a random weight.
     floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
@@ -79,7 +68,7 @@ def audit_rows(
         flags=tuple(flags),
         distance=_measure_distance(usable_rows),
         types=_count_error_types(usable_rows),
-        notes=tuple(notes),
+        notes=_describe_omissions(len(distinct_rows), len(sampled_rows), scores),
     )
 
 
@@ -94,6 +83,7 @@ def _drop_repeated_rows(rows: Sequence[Row]) -> list[Row]:
 def draw_rows(rows: Sequence[Row], size: int, seed: str) -> list[Row]:
     """Draw ``size`` rows at random, or all if there are no more, and keep their order."""
     indexes = random.Random(seed).sample(range(len(rows)), min(size, len(rows)))
+    # Sorting restores the order of the rows.
     return [rows[index] for index in sorted(indexes)]
 
 
@@ -113,10 +103,40 @@ def _score_choices(rows: Sequence[Row], seed: int) -> list[ChoiceScores]:
 
     scores = list(surface_scores(rows))
     folds = assign_folds(rows, seed)
+    # The classifier can only learn from other documents.
     if len(set(folds)) > 1:
         scores.append(classifier_scores(rows, folds))
     scores.append(similarity_scores(rows))
     return scores
+
+
+def _describe_omissions(
+    num_rows: int, num_sampled: int, scores: Sequence[ChoiceScores]
+) -> tuple[str, ...]:
+    """Describe which rows, and whether the classifier, were left out of the baselines.
+
+    Args:
+        num_rows: How many distinct rows the benchmark has.
+        num_sampled: How many of them the baselines scored.
+        scores: The scores of each baseline.
+
+    Returns:
+        One sentence for each omission.
+    """
+    notes = []
+    if num_sampled < num_rows:
+        notes.append(
+            f"baselines were scored on {num_sampled:,} of {num_rows:,} rows, drawn by the seed;"
+            " --sample N draws N"
+        )
+    has_classifier = any(baseline.family == LEARNED for baseline in scores)
+    # Without any row there is no baseline to miss.
+    if scores and not has_classifier:
+        notes.append(
+            "one document only, or such as share a text: nothing can be learned from others, so"
+            " no classifier"
+        )
+    return tuple(notes)
 
 
 def _measure_distance(rows: Sequence[Row]) -> Distance:
@@ -124,6 +144,9 @@ def _measure_distance(rows: Sequence[Row]) -> Distance:
 
     Words are taken as they are in the file, where a space may separate a word from the full stop
     after it. The paper's figures seem to be measured so.
+
+    Returns:
+        The mean and the standard deviation; NaN without contradictions.
     """
     distances = []
     for row in tqdm(rows, desc="edit distances", delay=2, leave=False):

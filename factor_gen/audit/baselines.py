@@ -49,12 +49,16 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     with the least. The order of the choices in the file is no baseline, because a model scores each
     choice by itself.
 
+    Args:
+        rows: The rows, each with its choices: the true completion and its contradictions.
+
     Yields:
         The scores of each baseline, such as ``most words``.
     """
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
         yield ChoiceScores(f"most {name}", SURFACE, values)
+        # The greatest score is picked, so that the least needs the opposite sign.
         yield ChoiceScores(f"least {name}", SURFACE, _negate(values))
 
     ranks = [_alphabetical_ranks(row.choices) for row in rows]
@@ -74,7 +78,7 @@ def _alphabetical_ranks(choices: Sequence[str]) -> list[float]:
 
 
 def similarity_scores(rows: Sequence[Row]) -> ChoiceScores:
-    """Score each choice by its similarity to the other choices of its row.
+    """Score each choice, true or not, by its similarity to the other choices of its row.
 
     The score is the negative sum of the edit distances in words. The true completion is often the
     most similar, because each contradiction is an edit of it.
@@ -211,5 +215,6 @@ def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | No
     """
     scores_of_rows: list[list[float] | None] = []
     for row_scores in np.split(scores, np.cumsum(sizes)[:-1]):
+        # All choices of a row are in one fold, so that all scores are NaN or none is.
         scores_of_rows.append(None if np.isnan(row_scores).any() else row_scores.tolist())
     return scores_of_rows

@@ -56,10 +56,8 @@ def evaluate_baselines(
     pair_outcomes = [_outcomes(baseline.values, rows, win_rate) for baseline in scores]
     pick_outcomes = [_outcomes(baseline.values, rows, _pick_share) for baseline in scores]
 
-    # One call, so that both measures of all baselines share their resamples.
+    # One call estimates both measures. The first half of its results is the first measure.
     estimates = estimate_shares([*pair_outcomes, *pick_outcomes], documents, seed)
-    pair_shares = estimates[: len(scores)]
-    pick_shares = estimates[len(scores) :]
 
     # Scores that were learned from later folds as well would make the test too lenient.
     tested_outcomes = [
@@ -75,8 +73,8 @@ def evaluate_baselines(
                 baseline.name,
                 baseline.family,
                 rows=sum(values is not None for values in baseline.values),
-                pairs=pair_shares[index],
-                picks=pick_shares[index],
+                pairs=estimates[index],
+                picks=estimates[len(scores) + index],
                 p=p_values[index],
                 corrected=corrected_p_values[index],
             )
@@ -291,6 +289,7 @@ def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
     groups = document_groups(rows)
     names = list(dict.fromkeys(groups))
     random.Random(f"{seed}/audit/folds").shuffle(names)
+    # Dealing out the shuffled groups gives folds with equal numbers of them.
     fold_of_group = {name: index % _FOLDS for index, name in enumerate(names)}
     return [fold_of_group[name] for name in groups]
 

@@ -37,6 +37,7 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
 
 def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
     """Return a key that is the same for rows with the same prefix and choices, in any order."""
+    # White space at the ends makes no other row.
     return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))
 
 
@@ -44,7 +45,8 @@ def find_reasons(row: Row) -> Iterator[str]:
     """Yield each reason to look at a row of a benchmark, such as ``identical choices``.
 
     Args:
-        row: The row. Most reasons are not checked if it cannot be scored.
+        row: A row with a prefix and several choices, one of which is the true completion. Most
+            reasons are not checked if the row cannot be scored.
     """
     has_identical_choices = _has_identical_choices(row)
     if has_identical_choices:
@@ -77,6 +79,7 @@ def _has_identical_choices(row: Row) -> bool:
 
 def _has_trivial_edit(row: Row) -> bool:
     """Tell whether a contradiction says the same as the true completion, e.g. in capitals."""
+    # For instance, "The Plan" and "the plan" become equal.
     texts = [remove_case_and_punctuation(choice) for choice in row.choices]
     return texts.count(texts[row.gold]) > 1
 
@@ -110,6 +113,7 @@ def _completion_differs(row: Row, feature: Callable[[str], object]) -> bool:
             none, and then the choices are not compared.
     """
     values = [feature(choice) for choice in row.choices]
+    # A choice without the feature, such as one that begins with a digit, cannot be compared.
     return None not in values and values.count(values[row.gold]) == 1
 
 
@@ -121,6 +125,7 @@ def _only_contradictions_are_plain(row: Row) -> bool:
     """
     words_of_contradictions = [set(choice.split()) for choice in contradictions_of(row)]
     for word in row.choices[row.gold].split():
+        # A word without accents or typographic signs has no plainer form.
         if word.isascii():
             continue
         plain_word = to_plain_letters(word)

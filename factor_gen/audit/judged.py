@@ -178,6 +178,7 @@ def _prompt_variables(contradictions: Sequence[Contradiction]) -> list[dict[str,
         variables.append(
             {
                 "kind": "audit",
+                # The end of the prefix is enough, and a long prefix costs money.
                 "context": " ".join(row.prefix.split()[-_CONTEXT_WORDS:]),
                 "completion": row.choices[row.gold].strip(),
                 "contradiction": text.strip(),

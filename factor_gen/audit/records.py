@@ -194,6 +194,7 @@ class BenchmarkAudit:
         """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
         leaks = []
         for baseline in self.baselines:
+            # In a large benchmark, a tiny effect can be above chance as well.
             is_large = baseline.effect >= LEAST_EFFECT
             if baseline.family != COMPARES and baseline.is_above_chance and is_large:
                 leaks.append(baseline)
@@ -201,6 +202,7 @@ class BenchmarkAudit:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields and the names of the leaks as JSON values, with null for NaN."""
+        # JSON has no NaN.
         content: dict[str, Any] = finite_json(dataclasses.asdict(self))
         content["leaks"] = [leak.name for leak in self.leaks]
         return content

@@ -55,7 +55,12 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
 def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     """Tell whether a blind baseline finds true completions, and which one is the best at it.
 
-    A baseline that does is a leak of the benchmark. Those that compare choices do not count.
+    If it does so more often than by chance, the benchmark leaks which completions are true.
+    Baselines that compare the choices of a row do not count.
+
+    Returns:
+        A sentence without its full stop, such as ``gives true completions away: most words, 61.2%
+        of pairs (57.0% - 65.1%; chance 50%, p < 0.001)``.
     """
     tested = [
         baseline
@@ -77,6 +82,7 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
         return f"no blind baseline tells true completions from contradictions; the best, {figures}"
 
     leak = f"gives true completions away: {figures}"
+    # The strongest leak is described already.
     num_further = len(audit.leaks) - 1
     if num_further:
         leak += f"; {plural(num_further, 'other blind baseline')} above chance"
@@ -84,8 +90,12 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
 
 
 def _describe_floor(audit: BenchmarkAudit) -> str:
-    """Tell how often a guess, and a comparison of the choices, picks the true completion."""
+    """Tell how often a guess, and a comparison of the choices, picks the true completion.
+
+    The guess gives each word a random weight and picks the choice whose words weigh most.
+    """
     floor = _with_interval(audit.floor)
+    # The true completion shares most words with the others, so that it seldom weighs most.
     if audit.floor.high < audit.even:
         floor += f", not {format_number(audit.even)}"
 
@@ -113,12 +123,16 @@ def _with_interval(share: EstimatedShare) -> str:
 
 def _count_flagged(audit: BenchmarkAudit) -> str:
     """Count the rows with a flag, such as ``12 of 1,036``."""
+    # A row can have several flags.
     flagged_rows = {flag.index for flag in audit.flags}
     return f"{len(flagged_rows):,} of {audit.rows:,}"
 
 
 def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     """Tabulate how many pairs each baseline wins, and how often it picks the true completion.
+
+    A pair is the true completion of a row and one of its contradictions. A baseline wins it if it
+    gives the true completion the higher score.
 
     Args:
         audit: The audit.
@@ -145,6 +159,7 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     columns = (
         "baseline",
         "kind",
+        # A heading that starts with "#" marks a column of numbers.
         "#pairs won",
         "#95% interval",
         "#of all choices",
@@ -160,20 +175,30 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
 
 
 def describe_significance(baseline: BlindBaseline) -> str:
-    """Tell whether a baseline is above chance: ``above chance by 6.0 points, p = 0.002``."""
+    """Tell whether a blind baseline wins more than half of the pairs, or whether it was not tested.
+
+    Returns:
+        A text such as ``above chance by 6.0 points, p = 0.002``. A small effect is called a slight
+        leak.
+    """
+    # The p-value is NaN if the baseline was not tested.
     if math.isnan(baseline.corrected):
         return "too few documents to tell"
     if not baseline.is_above_chance:
         return f"not above chance, {_p_value(baseline)}"
 
     effect = f"above chance by {100 * baseline.effect:.1f} points, {_p_value(baseline)}"
+    # Language models cannot compare choices.
     if baseline.family == COMPARES:
         return f"{effect}; not counted"
     return f"slight leak, {effect}" if baseline.effect < LEAST_EFFECT else effect
 
 
 def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
-    """Tabulate for how many rows each reason holds, with the first rows, most frequent first."""
+    """Tabulate the reasons to look at rows of a benchmark, the most frequent first.
+
+    Each line has a reason, the number and the share of its rows, and where the first of them are.
+    """
     counts = Counter(flag.reason for flag in audit.flags)
     rows = []
     # Reasons that are equally frequent are in alphabetical order.

@@ -21,6 +21,7 @@ def word_edit_distance(text: str, changed_text: str) -> int:
     Raises:
         ConfigError: rapidfuzz is not installed.
     """
+    # The library is imported when it is needed, as it belongs to an extra.
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
     return int(levenshtein.distance(spaced(text).split(), spaced(changed_text).split()))
 
@@ -65,6 +66,7 @@ def first_letter_is_capital(text: str) -> bool | None:
     Returns:
         None if the text has no letter or digit, or if the first has no capital form, as digits.
     """
+    # The first letter may follow a quote or a bracket.
     first = next((character for character in text if character.isalnum()), "")
     return first.isupper() if first.lower() != first.upper() else None
 

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple, Protocol
 
 from factor_gen.text.lists import DATA, LISTS, read_rows
 
+# The kinds of names.
 PERSON = "person"
 PLACE = "place"
 ORGANISATION = "organisation"
 NATIONALITY = "nationality"
 NAME = "name"
+# The kinds of times and quantities.
 DATE = "date"
 TIME = "time"
 DURATION = "duration"
@@ -125,6 +127,7 @@ def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     patterns = []
     for name, expression in read_rows(DATA / "times.tsv"):
         expanded = _ABBREVIATION.sub(lambda match: expressions[match.group()], expression)
+        # The line defines an abbreviation such as <year>, and no entity.
         if _ABBREVIATION.fullmatch(name):
             expressions[name] = f"(?:{expanded})"
         else:
@@ -141,6 +144,7 @@ def drop_overlaps(entities: Iterable[Entity]) -> list[Entity]:
     disjoint: list[Entity] = []
     # The indexes of the characters that belong to an entity.
     covered: set[int] = set()
+    # An earlier entity of the list takes its characters first.
     for entity in entities:
         characters = range(entity.start, entity.end)
         if covered.isdisjoint(characters):

@@ -182,6 +182,7 @@ class Tables:
         """
         if isinstance(value, str):
             expression = _LIST.sub(self._alternatives, value)
+            # The expression may match anywhere, in capitals or not.
             return re.compile(expression, re.IGNORECASE | re.DOTALL).search
 
         words: set[str] = set()
@@ -237,6 +238,7 @@ class TokenContext(NamedTuple):
     def value_at(self, column: str, index: int) -> str:
         """Return the value of a token; an empty text if the sentence has no token there."""
         values: Sequence[str] = self.sentence.columns[column]
+        # Python would take a negative index for one from the end.
         return values[index] if 0 <= index < len(values) else ""
 
     def values_around(
@@ -272,6 +274,7 @@ class TokenContext(NamedTuple):
 
 def _at_distance(distance: int) -> Callable[[TokenContext], int]:
     """Return a function that finds the token at a distance, such as ``-1`` for the one before."""
+    # Positions after the tokens are counted from the last of them.
     if distance > 0:
         return lambda context: context.end + distance - 1
     return lambda context: context.start + distance

@@ -164,6 +164,7 @@ def unwrap(text: str) -> str:
     """
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
     width = _wrapping_width(lines)
+    # The lines of a narrow text are verses or items rather than wrapped prose.
     if width < _NARROWEST:
         return text
 
@@ -262,6 +263,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
 
 def _is_verse(lines: Sequence[str]) -> bool:
     """Tell whether a paragraph is verse or an unmarked list, by the capitals of its lines."""
+    # Wrapped prose begins few lines with a capital.
     capitals = sum(line.lstrip()[0].isupper() for line in lines[1:])
     return len(lines) > 3 and capitals > _VERSE_CAPITALS * (len(lines) - 1)
 

@@ -51,6 +51,7 @@ def hash_lists(folders: Sequence[Path]) -> str:
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.suffix in (".tsv", ".txt", ".yaml"):
+                # The null bytes keep the name and the content apart.
                 digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

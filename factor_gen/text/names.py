@@ -74,6 +74,7 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
         # The end is the start itself if the word is not capitalised.
         end = _find_run_end(tokenised, start)
         names += _names_in_run(tokenised, start, end)
+        # Every step passes one token at least.
         start = max(end, start + 1)
     return names
 
@@ -94,6 +95,7 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
 
     end = start + 1
     for index in range(start + 1, min(start + _MOST_WORDS, len(words))):
+        # A comma or a line break ends a name.
         if _gap_before(tokenised, index) != " ":
             break
         if _may_be_name_word(words, index):
@@ -198,6 +200,7 @@ def _is_sentence_opener(words: Sequence[str]) -> bool:
     word = words[0]
     if word in FIRST_NAMES or word in places() or not is_common(word.lower()):
         return False
+    # The word stands alone, such as "Yesterday" in "Yesterday he".
     if len(words) == 1:
         return True
     # A common word before an uncommon one belongs to the name, as in "Apple Inc".
@@ -261,11 +264,12 @@ def aliases() -> Mapping[str, frozenset[str]]:
     """Return for each name all names that can stand for the same thing, and the name itself.
 
     Example:
-        ``UK`` has ``Britain``, ``UK`` and others.
+        ``{"UK": {"UK", "Britain"}, "Britain": {"UK", "Britain"}}``
     """
     names: dict[str, frozenset[str]] = {}
     for row in read_rows(DATA / "aliases.tsv"):
         for name in row:
+            # A name may be in several lines of the list.
             names[name] = names.get(name, frozenset()).union(row)
     return names
 
@@ -294,6 +298,7 @@ def _capitalised_words(name: str) -> set[str]:
 def _initials(name: str) -> str:
     """Return the initials of a name, such as ``UN``; ``-`` if the name has fewer than two."""
     initials = "".join(word[0] for word in name.split() if word[0].isupper())
+    # A single letter would match too much. No name is "-".
     return initials if len(initials) > 1 else "-"
 
 

@@ -65,6 +65,7 @@ class PatternTagger:
         """Find the tokens with their tags, and the entities. A quantity in a name is part of it."""
         tokens = tokenise(text)
         names = find_proper_names(text, tokens)
+        # The names come first, so that they win where they overlap a quantity.
         entities = drop_overlaps([*names, *find_times_and_quantities(text)])
         return Analysis(text, tuple(_tag(tokens)), tuple(entities))
 

@@ -80,6 +80,7 @@ class SpacyTagger:
             if not token.is_space:
                 end = token.idx + len(token.text)
                 tokens.append(Token(token.text, token.idx, end, token.tag_))
+        # A model without a tagger leaves all tags empty.
         if tokens and not any(token.tag for token in tokens):
             raise ConfigError(
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
@@ -101,8 +102,8 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
         text: The whole text, of which the document may be the beginning.
 
     Returns:
-        The names of the model, and where they leave room, the entities that match ``times.tsv``,
-        and then the other entities of the model.
+        The entities in the order of the text. Of entities that overlap, the names of the model are
+        kept first, then the matches of ``times.tsv``, then the other entities of the model.
     """
     names = []
     times_and_quantities = find_times_and_quantities(text)
@@ -114,4 +115,5 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
             names.append(entity)
         elif kind:
             times_and_quantities.append(entity)
+    # The earlier of two entities that overlap stays.
     return drop_overlaps([*names, *times_and_quantities])

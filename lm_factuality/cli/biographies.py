@@ -143,6 +143,9 @@ def cite(
 def _print_citation_scores(summary: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
     """Print a table with the citation recall and precision of all responses.
 
+    Citation recall is the share of sentences that the cited passages support. Citation precision is
+    the share of citations that their sentences need.
+
     Args:
         summary: The content of metrics.json: scores, intervals, counts and unscored items.
         provenance: The entry ``about`` of metrics.json, which names the inference model.
@@ -168,6 +171,7 @@ def _print_citation_scores(summary: Mapping[str, Any], provenance: Mapping[str, 
         f"{provenance['pairs']} pairs judged by {provenance['nli']}",
         f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations",
     ]
+    # The sign # marks columns of numbers, which are flush right.
     columns = ("figure", "#value", "#95% interval", "#worst - best")
     print_table("Citations", columns, rows, notes)
 
@@ -199,6 +203,7 @@ def retrieve(
     requested_names = read_names(names)
     opened_index = open_index(index)
     all_rows = _retrieve_rows(requested_names, opened_index, k)
+    # A model cannot be asked about a name without passages.
     rows = [row for row in all_rows if row["docs"]]
     if not rows:
         raise DataError(
@@ -231,7 +236,8 @@ def _retrieve_rows(names: Sequence[str], index: "Index", k: int) -> list[dict[st
         k: How many passages to return per name.
 
     Returns:
-        A row per name, in the order of ``names``. ``docs`` is empty if no passage fits.
+        A row ``{"question": ..., "name": ..., "docs": [...]}`` per name, in the order of ``names``.
+        ``docs`` holds the passages. It is empty if no passage fits.
     """
     from lm_factuality.benchmarks.biographies.generations import question_about
 
@@ -239,6 +245,7 @@ def _retrieve_rows(names: Sequence[str], index: "Index", k: int) -> list[dict[st
     hits_by_name = index.retrieve(questions, k)
     rows = []
     for name, question, hits in zip(names, questions, hits_by_name, strict=True):
+        # A hit is a passage of the index with its score, the best hit first.
         docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
         rows.append({"question": question, "name": name, "docs": docs})
     return rows

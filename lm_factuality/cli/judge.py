@@ -36,8 +36,8 @@ DryRun = Annotated[
     bool,
     Option(
         "--dry-run",
-        help="Only print how many calls, tokens and US dollars it would take; ask and write"
-        " nothing.",
+        help="Print how many calls, tokens and US dollars the judge would take, but ask it nothing"
+        " and write no file.",
     ),
 ]
 MaxCost = Annotated[
@@ -67,7 +67,10 @@ def _setting_names() -> Collection[str]:
 def judge(
     task: Annotated[
         str,
-        Argument(help="The task that generated the samples.", **one_of(_task_names)),
+        Argument(
+            help="The task that generated the texts, such as felm_gen, ambigbio or longform.",
+            **one_of(_task_names),
+        ),
     ],
     judge: JudgeName,
     out: Annotated[Path, Option(help="Folder to write metrics.json and verdicts.jsonl to.")],
@@ -79,7 +82,7 @@ def judge(
         list[Path] | None,
         Option(
             metavar="FILE...",
-            help="Only ambigbio: ALCE's JSON files, plain or .gz, instead of --samples.",
+            help="Only ambigbio: files in ALCE's JSON format, plain or .gz, instead of --samples.",
         ),
     ] = None,
     store: Store = None,
@@ -116,12 +119,15 @@ def judge(
     from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import refuse_unable
 
-    if bool(samples) == bool(generations):
+    # Exactly one of the two options has to be used.
+    has_both = samples and generations
+    if has_both or not (samples or generations):
         raise typer.BadParameter("give either --samples or --generations")
 
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
     refuse_unable(config, method)
+    # A doc is a row of the task, and its responses are the texts that the model generated for it.
     if samples:
         docs, responses = read_samples(samples, method)
     else:
@@ -134,10 +140,12 @@ def judge(
         if dry_run:
             print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
             return
+        # Certificates say how often this judge agreed with published labels.
         certificate = find_certificates(opened_judge)
         verdicts = method.judge(opened_judge, docs, responses)
         usage = opened_judge.usage
 
+    # metrics.json says under "about" how its scores came about.
     summary = method.summarise(docs, verdicts)
     provenance: dict[str, Any] = {
         "task": task,
@@ -271,7 +279,7 @@ def _notes_on_judging(
 def verify(
     pairs: Annotated[Path, Option(help="JSONL file with a claim and its passages per line.")],
     judge: JudgeName,
-    out: Annotated[Path, Option(help="JSONL file to write the verdicts to, as below.")],
+    out: Annotated[Path, Option(help="JSONL file to write the verdicts to, as described below.")],
     store: Store = None,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
@@ -313,8 +321,8 @@ def certify(
     setting: Annotated[
         str | None,
         Option(
-            help="What to measure, as below (default: segment_cot, or segment_doc if the judge"
-            " needs evidence).",
+            help="What to measure, as described below (default: segment_cot, or segment_doc if the"
+            " judge needs evidence).",
             **one_of(_setting_names),
         ),
     ] = None,
@@ -333,12 +341,16 @@ def certify(
         list[Path] | None,
         Option(
             metavar="FILE...",
-            help="Only biographies_...: the released generations, decisions, ... to read.",
+            help="Only biographies_...: your own files of generations and decisions, instead of the"
+            " published ones.",
         ),
     ] = None,
     sample: Annotated[
         bool,
-        Option("--sample", help="Only segment_... and claim_...: use the sample in the package."),
+        Option(
+            "--sample",
+            help="Only segment_... and claim_...: use the small sample in the package.",
+        ),
     ] = False,
     claims: Annotated[
         Path | None,
@@ -383,6 +395,7 @@ def certify(
     options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
     _refuse_unused_options(options, certifiable, settings.values())
 
+    # A trial is the setting with its data, which the judge is measured on.
     trial = certifiable.open_trial(options)
     with Judge.open(config, store=store) as opened_judge:
         if dry_run:

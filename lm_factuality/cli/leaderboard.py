@@ -127,7 +127,7 @@ def check(
     folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
     rules: Rules = None,
 ) -> int:
-    """Recompute every score of submissions, and refuse those whose scores or files are wrong.
+    """Check submissions by computing every score again from its samples.
 
     \b
     Examples:

@@ -58,8 +58,8 @@ def root(version: Version = False) -> None:
       lm-factuality data fetch
       lm-factuality compare results --with configs/reproduce/factor_figures.yaml
 
-    Every command has its own --help. To complete commands in your shell with the Tab key, run
-    lm-factuality --install-completion once.
+    Every command has its own --help. The option --install-completion makes your shell complete
+    commands with the Tab key.
     """
 
 

@@ -69,7 +69,7 @@ def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> Task
     """Check a task's YAML for misspelt keys and a missing class, and then build the task.
 
     Args:
-        name: What the report calls the task.
+        name: The name of the task in the report.
         config: The content of the task's YAML file.
         data_dir: A folder with the published files, instead of downloads.
     """
@@ -94,7 +94,7 @@ def _build_task(
 
     Args:
         task_class: The class of the task.
-        name: What the report calls the task.
+        name: The name of the task in the report.
         config: The content of the task's YAML file.
         data_dir: A folder with the published files. None means the task's own, or downloads.
     """

@@ -58,7 +58,7 @@ class BM25Parameters:
         if self.stemmer not in STEMMERS:
             raise ConfigError(f"stemmer: found {self.stemmer!r}, expected {' or '.join(STEMMERS)}")
 
-    def recorded(self) -> dict[str, Any]:
+    def for_manifest(self) -> dict[str, Any]:
         """Return the parameters, including those that Tantivy fixes, for the index's manifest."""
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
@@ -195,6 +195,7 @@ class Searcher:
                 break
             limit *= 4
 
+        # An address is Tantivy's own. It depends on how the index was written, the number does not.
         addresses = [address for _, address in hits]
         numbers = self._searcher.fast_field_values(_NUMBER, addresses)
         ranking: Ranking = []
@@ -238,6 +239,7 @@ def _open_tantivy(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     """
     schema = tantivy.SchemaBuilder()
     schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
+    # A fast field is stored by column, so that the numbers of hits are read at once.
     schema.add_unsigned_field(_NUMBER, fast=True)
     index = tantivy.Index(schema.build(), str(folder) if folder else None)
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))

@@ -136,23 +136,27 @@ def _write_index(
     Raises:
         DataError: A source cannot be read. The folder is then deleted.
     """
-    recorded = {**parameters.recorded(), "words": max_words, "fields": asdict(columns)}
+    manifest_parameters = {
+        **parameters.for_manifest(),
+        "words": max_words,
+        "fields": asdict(columns),
+    }
     source_records = tuple(source.record for source in sources)
-    # Passages in the folder are used only if all of this was the same when they were read.
     source_values = [asdict(record) for record in source_records]
-    plan = [FORMAT, __version__, parameters.kind, recorded, source_values]
+    # Passages in the folder are used only if all of this was the same when they were read.
+    conditions = [FORMAT, __version__, parameters.kind, manifest_parameters, source_values]
 
     store = PassageStore(folder, writable=True)
-    if store.get_state("read") != plan:
+    if store.get_state("read") != conditions:
         _read_passages(sources, max_words, store, folder)
-        store.set_state("read", plan)
+        store.set_state("read", conditions)
     content = parameters.write(folder, store)
     store.finish()
 
     # The manifest comes last, so that only a complete index has one.
     manifest = Manifest(
         kind=parameters.kind,
-        parameters=recorded,
+        parameters=manifest_parameters,
         sources=source_records,
         num_passages=len(store),
         content=content,

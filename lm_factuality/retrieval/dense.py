@@ -49,7 +49,7 @@ class DenseParameters:
 
     kind: ClassVar[Literal["dense"]] = "dense"
 
-    def recorded(self) -> dict[str, Any]:
+    def for_manifest(self) -> dict[str, Any]:
         """Return the parameters for the index's manifest."""
         return {"model": self.model, "precision": _PRECISION}
 

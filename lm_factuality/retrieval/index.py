@@ -124,8 +124,8 @@ def read_manifest(folder: Path) -> Manifest:
     # The manifest is the last file of a build, so an unfinished index has none.
     if not path.is_file():
         raise DataError(
-            f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"
-            f" build, with: lm-factuality index build SOURCE --out {folder}"
+            f"{folder}: not an index, because it has no {MANIFEST}; build it, or resume its"
+            f" interrupted build, with: lm-factuality index build SOURCE --out {folder}"
         )
     try:
         return to_model(Manifest, parse_json(path.read_text(encoding="utf-8")))

@@ -49,7 +49,7 @@ def test_options_reach_the_index(tmp_path, capsys):
 WRONG = {
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
     "no index": (["query", "{1}/gone", "a"], "gone: not an index"),
-    "no index for info": (["info", "{1}"], "not an index, for there is no"),
+    "no index for info": (["info", "{1}"], "not an index, because it has no"),
     "index exists": (
         ["build", ENCYCLOPEDIA, "--out", "{0}"],
         "exists; give another folder, or --overwrite",
@@ -99,6 +99,6 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "interrupted" in last
     assert last.endswith(f"To continue: lm-factuality {' '.join(arguments)}")
     assert main(["index", "info", str(tmp_path / "index")]) == 1
-    assert "end its interrupted build" in capsys.readouterr().err
+    assert "resume its interrupted build" in capsys.readouterr().err
     monkeypatch.undo()
     assert main(arguments) == 0

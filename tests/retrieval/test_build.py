@@ -192,7 +192,10 @@ def flip(name, place):
 AGAIN = "build the index again: lm-factuality index build SOURCE --out"
 # what happened: (how, what the error must say)
 DAMAGE = {
-    "gone": (shutil.rmtree, ["not an index, for there is no", "lm-factuality index build SOURCE"]),
+    "gone": (
+        shutil.rmtree,
+        ["not an index, because it has no", "lm-factuality index build SOURCE"],
+    ),
     "manifest not JSON": (
         lambda folder: (folder / "manifest.json").write_text("{"),
         ["manifest.json: not a manifest of an index", AGAIN],

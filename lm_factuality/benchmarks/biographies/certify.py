@@ -341,6 +341,7 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[
         fact counts as not supported.
     """
     outcomes: list[ComparisonOrReason] = []
+    # Each row of the matrix has the judgement by the only page.
     for is_supported, (judgement,) in zip(released, judged.matrix, strict=True):
         if judgement.outcome == UNSCORED:
             outcomes.append(judgement.reason)
@@ -569,6 +570,7 @@ class StepTrial:
         for cases in self._cases_by_response:
             outcomes: list[ComparisonOrReason] = []
             for case in cases:
+                # The list of results goes on from response to response.
                 outcomes += self._step.compare(next(remaining_results), case.released)
 
             reasons_of_response = [outcome for outcome in outcomes if isinstance(outcome, str)]

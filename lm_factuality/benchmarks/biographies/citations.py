@@ -133,6 +133,7 @@ class JudgedCitations:
             filled_verdicts = [
                 missing_verdict if verdict is None else verdict for verdict in verdicts
             ]
+            # Verdicts that are still None are left out of the average.
             figures[name] = average(filled_verdicts)
         return figures
 
@@ -184,7 +185,7 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
         split_line: Splits the line into sentences.
     """
     parts = split_line(line)
-    # A line that begins with "[1]" may get a first part of nothing but this citation.
+    # The splitter knows no citations: "[1]" at the beginning of a line may become a part.
     opening_parts = list(takewhile(lambda part: not _has_words(part), parts))
 
     sentences: list[str] = []
@@ -252,6 +253,7 @@ def _cited_numbers(brackets: str) -> list[int]:
     for match in _RANGE.finditer(brackets):
         first = int(match["first"])
         last = int(match["last"] or first)
+        # In a longer range, for example, the two numbers are years.
         if first <= last <= first + _LONGEST_RANGE:
             numbers += range(first, last + 1)
         else:
@@ -371,6 +373,7 @@ def _judge_with_stored_verdicts(
             missing_pairs.append(pair)
             return None
         verdict = entailment.verdicts[pair]
+        # The model may have given no verdict, which ALCE's scorer takes as "not entailed".
         return bool(verdict) if protocol == "code" else verdict
 
     judged = []
@@ -423,7 +426,7 @@ def _is_precise(
     """Return whether a supported sentence needs a citation, or None if there is no verdict.
 
     Args:
-        citation: The citation.
+        citation: The number of the cited passage, counted from 1.
         further_citations: All other citations of the sentence, at least one.
         is_entailed_by: Returns whether the passages of some citations entail the sentence.
     """

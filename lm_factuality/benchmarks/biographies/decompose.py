@@ -170,7 +170,7 @@ def _load_demonstrations() -> _Demonstrations:
     """Load all demonstrations from the file ``prompts/decompose.yaml``."""
     demonstrations = []
     for demonstration in load_yaml(__package__, "prompts/decompose.yaml"):
-        # Only facts whose words differ from those of the sentence are written in both ways.
+        # If the facts of a sentence stand alone as they are, the file has them only once.
         defaults = {"text": "", "as_written": demonstration["facts"]}
         demonstrations.append({**defaults, **demonstration})
     selectable = demonstrations[_FIXED_DEMONSTRATIONS:]
@@ -277,6 +277,7 @@ def reply_to_groups(reply: GroupsReply) -> Groups:
     """
     groups = []
     for group in reply.groups:
+        # Some judges add an empty group.
         if group:
             groups.append(tuple(sorted(number - 1 for number in group)))
     return tuple(groups)

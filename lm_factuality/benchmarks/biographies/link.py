@@ -96,6 +96,7 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
     from scipy.optimize import linear_sum_assignment
 
     links: list[int | None] = [None] * len(counts)
+    # Without groups or entities there is nothing to assign.
     if counts.size == 0:
         return tuple(links)
 
@@ -105,6 +106,7 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
     weights = ordered_counts * (len(counts) + 1) + is_best_of_group
     rows, columns = linear_sum_assignment(weights, maximize=True)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        # The algorithm assigns an entity even if it supports no fact of the group.
         if ordered_counts[row, column] > 0:
             links[row] = preference[column]
     return tuple(links)

@@ -207,6 +207,7 @@ def judge_pairs(
         else:
             judgements[key] = pair.preset_judgement
 
+    # An answer of one word fits one pair only, so log-probabilities come before pages.
     ask = judge_pairs_singly
     if judge.config.verdicts == "logprobs":
         ask = _judge_pairs_by_logprobs

@@ -300,6 +300,7 @@ class AmbigBio(JudgedMethod):
         # One list has the replies about all sentences of all biographies, with one sample for each.
         replies = [reply for (reply,) in replies_by_sentence]
         decomposed = []
+        # The position of the first reply about the next biography.
         first_reply = 0
         for biography in biographies:
             if not biography.is_answer:
@@ -357,6 +358,7 @@ class AmbigBio(JudgedMethod):
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
+        # This stays so where the judge was not asked.
         grouped = [_join_all_facts(biography) for biography in biographies]
         for index, (reply,) in zip(indices, replies, strict=True):
             if reply.value is None:
@@ -459,10 +461,12 @@ class AmbigBio(JudgedMethod):
                 raise ValueError("it has facts and a reason why it has none")
             if not judged.facts and not judged.problem:
                 raise ValueError("it has neither facts nor a reason why it has none")
+        # Repeated facts of a sentence were dropped when the judge's reply was read.
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
         _check_judgements(judged)
 
+        # Without a usable reply about groups, no fact is in a group.
         if judged.ungrouped is not None:
             if judged.groups:
                 raise ValueError("it has groups and a reason why it has none")
@@ -485,6 +489,7 @@ class AmbigBio(JudgedMethod):
             The record with scores that follow from these decisions.
         """
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        # The judge was not asked about an abstention.
         if not prepared.is_answer:
             return self.make_record(prepared)
         judged = biography_from_record(verdict)
@@ -510,10 +515,13 @@ class AmbigBio(JudgedMethod):
             doc: The document.
             verdict: The record of the judge.
             answers: The answer to each of `people_items`, in their order.
+
+        Returns:
+            The record with the scores that follow from the answers.
         """
         judged = biography_from_record(verdict)
         items = people.items_for_people(judged, self.noun)
-        # Answers have no ids of their own.
+        # Answers come without ids and are matched to the questions by position.
         answer_by_id = {item.id: answer for item, answer in zip(items, answers, strict=True)}
         relabelled = people.apply_answers(judged, answer_by_id, self.protocol, self.link)
         return self.make_record(relabelled)

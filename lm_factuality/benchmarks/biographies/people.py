@@ -111,8 +111,6 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         judged: The judged biography.
         noun: What the questions call an entity.
     """
-    link_by_group = dict(zip(judged.groups, judged.links, strict=True))
-    groups = _groups_by_individual(judged)
     pages = passages_by_title(judged.generation)
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
@@ -120,28 +118,41 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
 
     most_individuals = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
     for individual in range(1, most_individuals + 1):
-        judge_answer: str | None
-        if not groups:
-            judge_answer = None
-        elif individual not in groups:
-            # The judge may see fewer individuals than there are pages.
-            judge_answer = NO_SUCH_INDIVIDUAL
-        else:
-            entity = link_by_group[groups[individual]]
-            judge_answer = NO_MATCHING_PAGE if entity is None else str(entity)
         absent_label = f"The text has no {noun} {individual}"
         yield Item(
             id=f"link:{individual}",
             question=OPTIONAL_QUESTION,
             text=f"{noun.capitalize()} {individual} of the text",
             context=tuple(context),
-            judge=judge_answer,
+            judge=_judged_page(judged, individual),
             options=(
                 *page_options,
+                # The other keys are the numbers of the pages.
                 Option(NO_MATCHING_PAGE, "None of these pages", key="0"),
                 Option(NO_SUCH_INDIVIDUAL, absent_label, key="-"),
             ),
         )
+
+
+def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
+    """Return the judge's answer to the question which page is about an individual.
+
+    Args:
+        judged: The judged biography.
+        individual: The number of the individual, counted from 1.
+
+    Returns:
+        The number of an entity as text, "none" if no page is about the individual, or "absent" if
+        the judge sees fewer individuals. None if the judge could not group the facts.
+    """
+    groups = _groups_by_individual(judged)
+    if not groups:
+        return None
+    if individual not in groups:
+        return NO_SUCH_INDIVIDUAL
+    group_number = judged.groups.index(groups[individual])
+    entity = judged.links[group_number]
+    return NO_MATCHING_PAGE if entity is None else str(entity)
 
 
 def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
@@ -203,6 +214,7 @@ def apply_answers(
         The biography with the verdicts, groups and links of people.
     """
     with_verdicts = replace(judged, matrix=_matrix_from_answers(judged, answers))
+    # All facts have the same subject, so people gave verdicts only.
     if judged.entities == SINGLE_SUBJECT:
         return with_verdicts
 
@@ -243,7 +255,10 @@ def _matrix_from_answers(
         judgements = []
         for entity, judgement in enumerate(row):
             answer = answers.get(_verdict_id(first_indices[fact.text], entity))
-            judgements.append(_judgement_from_answer(answer, judgement) if answer else judgement)
+            if answer:
+                judgements.append(_judgement_from_answer(answer, judgement))
+            else:
+                judgements.append(judgement)
         matrix.append(tuple(judgements))
     return tuple(matrix)
 

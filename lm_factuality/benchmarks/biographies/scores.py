@@ -137,7 +137,9 @@ def score_biography(
     linked_outcomes = list(outcome_by_fact.values())
     if linked_outcomes:
         d_factscores = _supported_shares("d_factscore", linked_outcomes)
+        unscored_grouped = linked_outcomes.count("unscored")
     else:
+        unscored_grouped = len(outcomes)
         # No grouping can support more facts than FActScore at its best.
         bounds = worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"])
         d_factscores = {"d_factscore": None, **bounds}
@@ -151,17 +153,19 @@ def score_biography(
         # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
 
-    num_facts = len(outcomes)
+    penalised = None
+    if factscore is not None:
+        penalised = factscore * length_penalty(len(outcomes))
     return {
-        "facts": num_facts,
+        "facts": len(outcomes),
         **factscores,
-        "factscore_penalised": None if factscore is None else factscore * length_penalty(num_facts),
+        "factscore_penalised": penalised,
         **d_factscores,
         "difference": difference,
         **_count_biographies_and_entities(judged, protocol),
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
-        "unscored_grouped": linked_outcomes.count("unscored") if linked_outcomes else num_facts,
+        "unscored_grouped": unscored_grouped,
         "candidates": len(judged.entities),
         "without_page": _count_entities_without_page(judged),
     }
@@ -335,6 +339,7 @@ def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -
         [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
         for row in judged.matrix
     ]
+    # The authors' code does not look at groups here.
     if protocol == "code":
         return _most_supporting_entities(supporting_entities, judged.entities)
 
@@ -428,6 +433,7 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
     """
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
+    # A response without facts has a problem, unless the model declined.
     if scores is None:
         return judged.problem
     if scores["factscore"] is None:
@@ -452,7 +458,8 @@ def row_metrics(record: Verdict) -> JsonObject:
         are missing.
     """
     values = metrics_from_scores(record["scores"])
-    # A response that could not be scored is bounded by 0 and 1. An abstention is in no mean.
+    # A response that could not be scored counts as 0 in ``..._worst`` and as 1 in ``..._best``. An
+    # abstention counts in neither.
     if not values and not record["abstained"]:
         values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.

@@ -94,6 +94,7 @@ class AmbigBioTask(JudgedTask):
             ConfigError: A setting is wrong, or there is no such file of data or prompts.
             DataError: The file of pages cannot be used.
         """
+        # The command line can replace the data file that the YAML names.
         generations = metadata.get("generations")
         if generations:
             self._own_data = Path(str(generations)).expanduser()

@@ -286,10 +286,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         is_wrong_by_segment,
         SCORES,
         row_doc={
-            "prompt": doc["prompt"],
-            "segments": doc["segments"],
-            "claims": doc["claims"],
-            "owners": doc["owners"],
+            **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
             "id": doc["index"],
             # Labels are true for factual segments, and the page wants true for errors.
             "gold": [not is_factual for is_factual in doc["labels"]],

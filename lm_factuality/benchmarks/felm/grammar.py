@@ -74,15 +74,15 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
         UnreadableAnswerError: The output has no answer, or none that can be read.
     """
     # Models of mathematics write answers such as \text{2}.
-    full_text = _PATTERNS["latex_text"].sub(r"\1", text)
-    text_on_units = _drop_invented_questions(full_text)
-    # If the model went on to invent questions, it had finished its answer to ours.
-    is_answer_cut_off = is_cut_off and text_on_units == full_text
+    full_output = _PATTERNS["latex_text"].sub(r"\1", text)
+    output = _drop_invented_questions(full_output)
+    # A model that went on to invent questions had finished its answer before.
+    is_answer_cut_off = is_cut_off and output == full_output
 
-    answers = _find_answers(text_on_units)
+    answers = _find_answers(output)
     # Some models answer without the word "Answer".
-    if not answers and _is_bare_answer(text_on_units):
-        answers = [text_on_units]
+    if not answers and _is_bare_answer(output):
+        answers = [output]
     if not answers:
         raise UnreadableAnswerError(CUT_OFF_BEFORE if is_answer_cut_off else NO_ANSWER)
 
@@ -160,8 +160,8 @@ def _answers_in_json(text: str) -> list[str]:
         One answer for each time that the key occurs. Text that is not JSON has none.
     """
     try:
-        # As dicts, objects would lose repeated keys, and repeated answers may contradict each
-        # other. So each object, also a nested one, becomes a list of pairs (key, value).
+        # A dict would lose repeated keys, and repeated answers may contradict each other. So
+        # the object becomes a list of pairs of a key and a value.
         pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return []

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 from judges.answers import Answer
@@ -339,28 +339,21 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         pairs += [Pair(segment, passages) for segment in question.subject["units"]]
         labels += row.labels
 
-    bins = _empty_calibration_bins()
-    lows = [calibration_bin["low"] for calibration_bin in bins]
+    edges = [number / _CALIBRATION_BINS for number in range(_CALIBRATION_BINS + 1)]
+    bins: list[JsonObject] = []
+    for low, high in pairwise(edges):
+        bins.append({"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0})
+
     for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
         # The judge gave no verdict, so there is no probability to check.
         if verdict.score is None:
             continue
-        # The bin with the highest lower end that the probability reaches.
-        calibration_bin = bins[bisect(lows, verdict.score) - 1]
+        # The bin with the highest lower edge that the probability reaches. 1 is in the last bin.
+        calibration_bin = bins[bisect(edges[:-1], verdict.score) - 1]
         is_supported = verdict.verdict == SUPPORTED
         calibration_bin["units"] += 1
         calibration_bin["supported"] += is_factual
         calibration_bin["wrong"] += is_supported != is_factual
-    return bins
-
-
-def _empty_calibration_bins() -> list[JsonObject]:
-    """Make a bin without counts for each tenth of the probability, from ``low`` to ``high``."""
-    bins: list[JsonObject] = []
-    for number in range(_CALIBRATION_BINS):
-        low = number / _CALIBRATION_BINS
-        high = (number + 1) / _CALIBRATION_BINS
-        bins.append({"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0})
     return bins
 
 

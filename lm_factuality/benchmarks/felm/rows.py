@@ -256,20 +256,20 @@ class ClaimsReply(Reply):
     """One entry for every segment, in any order."""
 
 
-def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
+def find_claims_problem(reply: ClaimsReply, prompt_variables: Mapping[str, Any]) -> str:
     """Find what is wrong with a judge's list of the claims in each segment of an answer.
 
     Without this check, a segment that the judge forgot would count as one without errors.
 
     Args:
         reply: The claims that the judge extracted.
-        subject: The variables of the prompt. ``units`` are the segments.
+        prompt_variables: The variables of the prompt. ``units`` are the segments.
 
     Returns:
         The problem, such as ``no segment 2``, or an empty text if there is none.
     """
     numbers = [segment_claims.segment for segment_claims in reply.segments]
-    problem = numbering_problem(numbers, len(subject["units"]), "segment")
+    problem = numbering_problem(numbers, len(prompt_variables["units"]), "segment")
     if problem:
         return problem
 

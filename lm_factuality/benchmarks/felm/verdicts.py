@@ -104,6 +104,7 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
     ballots = []
     reasons = []
     for answer in answers:
+        # A request that failed has no text.
         if answer.text is None:
             continue
         try:
@@ -111,9 +112,9 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
         except UnreadableAnswerError as error:
             reasons.append(str(error))
 
-    has_no_text = not ballots and not reasons
-    # Every request failed, so the first failure is the reason.
-    if answers and has_no_text:
+    have_all_failed = answers and not ballots and not reasons
+    if have_all_failed:
+        # No answer has a text, so the first failed request gives the reason.
         raise UnreadableAnswerError(answers[0].error or "no answer")
     return majority_vote(ballots, reasons)
 
@@ -172,15 +173,11 @@ def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
 
     # The script takes every number behind the first answer, also those of explanations.
     answer = output.split("Answer: ", 1)[1]
-    units = set()
-    for digits in re.findall(r"\d+", answer):
-        if len(digits) > _SCRIPT_DIGITS:
-            continue
-        number = int(digits)
-        if number == 0:
-            units.add(num_units)
-        elif number <= num_units:
-            units.add(number)
+    digits_of_numbers = re.findall(r"\d+", answer)
+    numbers = {int(digits) for digits in digits_of_numbers if len(digits) <= _SCRIPT_DIGITS}
+    units = {number for number in numbers if 1 <= number <= num_units}
+    if 0 in numbers:
+        units.add(num_units)
     return frozenset(units)
 
 

@@ -7,6 +7,7 @@ and ``best`` rates count each answer without a verdict as wrong throughout, or a
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import ClassVar
 
@@ -27,7 +28,6 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     MARK_PROMPT,
     TYPES,
     UNTYPED,
-    Cut,
     CutReply,
     MarksReply,
     answer_without_thinking,
@@ -303,17 +303,8 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
     if problem is not None:
         return record
     # These segments stay if no judge can cut the answer.
-    return _with_cut(record, cut_by_rules(answer_without_thinking(response), doc["domain"]))
-
-
-def _with_cut(record: JsonObject, cut: Cut) -> JsonObject:
-    """Return a record with the segments of a cut, and with how they were found."""
-    return {
-        **record,
-        "segments": cut.segments,
-        "cut_by": cut.cut_by,
-        "cut_refused": cut.cut_refused,
-    }
+    cut = cut_by_rules(answer_without_thinking(response), doc["domain"])
+    return {**record, **asdict(cut)}
 
 
 def _cut_again_by_judge(
@@ -353,11 +344,12 @@ def _cut_again_by_judge(
     # One sample was asked for, so each answer has a single reply.
     for (position, answer), (reply,) in zip(answers.items(), samples_by_answer, strict=True):
         cut = apply_judge_cut(answer, records[position]["domain"], reply)
-        new_records[position] = _with_cut(records[position], cut)
+        # The fields of a cut are fields of the record.
+        new_records[position] = {**records[position], **asdict(cut)}
     return new_records
 
 
-def _mark_segments(judge: Judge, docs: Docs, records: Sequence[JsonObject]) -> list[JsonObject]:
+def _mark_segments(judge: Judge, docs: Docs, records: Sequence[Verdict]) -> list[Verdict]:
     """Have a judge mark the segments with errors in all answers.
 
     Args:
@@ -384,7 +376,7 @@ def _mark_segments(judge: Judge, docs: Docs, records: Sequence[JsonObject]) -> l
     return marked_records
 
 
-def _with_marks(record: JsonObject, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
+def _with_marks(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> Verdict:
     """Return the record of an answer with the marks in a judge's replies.
 
     Args:

@@ -11,10 +11,10 @@ number of a list item, such as "1.", off the item. Without these cuts the figure
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from statistics import mode
 from typing import Any, Literal, get_args
 
 from judges.typed import ParsedReply, Reply, numbering_problem
@@ -155,22 +155,26 @@ def cutting_subject(response: str) -> JsonObject:
     return {"kind": "cut", "pieces": split_into_pieces(response)}
 
 
-def find_cut_problem(reply: CutReply, subject: Mapping[str, Any]) -> str:
-    """Check that a judge's reply has every piece of an answer exactly once and in order.
+def find_cut_problem(reply: CutReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Find what is wrong with a judge's reply that groups the pieces of an answer into segments.
+
+    It has to name every piece exactly once and in order.
 
     Args:
         reply: The groups of pieces.
-        subject: The variables of the prompt. ``pieces`` are the pieces.
+        prompt_variables: The variables of the prompt. ``pieces`` are the pieces.
 
     Returns:
         The problem, such as ``no piece 2``, or an empty text if there is none.
     """
     numbers = list(chain.from_iterable(reply.segments))
-    problem = numbering_problem(numbers, len(subject["pieces"]), "piece")
+    problem = numbering_problem(numbers, len(prompt_variables["pieces"]), "piece")
     if problem:
         return problem
     # Segments are consecutive parts of the answer.
-    return "" if numbers == sorted(numbers) else "pieces out of order"
+    if numbers != sorted(numbers):
+        return "pieces out of order"
+    return ""
 
 
 def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) -> Cut:
@@ -255,7 +259,8 @@ def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObje
     """
     question = str(doc["prompt"])
     units = [format_segment(segment) for segment in segments]
-    # Math and reasoning are checked without references, as in the paper.
+    # Math and reasoning are checked without references, as in the paper. The prompt then asks
+    # for errors of reasoning.
     has_no_references = doc["domain"] in WITHOUT_REFERENCES
     reference_texts = () if has_no_references else tuple(doc.get("reference_texts") or ())
     query = "\n".join([question, *units])
@@ -268,19 +273,19 @@ def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObje
     }
 
 
-def find_marks_problem(reply: MarksReply, subject: Mapping[str, Any]) -> str:
-    """Check that a judge marks only segments that exist, and none twice.
+def find_marks_problem(reply: MarksReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Find what is wrong with a judge's marks: segments that do not exist, or one marked twice.
 
     Args:
         reply: The segments that the judge calls wrong.
-        subject: The variables of the prompt. ``units`` are the segments.
+        prompt_variables: The variables of the prompt. ``units`` are the segments.
 
     Returns:
         The problem, such as ``segment 4 of 3``, or an empty text if there is none.
     """
     # Factual segments are not listed, so the numbers need not be complete.
     numbers = [segment.number for segment in reply.wrong]
-    return numbering_problem(numbers, len(subject["units"]), "segment", is_whole=False)
+    return numbering_problem(numbers, len(prompt_variables["units"]), "segment", is_whole=False)
 
 
 def combine_marks(
@@ -304,8 +309,10 @@ def combine_marks(
     """
     ballots = []
     reasons = []
+    marks: list[WrongSegment] = []
     for reply in replies:
         if reply.value is not None:
+            marks += reply.value.wrong
             # An empty set is a vote for "no errors".
             ballots.append(frozenset(segment.number for segment in reply.value.wrong))
         elif _NO_EVIDENCE in reply.problem:
@@ -318,31 +325,23 @@ def combine_marks(
     if domain in WITHOUT_REFERENCES:
         types = dict.fromkeys(wrong_segments, "reasoning")
     else:
-        types = _most_frequent_types(wrong_segments, replies)
+        types = _most_frequent_types(wrong_segments, marks)
     return [types.get(segment) for segment in range(1, num_segments + 1)]
 
 
-def _most_frequent_types(
-    segments: Iterable[int], replies: Sequence[ParsedReply[MarksReply]]
-) -> dict[int, str]:
+def _most_frequent_types(segments: Iterable[int], marks: Sequence[WrongSegment]) -> dict[int, str]:
     """Choose the most frequent error type of each wrong segment.
 
     Args:
         segments: The 1-based numbers of the wrong segments.
-        replies: The replies of the judge. Those that could not be read give no types.
+        marks: The marks in all replies of the judge, also those on other segments.
 
     Returns:
         The type by segment. ``untyped`` stands for a segment for which no type was given.
     """
-    type_counts: dict[int, Counter[str]] = {segment: Counter() for segment in segments}
-    for reply in replies:
-        marks = reply.value.wrong if reply.value else []
-        for mark in marks:
-            if mark.number in type_counts and mark.type is not None:
-                type_counts[mark.number][mark.type] += 1
-
-    types = {}
-    for segment, counts in type_counts.items():
-        # Of equally frequent types, max() takes the one that was counted first.
-        types[segment] = max(counts, key=counts.__getitem__, default=UNTYPED)
+    types: dict[int, str] = {}
+    for segment in segments:
+        segment_types = [mark.type for mark in marks if mark.number == segment and mark.type]
+        # Of equally frequent types, mode() returns the one given first.
+        types[segment] = mode(segment_types) if segment_types else UNTYPED
     return types

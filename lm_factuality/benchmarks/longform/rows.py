@@ -266,11 +266,7 @@ def read_prompts(
         table, description = load_table(task)
     refuse(table.problems)
 
-    for field, column in metadata.columns:
-        # A template need not use the column "prompt".
-        is_used = field != "prompt" or task.template == column
-        if column and is_used:
-            require_column(task.where, f"metadata.columns.{field}", column, table)
+    _require_columns(task, table)
     # The template is compiled once for all rows.
     render = compile_cell_template(task.where, "doc_to_text", task.template, column_names(table))
 
@@ -287,6 +283,23 @@ def read_prompts(
         documents.append(document)
     refuse(problems, "rows")
     return documents, description
+
+
+def _require_columns(task: LongFormYaml, table: Table) -> None:
+    """Check that a table has the columns that the YAML names.
+
+    Args:
+        task: The YAML.
+        table: The table with the prompts.
+
+    Raises:
+        ConfigError: A column is missing.
+    """
+    for field, column in task.metadata.columns:
+        # A template need not use the column "prompt".
+        is_used = field != "prompt" or task.template == column
+        if column and is_used:
+            require_column(task.where, f"metadata.columns.{field}", column, table)
 
 
 def _read_longfact(

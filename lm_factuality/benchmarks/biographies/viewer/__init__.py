@@ -58,6 +58,7 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
     pieces = []
     end_of_pieces = 0
     for span in _find_sentences(output, sentences):
+        # White space between two sentences belongs to none.
         if span.start > end_of_pieces:
             pieces.append(Piece(output[end_of_pieces : span.start], -1))
         pieces.append(Piece(output[span.start : span.end], span.sentence))
@@ -100,6 +101,7 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
         if index < 0:
             continue
         search_start = index + len(letters)
+        # From letters back to positions in the response, which has white space and citations.
         start = output_letters.positions[index]
         end = output_letters.positions[search_start - 1] + 1
         # Several citations may follow each other, as in [1][2].
@@ -141,11 +143,13 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         judged: The response after all steps.
 
     Returns:
-        The mark of each fact, see `_fact_status`.
+        The mark of each fact: a verdict such as ``supported``, or ``elsewhere`` or ``ungrouped`` if
+        FActScore counts the fact as supported, and D-FActScore does not.
     """
     entity_by_fact = linked_entity_by_fact(judged)
     statuses = []
     for fact, row in enumerate(judged.matrix):
+        # A fact in no group and a fact of a group without an entity have no linked entity.
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
         is_grouped = fact in entity_by_fact
