@@ -6,8 +6,12 @@ The commands of both programs call it.
 import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lm_factuality.ground.errors import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDEST = 1000  # characters of a line in a file
 _NARROWEST = 16  # characters to which a terminal folds a column of text
@@ -39,18 +43,8 @@ def print_table(
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     for index in filled_columns:
-        name = columns[index].lstrip("#")
-        is_number = columns[index] != name
-        is_fixed = is_number or index == 0
-        texts = [name, *(row[index] for row in cells)]
-        longest = max(len(line) for text in texts for line in text.split("\n"))
-        table.add_column(
-            name,
-            justify="right" if is_number else "left",
-            overflow="fold",
-            no_wrap=is_fixed,
-            min_width=longest if is_fixed else min(longest, _NARROWEST),
-        )
+        column_cells = [row[index] for row in cells]
+        _add_column(table, columns[index], column_cells, is_first=index == 0)
     for row in cells:
         table.add_row(*(row[index] for index in filled_columns))
 
@@ -63,22 +57,45 @@ def print_table(
         console.print(printable(note), style="dim", soft_wrap=True)
 
 
+def _add_column(table: "Table", column: str, cells: Sequence[str], is_first: bool) -> None:
+    """Add a column to a table, with the width that its cells need.
+
+    Args:
+        table: The table, which gets the column but not its cells.
+        column: The name of the column, with ``#`` before it if the column holds numbers.
+        cells: The texts in the column, which may have several lines.
+        is_first: Whether it is the first column. That one and numbers are not folded.
+    """
+    name = column.lstrip("#")
+    is_number = column != name
+    is_unfolded = is_number or is_first
+    lines = "\n".join([name, *cells]).split("\n")
+    longest = max(len(line) for line in lines)
+    table.add_column(
+        name,
+        justify="right" if is_number else "left",
+        overflow="fold",
+        no_wrap=is_unfolded,
+        min_width=longest if is_unfolded else min(longest, _NARROWEST),
+    )
+
+
 def _printable_lines(cell: str) -> str:
     """Make each line of a cell safe to print, since names may come from untrusted files."""
     return "\n".join(printable(line) for line in cell.split("\n"))
 
 
-def format_number(value: float | None, form: str = ".1%") -> str:
+def format_number(value: float | None, format_spec: str = ".1%") -> str:
     """Format a number for a table.
 
     Args:
         value: The number.
-        form: A format specification of Python. The default turns 0.25 into ``25.0%``.
+        format_spec: A format specification of Python. The default turns 0.25 into ``25.0%``.
 
     Returns:
         The text, or ``-`` for None and NaN.
     """
-    return "-" if value is None or math.isnan(value) else format(value, form)
+    return "-" if value is None or math.isnan(value) else format(value, format_spec)
 
 
 def format_percent(value: float | None) -> str:
@@ -86,17 +103,17 @@ def format_percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def format_interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
+def format_interval(bounds: Sequence[float | None] | None, format_spec: str = ".1%") -> str:
     """Format an interval for a table, such as ``20.1% - 29.9%``.
 
     Args:
-        ends: The lower and the upper end.
-        form: A format specification of Python for both ends.
+        bounds: The lower and the upper bound.
+        format_spec: A format specification of Python for both bounds.
 
     Returns:
-        The text, or ``-`` if there is no interval or an end is None or NaN.
+        The text, or ``-`` if there is no interval or a bound is None or NaN.
     """
-    texts = [format_number(end, form) for end in ends or ()]
+    texts = [format_number(bound, format_spec) for bound in bounds or ()]
     return "-" if not texts or "-" in texts else " - ".join(texts)
 
 

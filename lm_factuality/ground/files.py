@@ -212,14 +212,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def check_writable(folder: Path, what: str) -> None:
+def check_writable(folder: Path, file_kind: str) -> None:
     """Check that files can be written to a folder, and create the folder if necessary.
 
     Commands call it before long work, so that the work is not lost.
 
     Args:
         folder: The folder.
-        what: The plural noun for the files, for the error, such as ``results``.
+        file_kind: The plural noun for the files, for the error, such as ``results``.
 
     Raises:
         DataError: Files cannot be written to the folder.
@@ -230,7 +230,7 @@ def check_writable(folder: Path, what: str) -> None:
             pass
     except OSError as error:
         raise DataError(
-            f"{folder}: {what} cannot be written here: {error}; choose another folder"
+            f"{folder}: {file_kind} cannot be written here: {error}; choose another folder"
         ) from error
 
 

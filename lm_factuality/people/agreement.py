@@ -96,12 +96,12 @@ def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Ag
 
 
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
-    """Arrange cells as tables, with published figures beside them.
+    """Arrange measures of agreement as tables, with published figures beside them.
 
     Args:
-        cells: The cells of all tables.
-        figures: Published values. A published column is added if it shares its heading or one of
-            its rows with the cells.
+        cells: The measures, each with its table, row and column.
+        figures: Published values. A published column is added if the table has its heading or one
+            of its rows.
 
     Yields:
         The tables that have cells, in the order of ``tables.yaml``.
@@ -110,14 +110,7 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         texts = {(cell.row, cell.column): cell.text for cell in cells if cell.table == name}
         if not texts:
             continue
-        for column, values in figures.get(name, {}).items():
-            # The row "cell | cell" of a YAML file is the tuple (cell, cell).
-            published = {
-                (tuple(row.split(" | ")), column): f"{value:g}" for row, value in values.items()
-            }
-            published_rows = {row for row, _ in published}
-            if any(heading == column or row in published_rows for row, heading in texts):
-                texts.update(published)
+        _add_published(texts, figures.get(name, {}))
 
         # Dictionaries keep the first occurrence of each row and column, in order.
         rows = dict.fromkeys(row for row, _ in texts)
@@ -128,6 +121,27 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
             values_of_row = [texts.get((row, column), "") for column in columns]
             lines.append((*row, *values_of_row))
         yield ComparisonTable(description["title"], header, lines, (description["note"], ""))
+
+
+def _add_published(
+    texts: dict[tuple[tuple[str, ...], str], str],
+    figures: Mapping[str, Mapping[str, Number]],
+) -> None:
+    """Add published figures to the texts of a table, where they can be compared with its cells.
+
+    Args:
+        texts: The text of each cell by row and column, to which cells are added.
+        figures: Published values by column and row, such as ``{"GPT-4": {"fluent | all": 81.5}}``.
+            A column is added if the table has its heading or one of its rows.
+    """
+    for column, values in figures.items():
+        published = {}
+        for row, value in values.items():
+            # The row "fluent | all" of a YAML file is the tuple (fluent, all).
+            published[tuple(row.split(" | ")), column] = f"{value:g}"
+        published_rows = {row for row, _ in published}
+        if any(heading == column or row in published_rows for row, heading in texts):
+            texts.update(published)
 
 
 @dataclass(frozen=True)
