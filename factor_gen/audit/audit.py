@@ -32,7 +32,8 @@ def audit_rows(
 ) -> BenchmarkAudit:
     """Audit a FACTOR benchmark: score blind baselines on it, and flag rows to look at.
 
-    A blind baseline picks the true completion of a row without reading the row's prefix.
+    Each row has a prefix, its true completion, and contradictions, which are edits of the true
+    completion. A blind baseline picks one of these choices without reading the prefix.
 
     Args:
         rows: All rows of the benchmark. The baselines see equal rows once.
@@ -143,6 +144,9 @@ def _measure_distance(rows: Sequence[Row]) -> Distance:
 
     Words are taken as they are in the file, where a space may separate a word from the full stop
     after it. The paper's figures seem to be measured so.
+
+    Returns:
+        The mean and the standard deviation; NaN without contradictions.
     """
     distances = []
     for row in tqdm(rows, desc="edit distances", delay=2, leave=False):

@@ -49,6 +49,9 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     with the least. The order of the choices in the file is no baseline, because a model scores each
     choice by itself.
 
+    Args:
+        rows: The rows, each with its choices: the true completion and its contradictions.
+
     Yields:
         The scores of each baseline, such as ``most words``.
     """
@@ -75,7 +78,7 @@ def _alphabetical_ranks(choices: Sequence[str]) -> list[float]:
 
 
 def similarity_scores(rows: Sequence[Row]) -> ChoiceScores:
-    """Score each choice by its similarity to the other choices of its row.
+    """Score each choice, true or not, by its similarity to the other choices of its row.
 
     The score is the negative sum of the edit distances in words. The true completion is often the
     most similar, because each contradiction is an edit of it.

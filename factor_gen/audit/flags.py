@@ -45,7 +45,8 @@ def find_reasons(row: Row) -> Iterator[str]:
     """Yield each reason to look at a row of a benchmark, such as ``identical choices``.
 
     Args:
-        row: The row. Most reasons are not checked if it cannot be scored.
+        row: A row with a prefix and several choices, one of which is the true completion. Most
+            reasons are not checked if the row cannot be scored.
     """
     has_identical_choices = _has_identical_choices(row)
     if has_identical_choices:

@@ -55,7 +55,12 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
 def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     """Tell whether a blind baseline finds true completions, and which one is the best at it.
 
-    A baseline that does is a leak of the benchmark. Those that compare choices do not count.
+    If it does so more often than by chance, the benchmark leaks which completions are true.
+    Baselines that compare the choices of a row do not count.
+
+    Returns:
+        A sentence without its full stop, such as ``gives true completions away: most words, 61.2%
+        of pairs (57.0% - 65.1%; chance 50%, p < 0.001)``.
     """
     tested = [
         baseline
@@ -85,7 +90,10 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
 
 
 def _describe_floor(audit: BenchmarkAudit) -> str:
-    """Tell how often a guess, and a comparison of the choices, picks the true completion."""
+    """Tell how often a guess, and a comparison of the choices, picks the true completion.
+
+    The guess gives each word a random weight and picks the choice whose words weigh most.
+    """
     floor = _with_interval(audit.floor)
     # The true completion shares most words with the others, so that it seldom weighs most.
     if audit.floor.high < audit.even:
@@ -122,6 +130,9 @@ def _count_flagged(audit: BenchmarkAudit) -> str:
 
 def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     """Tabulate how many pairs each baseline wins, and how often it picks the true completion.
+
+    A pair is the true completion of a row and one of its contradictions. A baseline wins it if it
+    gives the true completion the higher score.
 
     Args:
         audit: The audit.
@@ -164,7 +175,12 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
 
 
 def describe_significance(baseline: BlindBaseline) -> str:
-    """Tell whether a baseline is above chance: ``above chance by 6.0 points, p = 0.002``."""
+    """Tell whether a blind baseline wins more than half of the pairs, or whether it was not tested.
+
+    Returns:
+        A text such as ``above chance by 6.0 points, p = 0.002``. A small effect is called a slight
+        leak.
+    """
     # The p-value is NaN if the baseline was not tested.
     if math.isnan(baseline.corrected):
         return "too few documents to tell"
@@ -179,7 +195,10 @@ def describe_significance(baseline: BlindBaseline) -> str:
 
 
 def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
-    """Tabulate for how many rows each reason holds, with the first rows, most frequent first."""
+    """Tabulate the reasons to look at rows of a benchmark, the most frequent first.
+
+    Each line has a reason, the number and the share of its rows, and where the first of them are.
+    """
     counts = Counter(flag.reason for flag in audit.flags)
     rows = []
     # Reasons that are equally frequent are in alphabetical order.

@@ -74,6 +74,7 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
         # The end is the start itself if the word is not capitalised.
         end = _find_run_end(tokenised, start)
         names += _names_in_run(tokenised, start, end)
+        # Every step passes one token at least.
         start = max(end, start + 1)
     return names
 
@@ -263,7 +264,7 @@ def aliases() -> Mapping[str, frozenset[str]]:
     """Return for each name all names that can stand for the same thing, and the name itself.
 
     Example:
-        ``UK`` has ``Britain``, ``UK`` and others.
+        ``{"UK": {"UK", "Britain"}, "Britain": {"UK", "Britain"}}``
     """
     names: dict[str, frozenset[str]] = {}
     for row in read_rows(DATA / "aliases.tsv"):

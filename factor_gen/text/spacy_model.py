@@ -102,8 +102,8 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
         text: The whole text, of which the document may be the beginning.
 
     Returns:
-        The names of the model, and where they leave room, the entities that match ``times.tsv``,
-        and then the other entities of the model.
+        The entities in the order of the text. Of entities that overlap, the names of the model are
+        kept first, then the matches of ``times.tsv``, then the other entities of the model.
     """
     names = []
     times_and_quantities = find_times_and_quantities(text)

@@ -215,11 +215,6 @@ def worst_and_best_of(name: str, worst: Bound, best: Bound) -> dict[str, Bound]:
     return {f"{name}_worst": worst, f"{name}_best": best}
 
 
-def is_bound_name(name: str) -> bool:
-    """Return whether a score is the worst or the best case of another one."""
-    return name.endswith(("_worst", "_best"))
-
-
 def find_score(scores: Iterable[Score], name: str) -> Score | None:
     """Return the first score that a metric of a results file belongs to, or None."""
     for score in scores:

@@ -99,6 +99,6 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "interrupted" in last
     assert last.endswith(f"To continue: lm-factuality {' '.join(arguments)}")
     assert main(["index", "info", str(tmp_path / "index")]) == 1
-    assert "end its interrupted build" in capsys.readouterr().err
+    assert "resume its interrupted build" in capsys.readouterr().err
     monkeypatch.undo()
     assert main(arguments) == 0

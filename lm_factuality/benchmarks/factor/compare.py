@@ -138,6 +138,7 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     notes = [*notes_on_omitted_runs, *_notes_on_perplexity_runs(runs)]
 
     tables = list(_agreement_tables(models, notes))
+    # The notes may say why there is nothing to compare.
     if not tables and notes:
         tables.append(ComparisonTable("", (), (), notes))
     gains = retrieval_gains(models)
@@ -262,6 +263,7 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         The difference. It is paired by row and clustered by document if the samples of both runs
         are at hand. Otherwise it has no standard error, and ``shared_rows`` is 0.
     """
+    # These are the accuracies that results files report.
     first_value = first.accuracy.value
     second_value = second.accuracy.value
     difference = first_value - second_value
@@ -346,6 +348,7 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
         model_by_variant = {
             (model.run.file.model, model.run.file.variant): model for model in models_of_task
         }
+        # Holm's correction needs all differences of a corpus at once.
         differences = {}
         for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(model_by_variant):
             difference = accuracy_difference(with_retrieval, without_retrieval)
@@ -423,6 +426,7 @@ def _agreement_tables(
     if not compared_models:
         return
 
+    # One table shows all corpora, with the remarks on each corpus below it.
     rows = []
     remarks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
@@ -548,6 +552,7 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         likelier = likelier_model.perplexity(unit)
         accurate = accurate_model.perplexity(unit)
         text = ""
+        # Without both perplexities, the cell stays empty.
         if likelier and accurate:
             text = f"{likelier.value:.{metric.digits}f} vs {accurate.value:.{metric.digits}f}"
         perplexities.append(text)
@@ -579,6 +584,7 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
         The table, with one row for each model and corpus.
     """
     rows = []
+    # The columns of accuracies are in this order: without retrieval, with it.
     for gain in gains:
         with_retrieval = gain.with_retrieval
         row = (

@@ -63,6 +63,7 @@ class Join:
         if self.rule == DOLA:
             # DoLa's script always adds a space, even if there is one already.
             return prefix, " " + completion
+        # The first of the two rules moves a space, and the second adds a delimiter.
         if self.rule == AUTHORS:
             return _join_as_authors(prefix, completion)
         return self._join_with_delimiter(prefix, completion)
@@ -91,6 +92,7 @@ def _join_as_authors(prefix: str, completion: str) -> tuple[str, str]:
         space in the prefix, they become ``("It rained.", "He left.")``.
     """
     completion = completion.lstrip(" ")
+    # Only one space moves, since the script looks at the last character alone.
     if prefix.endswith(" "):
         return prefix[:-1], " " + completion
     return prefix, completion

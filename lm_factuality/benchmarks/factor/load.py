@@ -103,6 +103,7 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> LoadedDat
     """
     table, provenance = load_table(corpus, corpus.metadata.source, data_dir)
     rows = rows_from_table(corpus, table)
+    # Results record the number of rows, so that readers see how large the data was.
     return LoadedData(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
 
 
@@ -342,6 +343,7 @@ def _error_type_columns(
     Returns:
         One column for each contradiction, or none if the table lacks any of them.
     """
+    # Error types are matched with contradictions by name, such as contradiction_0.
     type_columns = [f"{column}_type" for column in contradiction_columns]
     return type_columns if set(type_columns) <= set(names) else []
 
@@ -448,6 +450,7 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
     """
     if column:
         require_column(where, "metadata.columns.doc_id", column, table)
+    # Without a column, names are read from `doc_id`, which records may lack.
     names = []
     for number, record in enumerate(table.records):
         name = cell_text(record.values.get(column or "doc_id"))

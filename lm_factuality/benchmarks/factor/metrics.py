@@ -133,6 +133,7 @@ def _metrics_of_tokens(
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
         metrics[f"{MARGIN_BY_TYPE}{error_type}"] = comparison.margin
 
+    # None if the row is unscored.
     is_right = row_score.correct.get("factor_acc")
     # An unscored row is wrong in the worst case and right in the best.
     worst = Outcome(bool(is_right), doc["doc_id"])

@@ -161,6 +161,7 @@ def _floor_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
     """
     for entry in entries:
         figure = entry.figure(entry.headline)
+        # A run without an accuracy has no floor.
         if figure and figure.floor is not None:
             return "floor", 100 * figure.floor
     return None
@@ -225,6 +226,7 @@ def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Count
         By score, the value times its weight, and the weight.
     """
     counts = {}
+    # Scores that the row does not have are left out, so that two models are compared on equal rows.
     for name in (*NORMALISATIONS, *CONTINUOUS):
         if name in scores:
             counts[name] = mean_counts(scores[name], _weight_of_score(doc, name))
@@ -235,6 +237,7 @@ def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Count
     if mean_logprobs and is_scored:
         counts[_MEAN_LOGPROB] = mean_counts(mean_logprobs[doc["gold"]])
 
+    # The error types of the data are only known from the names of these scores.
     for name, value in scores.items():
         if name.startswith(MARGIN_BY_TYPE):
             counts[name] = mean_counts(value)

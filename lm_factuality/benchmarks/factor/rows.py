@@ -139,10 +139,11 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         return LONE_SURROGATE
     if not 0 <= gold < len(choices):
         return (
-            f"the gold is not an index of a choice (found {gold}), expected an index from 0 to"
+            f"the gold is no choice (found {gold}), expected an index from 0 to"
             f" {len(choices) - 1} or the text of a choice"
         )
 
+    # The distinct choices have to include a true and a false one.
     num_distinct = len(set(stripped_choices))
     if num_distinct < 2:
         return f"{num_distinct} distinct choice, expected at least 2"
@@ -191,6 +192,7 @@ def row_document(row: Row) -> JsonObject:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
         on every machine. ``gold`` is -1 if it is out of range.
     """
+    # Such a row has a problem, and no index would be right.
     is_choice = 0 <= row.gold < len(row.choices)
     return {
         "location": Path(row.location).name,

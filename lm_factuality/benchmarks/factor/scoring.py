@@ -118,6 +118,7 @@ def _first_problem(scores: Sequence[ScoredContinuation]) -> str:
     for index, score in enumerate(scores):
         if score.problem:
             return f"choice {index}: {score.problem}"
+        # A model without a problem may still overflow.
         if score.logprob is None or not math.isfinite(score.logprob):
             return f"choice {index}: the log-probability is {score.logprob}"
     return ""

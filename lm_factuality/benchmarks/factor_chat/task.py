@@ -138,6 +138,7 @@ class FactorChatTask(FactorTask):
         if self._metadata.protocol != "letters":
             return documents
 
+        # A prompt shows one choice under each letter from A to Z.
         for document in documents:
             num_choices = len(document["choices"])
             if num_choices > len(LETTERS):

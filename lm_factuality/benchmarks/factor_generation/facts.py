@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
 from os.path import commonprefix
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from judges.judge import Judge
 from judges.lexical.words import parse_text
@@ -170,16 +170,9 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
         false_gap = _text_before_word(false, false_words, num_common)
         stem = true[: true_words[num_common - 1].end()] + _common_punctuation(true_gap, false_gap)
 
-    true_rest = true_texts[num_common:]
-    matcher = SequenceMatcher(None, true_rest, false_texts[num_common:], autojunk=False)
-    _, _, num_true, _, num_false = matcher.get_opcodes()[0]
-    if not num_true or not num_false:
-        # One side has no word, as where "never" was put in. The next word, which both have, then
-        # belongs to the difference.
-        num_true += 1
-        num_false += 1
-    true_edit = true_words[num_common : num_common + num_true]
-    false_edit = false_words[num_common : num_common + num_false]
+    edit_lengths = _first_edit_lengths(true_texts[num_common:], false_texts[num_common:])
+    true_edit = true_words[num_common : num_common + edit_lengths.true]
+    false_edit = false_words[num_common : num_common + edit_lengths.false]
     return MinimalFact(
         stem=stem,
         true=true,
@@ -187,6 +180,32 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
         true_edit=true[true_edit[0].start() : true_edit[-1].end()],
         false_edit=false[false_edit[0].start() : false_edit[-1].end()],
     )
+
+
+class EditLengths(NamedTuple):
+    """The numbers of words in which two completions differ at first, at least 1 each."""
+
+    true: int
+    false: int
+
+
+def _first_edit_lengths(true_rest: Sequence[str], false_rest: Sequence[str]) -> EditLengths:
+    """Count the first words that differ, in what follows the common words of two completions.
+
+    Example:
+        ``sailor from Wales`` and ``young baker from Wales`` give 1 true and 2 false words.
+
+    Args:
+        true_rest: The words of the true completion, of which the first differs.
+        false_rest: The words of the false completion.
+    """
+    matcher = SequenceMatcher(None, true_rest, false_rest, autojunk=False)
+    _, _, num_true, _, num_false = matcher.get_opcodes()[0]
+    if num_true and num_false:
+        return EditLengths(num_true, num_false)
+    # One side has no word, as where "never" was put in. The next word, which both have, then
+    # belongs to the difference.
+    return EditLengths(num_true + 1, num_false + 1)
 
 
 def _text_before_word(text: str, words: Sequence[re.Match[str]], index: int) -> str:
@@ -253,6 +272,7 @@ def _end_of_sentence(last_word: str, continuation: str) -> str:
     sentence = ""
     for piece in split_sentences(last_word + continuation):
         sentence = f"{sentence} {piece}" if sentence else piece
+        # The stem's own word may be a sentence for itself, which does not count.
         has_generated_word = _LETTER.search(sentence[len(last_word) :])
         if has_generated_word:
             break

@@ -29,21 +29,16 @@ _UNMARKED = Mark(None, facts.NO_WORD)
 
 
 @dataclass(frozen=True)
-class FactOfDocument:
-    """The fields of a document that describe its minimal fact (see `facts.MinimalFact`)."""
+class GenerationDocument:
+    """The fields of a document that the judge and the scores need."""
 
+    # The first six describe its minimal fact (see `facts.MinimalFact`).
     no_fact: str
     stem: str
     true: str
     false: str
     true_edit: str
     false_edit: str
-
-
-@dataclass(frozen=True)
-class GenerationDocument(FactOfDocument):
-    """The fields of a document that the judge and the scores need."""
-
     doc_id: str
     prefix: str
     problem: str
@@ -335,6 +330,7 @@ def _make_record(doc: Doc, responses: Sequence[str], sentence_marks: Sequence[Ma
         if sentence:
             marks.append(mark)
         elif without_thinking(response) is None:
+            # A model that was cut off in its thoughts has written no answer.
             marks.append(Mark(None, UNFINISHED))
         else:
             marks.append(_UNMARKED)

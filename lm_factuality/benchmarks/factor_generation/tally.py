@@ -425,6 +425,7 @@ def _scores_of_marks() -> Iterator[Score]:
                 note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
                 yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
             else:
+                # For example accuracy_right, the accuracy in the rows that the model has right.
                 full_name = f"{name}_{subset}"
                 yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
 

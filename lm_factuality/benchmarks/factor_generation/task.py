@@ -132,6 +132,7 @@ class FactorGenerationTask(JudgedTask):
         Computing the accuracy also records why it is not defined, if it is not.
         """
         aggregations = super().aggregation()
+        # Samples do not show why there is no accuracy, so the task records the reason.
         declared_accuracy = aggregations[ACCURACY]
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
@@ -187,6 +188,7 @@ class FactorGenerationTask(JudgedTask):
         Raises:
             ConfigError: No row has this error type. The message lists the error types of the data.
         """
+        # A misspelt type would leave all rows without a fact.
         data_types = named_error_types(row.error_types for row in rows)
         allowed_types = [FIRST, *data_types]
         if self._contradiction_type in allowed_types:

@@ -140,10 +140,8 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
     """
     reason = missing_scores_reason(judged)
     tally = FactTally.from_judged(judged)
-    main_k, *further_ks = ks
-
-    metrics = tally.scores(main_k)
-    for k in further_ks:
+    metrics = tally.scores(ks[0])
+    for k in ks[1:]:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
     entity_metrics = metrics_from_scores(score_biography(judged))
@@ -157,7 +155,7 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
         metrics = dict.fromkeys(metrics)
 
     bounded_names = (*_BOUNDED_METRICS, "d_factscore") if kind else _BOUNDED_METRICS
-    for case, scores in _scores_by_case(tally, main_k).items():
+    for case, scores in _scores_by_case(tally, ks[0]).items():
         scores["d_factscore"] = entity_metrics.get(f"d_factscore_{case}")
         for name in bounded_names:
             # A lost response can have any score, so its bounds are 0 and 1.
