@@ -119,12 +119,15 @@ def judge(
     from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import refuse_unable
 
-    if bool(samples) == bool(generations):
+    # Exactly one of the two options has to be used.
+    has_both = samples and generations
+    if has_both or not (samples or generations):
         raise typer.BadParameter("give either --samples or --generations")
 
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
     refuse_unable(config, method)
+    # A doc is a row of the task, and its responses are the texts that the model generated for it.
     if samples:
         docs, responses = read_samples(samples, method)
     else:
@@ -137,10 +140,12 @@ def judge(
         if dry_run:
             print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
             return
+        # Certificates say how often this judge agreed with published labels.
         certificate = find_certificates(opened_judge)
         verdicts = method.judge(opened_judge, docs, responses)
         usage = opened_judge.usage
 
+    # metrics.json says under "about" how its scores came about.
     summary = method.summarise(docs, verdicts)
     provenance: dict[str, Any] = {
         "task": task,
@@ -390,6 +395,7 @@ def certify(
     options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
     _refuse_unused_options(options, certifiable, settings.values())
 
+    # A trial is the setting with its data, which the judge is measured on.
     trial = certifiable.open_trial(options)
     with Judge.open(config, store=store) as opened_judge:
         if dry_run:

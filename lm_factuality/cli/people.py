@@ -104,6 +104,7 @@ def sheet(
     """
     from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 
+    # An empty option means no strata, where "".split(",") would give one.
     strata = [name for name in stratify.split(",") if name]
     pool = read_pool(sources, task, question or ())
     new_sheet = make_sheet(pool, rows, strata, repeat, scatter, seed)
@@ -266,8 +267,8 @@ def agree(
       lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
 
     For each question, the tables show agreement, kappas and Krippendorff's alpha: between people,
-    between the two labels of a person whom an item was shown twice, and between people and the
-    judge. With --results, the tables also compare the scores that people and the judge give to
+    between the two labels that a person gave to a repeated item, and between people and the judge.
+    With --results, the tables also compare the scores that people and the judge give to
     responses (tables 3 and 5 of the D-FActScore paper).
     """
     from lm_factuality.benchmarks import find_benchmark
@@ -277,6 +278,7 @@ def agree(
     from lm_factuality.people.labels import read_key, read_labels
     from lm_factuality.people.responses import compare_responses, read_responses
 
+    # Published figures fill a column beside the measured ones.
     published: Figures = {}
     if figures:
         published = read_settings(Figures, read_config(figures), str(figures))
@@ -286,6 +288,7 @@ def agree(
     notes = []
     if results:
         responses = read_responses(results, sheet_key, answers)
+        # A benchmark of a package that is not installed has no scores to compare.
         benchmark = find_benchmark(sheet_key.benchmark)
         if benchmark:
             cells += compare_responses(responses, benchmark.table_scores)

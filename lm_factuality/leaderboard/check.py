@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from lm_factuality.benchmarks.certified import (
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
@@ -91,6 +92,8 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
     try:
         submission = read_submission(folder)
         rules = read_rules(submission.leaderboard, rules_folder)
+        # Links and changed files are refused before anything else is opened.
+        refusals += check_files(folder, submission)
         evidence = read_evidence(folder, submission, rules)
         for check in CHECKS:
             refusals += check(evidence)
@@ -149,7 +152,7 @@ def find_submissions(folder: Path) -> list[Path]:
 
 
 def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
-    """Refuse changed files, and tasks that are missing, duplicate or not of the leaderboard.
+    """Refuse tasks that are missing, without samples, duplicate or not of the leaderboard.
 
     Args:
         evidence: The parsed submission.
@@ -157,8 +160,6 @@ def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
     Yields:
         One refusal for each problem.
     """
-    yield from evidence.file_refusals
-
     required_tasks = evidence.rules.by_task
     advice = f"run: lm-factuality run --config configs/leaderboard/{evidence.rules.name}.yaml"
     # A leaderboard ranks by all of its tasks, so that a part of them is not enough.
@@ -388,7 +389,7 @@ class _CheckedSetting(NamedTuple):
 
 
 def _refuse_unexpected(
-    code: str, place: str, setting: str, value: object, *allowed: object
+    code: str, where: str, setting: str, value: object, *allowed: object
 ) -> Iterator[Refusal]:
     """Refuse a setting whose value is not among the allowed values.
 
@@ -398,7 +399,7 @@ def _refuse_unexpected(
 
     Args:
         code: The code of the refusal, such as ``CONFIG_DIFFERS``.
-        place: The file or task that has the setting.
+        where: The file or task that has the setting.
         setting: The name of the setting, as the sentence shows it.
         value: The value in the submission.
         *allowed: The values that are accepted.
@@ -411,7 +412,7 @@ def _refuse_unexpected(
     expected_values = " or ".join(short(choice, _MAX_VALUE_LENGTH) for choice in allowed)
     difference = f"{setting} is {short(value, _MAX_VALUE_LENGTH)}, expected {expected_values}"
     advice = "run it with the leaderboard's config, on all rows"
-    yield Refusal(code, place, f"{difference}; {advice}")
+    yield Refusal(code, where, f"{difference}; {advice}")
 
 
 def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _CheckedSetting]:
@@ -592,23 +593,21 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         One refusal for wrong document numbers, or one for changed documents.
     """
     rules = evidence.rules
-    # Documents are numbered from 0, each with one sample.
-    counts = Counter(samples.doc_ids)
-    expected_ids = range(rules.documents)
-    wrong_ids = []
-    for doc_id in sorted({*counts, *expected_ids}):
-        expected_count = 1 if doc_id in expected_ids else 0
-        if counts[doc_id] != expected_count:
-            wrong_ids.append(doc_id)
+    wrong_ids = _wrong_doc_ids(samples.doc_ids, rules.documents)
     if wrong_ids:
         numbers = listed([format_doc_id(doc_id) for doc_id in wrong_ids])
         problem = f"{len(wrong_ids)} rows are missing, unknown or there twice: doc_id {numbers}"
-        advice = f"expected 0 to {expected_ids[-1]} once each; run the whole task again"
+        advice = f"expected 0 to {rules.documents - 1} once each; run the whole task again"
         yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
 
     # Without the published data, nobody can tell whether the documents are right.
-    if evidence.data_problem:
-        yield Refusal("DATA_UNAVAILABLE", rules.task, evidence.data_problem)
+    if evidence.published_digest is None:
+        problem = (
+            "the rules have no digest of its documents, and the file with git blob"
+            f" {rules.git_blob[:12]} is not on this machine"
+        )
+        advice = "check where it is: lm-factuality data fetch, or its folder in LM_FACTUALITY_DATA"
+        yield Refusal("DATA_UNAVAILABLE", rules.task, f"{problem}; {advice}")
         return
     digest = samples.documents.hexdigest()
     # Wrong document numbers change the digest too, and are refused already.
@@ -617,6 +616,30 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         problem = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"
         yield Refusal("WRONG_DATA", rules.task, f"{problem}; {advice}")
+
+
+def _wrong_doc_ids(doc_ids: Sequence[int], num_documents: int) -> list[int]:
+    """Find the document numbers that are missing, duplicate or unknown.
+
+    Example:
+        Of the numbers 0, 2, 2 and 7 in a task of three documents, 1 is missing, 2 is duplicate and
+        7 is unknown.
+
+    Args:
+        doc_ids: The number of the document in each sample.
+        num_documents: The number of documents of the task. They are numbered from 0.
+
+    Returns:
+        The wrong numbers, sorted.
+    """
+    counts = Counter(doc_ids)
+    expected_ids = range(num_documents)
+    wrong_ids = []
+    for doc_id in sorted({*counts, *expected_ids}):
+        expected_count = 1 if doc_id in expected_ids else 0
+        if counts[doc_id] != expected_count:
+            wrong_ids.append(doc_id)
+    return wrong_ids
 
 
 def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:

@@ -55,8 +55,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
     if problems:
         raise SubmissionRefusedError(*problems)
 
-    packed_names = [packed.path for packed in submission.files]
-    for name in (SUBMISSION_FILE, *packed_names):
+    for name in sorted(_listed_names(submission)):
         for secret in secrets_in_file(folder / name):
             sentence = f"{secret}; withdraw it, and run and pack again without it"
             yield Refusal("SECRET", name, sentence)
@@ -159,7 +158,7 @@ def secrets_in_file(path: Path) -> list[str]:
     secrets: list[str] = []
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line_number, line in enumerate(lines, start=1):
-            secrets += _secrets_in_line(line, line_number, path.suffix == ".jsonl")
+            secrets += _secrets_in_line(line, line_number)
             # A few are enough to refuse the file.
             if len(secrets) >= _MAX_LISTED_SECRETS:
                 return secrets[:_MAX_LISTED_SECRETS]
@@ -171,20 +170,19 @@ def secrets_in_file(path: Path) -> list[str]:
     return secrets[:_MAX_LISTED_SECRETS]
 
 
-def _secrets_in_line(line: str, line_number: int, is_sample: bool) -> Iterator[str]:
+def _secrets_in_line(line: str, line_number: int) -> Iterator[str]:
     """Find what looks like credentials in one line of a file.
 
     Args:
-        line: The line as it is written.
+        line: The line as it is written, such as a sample in JSON.
         line_number: Its number, from 1.
-        is_sample: Whether the line is JSON, so that its letters can be escaped.
 
     Yields:
         Descriptions such as ``line 3: looks like a key of OpenAI`` or ``line 3: holds HF_TOKEN``.
     """
     text = line
-    # JSON can write a letter of a credential as an escape sequence such as ``\\u0061``.
-    if is_sample and "\\u" in line:
+    # JSON can write a letter of a credential as an escape sequence such as ``\u0061``.
+    if "\\u" in line:
         text += json.dumps(_parse_json(line), ensure_ascii=False)
 
     for _, kind in secrets_in_text(text):

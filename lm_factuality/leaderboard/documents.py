@@ -14,7 +14,7 @@ from typing import Any
 
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
-from lm_factuality.ground.errors import DataError, FactualityError, exit_code
+from lm_factuality.ground.errors import FactualityError, exit_code
 from lm_factuality.ground.published import blob_id, cached_path
 from lm_factuality.harness.tasks import find_configs
 from lm_factuality.leaderboard.rules import TaskRules
@@ -68,7 +68,7 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def published_digest(rules: TaskRules) -> str:
+def published_digest(rules: TaskRules) -> str | None:
     """Return the hash of a task's published documents.
 
     Args:
@@ -76,10 +76,8 @@ def published_digest(rules: TaskRules) -> str:
             published data file.
 
     Returns:
-        A SHA-256 in hexadecimal, as `DocumentDigest.hexdigest` returns it.
-
-    Raises:
-        DataError: The rules do not state the hash, and the published file is not on this machine.
+        A SHA-256 in hexadecimal, as `DocumentDigest.hexdigest` returns it. None if the rules do not
+        state it and the published file is not on this machine.
     """
     if rules.digest is not None:
         return rules.digest
@@ -94,11 +92,7 @@ def published_digest(rules: TaskRules) -> str:
         # The user's folder may hold an edited file of the same name.
         if path.is_file() and blob_id(path) == source.blob:
             return digest_tasks([rules.task], folder)[rules.task].hexdigest()
-    raise DataError(
-        f"the rules have no digest of its documents, and the file with git blob"
-        f" {rules.git_blob[:12]} is not on this machine; check where it is: lm-factuality data"
-        " fetch, or its folder in LM_FACTUALITY_DATA"
-    )
+    return None
 
 
 def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[str, DocumentDigest]:

@@ -18,7 +18,6 @@ from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, sibling_of_results
 from lm_factuality.harness.samples import read_every_sample
-from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import DocumentDigest, hash_text, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
@@ -149,11 +148,8 @@ class TaskEvidence:
     samples: SampleEvidence | None
     """The samples of the task, or None if there is no samples file."""
 
-    published_digest: str = ""
-    """The hash of the published documents; empty if it is unknown."""
-
-    data_problem: str = ""
-    """Why that hash is unknown; empty if it is known."""
+    published_digest: str | None = None
+    """The hash of the published documents, or None if they are not on this machine."""
 
     correction_problem: str = ""
     """Why scores corrected by people's labels do not follow from the labels; empty if they do."""
@@ -175,9 +171,6 @@ class Evidence:
     tasks: Mapping[str, TaskEvidence]
     """The tasks of the leaderboard that are in the results, by name."""
 
-    file_refusals: tuple[Refusal, ...]
-    """The problems of the files themselves, such as credentials in them."""
-
     certificate: Mapping[str, Any]
     """The packed certificate of the judge; empty if there is none or it is no JSON object."""
 
@@ -185,10 +178,9 @@ class Evidence:
 def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidence:
     """Read all files of a submission, and compute its scores again.
 
-    Only files in the folder are opened.
-
     Args:
-        folder: The folder of the submission.
+        folder: The folder of the submission, whose files `check_files` has found to be those that
+            were packed.
         submission: The content of its ``submission.json``.
         rules: The rules of its leaderboard, which name the tasks.
 
@@ -196,11 +188,8 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         What the checks need to know of the submission.
 
     Raises:
-        SubmissionRefusedError: The files are not those that were packed, or a results file is not
-            as lm_eval writes it.
+        SubmissionRefusedError: There is no results file, or one is not as lm_eval writes it.
     """
-    # The files are searched for links and credentials before anything else reads them.
-    file_refusals = tuple(check_files(folder, submission))
     files = _read_results(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
     for file in files:
@@ -210,7 +199,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
     certificate = _read_certificate(folder, submission)
-    return Evidence(submission, rules, files, tasks, file_refusals, certificate)
+    return Evidence(submission, rules, files, tasks, certificate)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
@@ -276,25 +265,17 @@ def _read_task(
         rules: What the leaderboard requires of the task.
 
     Returns:
-        The evidence of the task. Problems with its data and corrections are recorded in it.
+        The evidence of the task. Problems with its samples and corrections are recorded in it.
 
     Raises:
         SubmissionRefusedError: The task is of a benchmark that is not installed.
     """
-    digest = ""
-    data_problem = ""
-    # The user may not have downloaded the published data.
-    try:
-        digest = published_digest(rules)
-    except DataError as error:
-        data_problem = str(error)
     return TaskEvidence(
         file=file,
         task=task,
         rules=rules,
         samples=read_task_samples(folder, file, task, rules),
-        published_digest=digest,
-        data_problem=data_problem,
+        published_digest=published_digest(rules),
         correction_problem=_correction_problem(folder, submission, file, task),
     )
 

@@ -200,10 +200,10 @@ def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]
     # One generator for all tasks makes the draw repeatable from the seed alone.
     generator = random.Random(seed)
     row_ids = {}
-    for file in evidence.files:
-        for task in file.tasks:
-            count = min(rows, task.effective)
-            row_ids[task.task] = sorted(generator.sample(range(task.effective), count))
+    for name, task_evidence in evidence.tasks.items():
+        task_rows = range(task_evidence.task.effective)
+        count = min(rows, len(task_rows))
+        row_ids[name] = sorted(generator.sample(task_rows, count))
     return row_ids
 
 
@@ -256,9 +256,10 @@ def _compare_task(
     tolerance = None if decoding else _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
     submitted_outputs = _outputs_by_row(submitted)
     repeated_outputs = _outputs_by_row(repeated)
-    same_rows = 0
-    for row_id in row_ids:
-        same_rows += _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
+    same_rows = sum(
+        _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
+        for row_id in row_ids
+    )
 
     # Sampling draws other words each time, even from the same model.
     outcome = "same"

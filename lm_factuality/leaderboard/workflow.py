@@ -4,6 +4,7 @@ The commands ``lm-factuality leaderboard init`` and ``changed`` call it.
 """
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -27,10 +28,10 @@ _TEMPLATES = {
 class Change:
     """The effect of a pull request on a repository of submissions."""
 
-    submissions: tuple[Path, ...]
+    submissions: Sequence[Path]
     """The folders of new submissions, which still have to be checked."""
 
-    problems: tuple[Refusal, ...]
+    problems: Sequence[Refusal]
     """The changes that are not allowed."""
 
 
@@ -89,7 +90,7 @@ def changed_submissions(folder: Path, base: str) -> Change:
         for path in outside:
             sentence = "a pull request with a submission changes nothing else"
             problems.append(Refusal("OUTSIDE_SUBMISSIONS", str(path), sentence))
-    return Change(tuple(sorted(added)), tuple(problems))
+    return Change(sorted(added), problems)
 
 
 def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:

@@ -42,8 +42,7 @@ def test_help_shows_how_the_command_is_typed(command, capsys):
     assert main([*command.split(), "--help"]) == 0
     output = capsys.readouterr().out
     assert f"Usage: lm-factuality {command} [OPTIONS]" in output
-    if command not in ("claims", "data ls", "data fetch", "data verify"):
-        assert re.search(rf"Examples?:\n    lm-factuality {command}", output)
+    assert re.search(rf"Examples?:\n    lm-factuality {command}", output)
 
 
 @pytest.mark.parametrize(

@@ -152,30 +152,42 @@ class FelmSettings:
         if not units:
             return None
 
-        links: list[str] = []
-        passages: list[str] = []
-        # The authors' script never shows references, whatever the mode is.
-        if row.domain not in WITHOUT_REFERENCES and self.protocol != "code":
-            if self.mode == "link":
-                links = _clean_links(row.references)
-            elif self.mode == "doc":
-                # Fetched pages, if there are any, replace the texts in the published file.
-                documents = row.reference_texts if reference_texts is None else reference_texts
-                query = "\n".join([row.prompt, *units])
-                passages = best_chunks(documents, query, self.chunk_tokenizer)
-
+        references = self._references_to_show(row, units, reference_texts)
         # A prompt that announces references and then shows none would confuse the judge.
-        lacks_references = self.mode in MODES_WITH_REFERENCES and not (links or passages)
+        lacks_references = self.mode in MODES_WITH_REFERENCES and not any(references.values())
         mode = "vanilla" if lacks_references else self.mode
-        variables = _template_variables(f"{unit}s", row, units)
-        subject = {**variables, "links": links, "passages": passages}
+        subject = {**_template_variables(f"{unit}s", row, units), **references}
         return RowQuestion(f"felm/{unit}_{mode}", mode, subject)
 
+    def _references_to_show(
+        self, row: FelmRow, units: Sequence[str], reference_texts: tuple[str, ...] | None
+    ) -> dict[str, list[str]]:
+        """Choose the references that the prompt about a row shows.
 
-def _clean_links(links: Sequence[str]) -> list[str]:
-    """Return links without white space and empty ones, and without a comma at the end."""
-    # Some published links end with the comma of the list that they were copied from.
-    return [link.strip().rstrip(",") for link in links if link.strip()]
+        Args:
+            row: The row.
+            units: The segments or claims that the prompt shows.
+            reference_texts: The documents to quote in mode ``doc``. None for the row's own.
+
+        Returns:
+            The template's variables ``links`` (used in mode ``link``) and ``passages`` (in mode
+            ``doc``). Both lists are empty if there is nothing to show.
+        """
+        references: dict[str, list[str]] = {"links": [], "passages": []}
+        # The authors' script never shows references, whatever the mode is.
+        if row.domain in WITHOUT_REFERENCES or self.protocol == "code":
+            return references
+
+        if self.mode == "link":
+            # Some published links end with the comma of the list that they were copied from.
+            links = [link.strip().rstrip(",") for link in row.references if link.strip()]
+            references["links"] = links
+        elif self.mode == "doc":
+            # Fetched pages, if there are any, replace the texts in the published file.
+            documents = row.reference_texts if reference_texts is None else reference_texts
+            query = "\n".join([row.prompt, *units])
+            references["passages"] = best_chunks(documents, query, self.chunk_tokenizer)
+        return references
 
 
 def claim_extraction_subject(row: FelmRow) -> JsonObject:

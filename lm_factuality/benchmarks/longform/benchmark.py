@@ -146,12 +146,20 @@ class LongForm(AmbigBio):
         Returns:
             The pairs. A fact without passages gets a preset judgement and is not asked about.
         """
-        response = judged.generation
-        variables = self.prompt_variables(response)
-        if self.kind:
-            pairs = super().fact_pairs(judged)
-            return [replace(pair, prompt_variables=variables) for pair in pairs]
+        if not self.kind:
+            return self._pairs_about_one_subject(judged)
 
+        variables = self.prompt_variables(judged.generation)
+        pairs = super().fact_pairs(judged)
+        return [replace(pair, prompt_variables=variables) for pair in pairs]
+
+    def _pairs_about_one_subject(self, judged: JudgedBiography) -> list[FactPair]:
+        """Return the pairs of a response whose facts are all about the same subject.
+
+        Args:
+            judged: The response with its facts.
+        """
+        response = judged.generation
         # The judge is asked about the last fact first. Of equal facts, the sentence of the first
         # one remains, since it overwrites the others.
         sentence_by_fact: dict[str, int] = {}
@@ -166,7 +174,7 @@ class LongForm(AmbigBio):
                 entity="",
                 evidence=passages,
                 preset_judgement=None if passages else _NO_EVIDENCE,
-                prompt_variables=variables,
+                prompt_variables=self.prompt_variables(response),
                 # Facts of one sentence are verified together if an index found their passages.
                 sentence=sentence_by_fact[fact_text] if self.index else None,
             )

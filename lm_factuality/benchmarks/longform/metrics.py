@@ -120,6 +120,7 @@ def missing_scores_reason(judged: JudgedBiography) -> str | None:
         judged: The response with its judged facts.
     """
     states_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
+    # It was judged: there is nothing in it to score.
     if states_nothing:
         return None
     return unscored_reason(judged, score_biography(judged))
@@ -140,13 +141,13 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
     """
     reason = missing_scores_reason(judged)
     tally = FactTally.from_judged(judged)
-    main_k, *further_ks = ks
-
-    metrics = tally.scores(main_k)
-    for k in further_ks:
+    metrics = tally.scores(ks[0])
+    # The first K has its score under f1_at_k.
+    for k in ks[1:]:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
     entity_metrics = metrics_from_scores(score_biography(judged))
+    # With one subject, no fact can be about the wrong entity.
     if kind:
         for name in _ENTITY_METRICS:
             metrics[name] = entity_metrics.get(name)
@@ -157,7 +158,7 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
         metrics = dict.fromkeys(metrics)
 
     bounded_names = (*_BOUNDED_METRICS, "d_factscore") if kind else _BOUNDED_METRICS
-    for case, scores in _scores_by_case(tally, main_k).items():
+    for case, scores in _scores_by_case(tally, ks[0]).items():
         scores["d_factscore"] = entity_metrics.get(f"d_factscore_{case}")
         for name in bounded_names:
             # A lost response can have any score, so its bounds are 0 and 1.

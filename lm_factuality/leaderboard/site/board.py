@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class LeaderboardTable:
     tasks: tuple[str, ...]
     """The tasks with a column, i.e. those in which a model has a score."""
 
-    rows: tuple[LeaderboardEntry, ...]
+    rows: Sequence[LeaderboardEntry]
     """The newest entry of each model with its ranks, the best model first."""
 
 
@@ -65,7 +66,7 @@ class Board:
     tables: Sequence[LeaderboardTable]
     """The leaderboards that have accepted submissions."""
 
-    models: Collection[Sequence[LeaderboardEntry]]
+    models: Sequence[Sequence[LeaderboardEntry]]
     """The accepted entries of each model, the newest first."""
 
     refused: Sequence[RefusedEntry]
@@ -132,7 +133,7 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
     for task in tasks:
         _set_ranks(rows, task)
     rows.sort(key=lambda row: _sort_key(row, tasks))
-    return LeaderboardTable(rules, tuple(tasks), tuple(rows))
+    return LeaderboardTable(rules, tuple(tasks), rows)
 
 
 def _models_with_same_answers(
@@ -290,23 +291,24 @@ def render_pages(
     if not tables:
         links.append(Link("index.html", "Models"))
     links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
-    frame = {"site": title, "links": links}
+    # All pages have the same heading and navigation.
+    render_page = partial(_render_page, site=title, links=links)
 
     for path, table in tables.items():
         # A site with one leaderboard has the title that the user chose.
         table_title = table.rules.title if len(tables) > 1 else title
-        yield _render_page(path, "table.html", table_title, **frame, **_table_values(table))
+        yield render_page(path, "table.html", table_title, **_table_values(table))
     # The front page then says that nothing has been accepted yet.
     if not tables:
-        yield _render_page("index.html", "table.html", title, **frame, table=None)
+        yield render_page("index.html", "table.html", title, table=None)
     refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
-    yield _render_page("refused.html", "refused.html", "Refused", **frame, **refused)
+    yield render_page("refused.html", "refused.html", "Refused", **refused)
     for entries in board.models:
         newest = entries[0]
         values = _model_values(board, entries)
         values["report"] = (reports or {}).get(newest.slug)
         path = f"models/{newest.slug}.html"
-        yield _render_page(path, "model.html", newest.model, **frame, **values)
+        yield render_page(path, "model.html", newest.model, **values)
 
 
 def _render_page(path: str, template: str, title: str, **values: Any) -> tuple[str, str]:

@@ -93,10 +93,10 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
     try:
         checked = check_submission(folder, rules)
         if checked.evidence is None or checked.refusals:
-            problems = []
-            for refusal in checked.refusals:
-                sentence = printable(f"{refusal.where}: {refusal.sentence}")
-                problems.append((refusal.code, sentence))
+            problems = [
+                (refusal.code, printable(f"{refusal.where}: {refusal.sentence}"))
+                for refusal in checked.refusals
+            ]
             model = checked.submission.model.name if checked.submission else "not known"
             return RefusedEntry(name, model, tuple(problems))
         # A rerun counts only if it was of the same files, which the hash shows.
