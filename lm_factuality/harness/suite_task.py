@@ -149,7 +149,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         caution = self.config.metadata.get("caution")
         if caution:
             one_line = " ".join(str(caution).split())
-            current_run().tell_once(logger, f"{self.config.task}: {one_line}")
+            current_run().log_once(logger, f"{self.config.task}: {one_line}")
         # `count_unscored` sets the reasons of unscored rows when lm_eval aggregates the scores.
         self.unscored: Sequence[str] = ()
         current_run().tasks[str(self.config.task)] = self
@@ -362,7 +362,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         model = self.config.metadata.get("pretrained")
         if model and thinking.chat_template_of(str(model)):
             advice = "has a chat template, but is asked without it: add --apply_chat_template"
-            current_run().tell_once(logger, f"{self.config.task}: {model} {advice}")
+            current_run().log_once(logger, f"{self.config.task}: {model} {advice}")
 
     def construct_requests(
         self, doc: dict[str, Any], ctx: str, **kwargs: Any
@@ -426,7 +426,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def warnings_silenced() -> Iterator[None]:
     """Silence the suite's warnings within a ``with`` block; errors are still logged."""
     suite_logger = logging.getLogger("lm_factuality")
     level = suite_logger.level
@@ -458,7 +458,7 @@ def check_built(
         ConfigError: The task cannot be made because of its settings.
         DataError: The task's data cannot be read.
     """
-    with quietly():
+    with warnings_silenced():
         built: Any = task(data_dir=data_dir, config=config)
         built.build_all_requests(limit=None)
     documents = list(built.eval_docs)

@@ -31,7 +31,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.harness.own_data import find_data, own_data
+from lm_factuality.harness.own_data import find_data, own_data_file
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
@@ -67,7 +67,7 @@ class FelmTask(SuiteTask):
         self._settings = read_settings(
             FelmSettings, settings_in_yaml, f"{config.get('task')}: metadata"
         )
-        self._own_data = own_data(config, "JSONL in FELM's columns")
+        self._own_data = own_data_file(config, "JSONL in FELM's columns")
 
         lm_eval_config = {
             "output_type": "generate_until",
