@@ -23,7 +23,7 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, require_text
-from lm_factuality.harness.samples import texts
+from lm_factuality.harness.samples import flatten_responses
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 from lm_factuality.scores.statistics import Aggregation, Outcome, count_present
 
@@ -51,7 +51,7 @@ def scored_benchmark(
 
     def keep_row(sample: Sample) -> KeptRow:
         # lm_eval nests responses in lists, and here there is one.
-        (answer,) = texts(sample["filtered_resps"])
+        (answer,) = flatten_responses(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
     def row_metrics(row: KeptRow) -> JsonObject:

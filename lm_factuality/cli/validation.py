@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.suite_task import TaskReport, check_built, warnings_silenced
+from lm_factuality.harness.suite_task import TaskReport, build_and_check, warnings_silenced
 from lm_factuality.harness.tasks import find_configs, is_suite_task, misspelt_keys
 
 
@@ -101,7 +101,7 @@ def _build_task(
     config = _with_judge(config)
     data_dir = data_dir or config["metadata"].get("data_dir")
     try:
-        return check_built(task_class, name, config, data_dir)
+        return build_and_check(task_class, name, config, data_dir)
     except FactualityError as error:
         return _report_error(name, error)
 

@@ -32,7 +32,7 @@ from lm_factuality.benchmarks.felm.rows import (
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data_file
-from lm_factuality.harness.samples import texts
+from lm_factuality.harness.samples import flatten_responses
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
@@ -229,7 +229,7 @@ class FelmTask(SuiteTask):
             results: The model's outputs, nested in lists as lm_eval's filters leave them.
         """
         settings = self._settings
-        return response_metrics(doc, texts(results), settings.protocol, settings.mode)
+        return response_metrics(doc, flatten_responses(results), settings.protocol, settings.mode)
 
 
 def _why_no_claims(claims: RowClaims | None) -> str:
