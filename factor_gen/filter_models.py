@@ -19,8 +19,8 @@ from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
-from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.trie import build_trie
 
 DTYPE = torch.float32
 # A typical sentence has so many tokens. A vocabulary of 50,000 gives 200 kB of numbers for each.
@@ -136,15 +136,15 @@ class FluencyModel:
         if self._engine is None:
             return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
 
-        # A forest holds the texts as trees whose branches share their beginnings.
-        forest = plant(
+        # A trie holds the texts as trees whose branches share their beginnings.
+        trie = build_trie(
             [encoded.tokens for encoded in encoded_texts],
             [encoded.num_scored for encoded in encoded_texts],
         )
         # The passes are the same on every machine, so that the digits that are kept are too.
         budget = PassBudget(self.budget, self.budget)
-        scores = score(forest, self._engine, budget)
-        return [float(scores.logprobs[targets].mean()) for targets in forest.answers]
+        scores = score_trie(trie, self._engine, budget)
+        return [float(scores.logprobs[targets].mean()) for targets in trie.targets_by_request]
 
     def _mean_logprob_alone(self, encoded: EncodedText) -> float:
         """Return the mean log-probability of one text, by a model that cannot share beginnings."""
