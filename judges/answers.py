@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,7 +125,7 @@ class Request:
         # Requests without a schema keep the keys that they had before there were schemas.
         if self.schema:
             parts.append(self.schema)
-        # The text is hashed as it is, so that keys do not depend on how JSON escapes it.
+        # With escapes, the keys of prompts that are not ASCII would no longer match stored ones.
         content = json.dumps(parts, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -205,10 +205,9 @@ class Usage:
         """Return a copy with amounts added to some fields.
 
         Example:
-            ``usage.plus(calls=1, cost=0.02)`` has one call and 2 cents more. A cost of None counts
-            as 0.
+            ``usage.plus(calls=1, cost=0.02)`` has one call and 2 cents more.
         """
-        # A cost of None counts as 0.
+        # Only the cost can be None. It then counts as 0.
         sums: dict[str, Any] = {
             name: (getattr(self, name) or 0) + increment for name, increment in increments.items()
         }
@@ -248,14 +247,14 @@ class CostEstimate:
     def __add__(self, other: CostEstimate) -> CostEstimate:
         """Return the estimate of both sets of requests together."""
         return CostEstimate(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.max_completion_tokens + other.max_completion_tokens,
+            calls=self.calls + other.calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            max_completion_tokens=self.max_completion_tokens + other.max_completion_tokens,
             # A cost that is not known makes the sum unknown.
-            _add_costs(self.estimated_cost, other.estimated_cost),
-            _add_costs(self.max_cost, other.max_cost),
+            estimated_cost=_add_costs(self.estimated_cost, other.estimated_cost),
+            max_cost=_add_costs(self.max_cost, other.max_cost),
             # Both come from one judge, which counts in one way.
-            self.counted_by,
+            counted_by=self.counted_by,
         )
 
 
@@ -270,33 +269,35 @@ class TokenCounter:
     """Counts the tokens of requests before they are sent.
 
     Attributes:
-        method: How it counts, for a user: ``tokenizer gpt2`` or ``1 token per 3.5 bytes``.
+        counting_method: How it counts, for a user: ``tokenizer gpt2`` or
+            ``1 token per 3.5 bytes``.
     """
 
-    def __init__(self, tokenizer: str | None) -> None:
+    def __init__(self, tokenizer_name: str | None) -> None:
         """Load a tokenizer of transformers.
 
         Args:
-            tokenizer: Its name on the Hub or its folder. None or an empty name estimates the number
-                of tokens from the length of the text.
+            tokenizer_name: The tokenizer's name on the Hub, or its folder. None or an empty name
+                estimates the number of tokens from the length of the text.
 
         Raises:
             ConfigError: The tokenizer cannot be loaded.
         """
         self._tokenizer: PreTrainedTokenizerBase | None = None
-        self.method = f"1 token per {BYTES_PER_TOKEN} bytes"
-        if not tokenizer:
+        self.counting_method = f"1 token per {BYTES_PER_TOKEN} bytes"
+        if not tokenizer_name:
             return
 
         # Importing transformers takes seconds, so it waits until a tokenizer is needed.
         from transformers import AutoTokenizer
 
-        self.method = f"tokenizer {tokenizer}"
+        self.counting_method = f"tokenizer {tokenizer_name}"
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer_name)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"{self.method}: cannot be loaded: {error}; leave it out for an estimate by length"
+                f"{self.counting_method}: cannot be loaded: {error}; leave it out for an"
+                " estimate by length"
             ) from error
 
     def expected_tokens(self, request: Request) -> int:
@@ -316,17 +317,15 @@ class TokenCounter:
         num_bytes = len((request.system + request.prompt).encode())
         return num_bytes + _MAX_TEMPLATE_TOKENS
 
-    def estimate(
-        self, requests: Sequence[Request], cost: Callable[[float, float], float] | None = None
-    ) -> CostEstimate:
+    def estimate(self, requests: Sequence[Request], prices: Prices | None = None) -> CostEstimate:
         """Estimate the tokens and the cost of asking each request once.
 
         Args:
             requests: The requests. Each answer is assumed to be as long as it may be.
-            cost: Returns the USD for numbers of prompt and completion tokens. None without prices.
+            prices: The prices of the server. None leaves the costs of the estimate None.
 
         Returns:
-            The estimate. Its costs are None without prices.
+            The estimate, with the cost that is expected and the highest that the server may charge.
         """
         prompt_tokens = sum(self.expected_tokens(request) for request in requests)
         # A model stops at `max_tokens`, so no answer is longer.
@@ -334,17 +333,17 @@ class TokenCounter:
 
         estimated_cost: float | None = None
         max_cost: float | None = None
-        if cost is not None:
+        if prices is not None:
             max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
-            estimated_cost = cost(prompt_tokens, completion_tokens)
-            max_cost = cost(max_prompt_tokens, completion_tokens)
+            estimated_cost = prices.cost(prompt_tokens, completion_tokens)
+            max_cost = prices.cost(max_prompt_tokens, completion_tokens)
         return CostEstimate(
-            len(requests),
-            prompt_tokens,
-            completion_tokens,
-            estimated_cost,
-            max_cost,
-            self.method,
+            calls=len(requests),
+            prompt_tokens=prompt_tokens,
+            max_completion_tokens=completion_tokens,
+            estimated_cost=estimated_cost,
+            max_cost=max_cost,
+            counted_by=self.counting_method,
         )
 
     def _count(self, text: str) -> int:

@@ -23,13 +23,13 @@ class SpendingLimit:
     """A limit in USD that is never exceeded. Judges and threads of a run share one.
 
     Attributes:
-        limit: The limit in USD. None means that there is no limit.
+        limit_usd: The limit. None means that there is no limit.
         spent: The USD that finished calls have cost.
     """
 
-    def __init__(self, limit: float | None) -> None:
+    def __init__(self, limit_usd: float | None) -> None:
         """Start with nothing spent and a limit in USD. None means that there is no limit."""
-        self.limit = limit
+        self.limit_usd = limit_usd
         self.spent = 0.0
         self._reserved = 0.0
         self._calls_under_way = 0
@@ -48,34 +48,34 @@ class SpendingLimit:
         Raises:
             BackendDownError: Too little is left, and no call is under way that could free some.
         """
+        # The lock makes the check and the reservation one step for other threads.
         with self._lock:
-            # The lock makes the check and the reservation one step for other threads.
-            committed = self.spent + self._reserved
-            if self.limit is not None and committed + max_cost > self.limit:
-                # A call under way may cost less than was set aside, so the caller can try again.
-                if self._calls_under_way:
-                    return False
-                raise BackendDownError(
-                    f"max_cost of ${self.limit:g} leaves no room for another call: "
-                    f"${self.spent:.6f} is spent, and the next may cost ${max_cost:.6f}; what was"
-                    " answered is kept: run the same command again to go on with a fresh budget"
-                )
-            self._reserved += max_cost
-            self._calls_under_way += 1
-            return True
+            total_cost = self.spent + self._reserved + max_cost
+            if self.limit_usd is None or total_cost <= self.limit_usd:
+                self._reserved += max_cost
+                self._calls_under_way += 1
+                return True
 
-    def settle(self, max_cost: float, cost: float) -> None:
+            if self._calls_under_way:
+                return False
+            raise BackendDownError(
+                f"max_cost of ${self.limit_usd:g} leaves no room for another call:"
+                f" ${self.spent:.6f} is spent, and the next may cost ${max_cost:.6f}; what was"
+                " answered is kept: run the same command again to go on with a fresh budget"
+            )
+
+    def settle(self, reserved_cost: float, cost: float) -> None:
         """Record the cost of a finished call and free the rest of the money set aside for it.
 
         Args:
-            max_cost: The USD that `reserve` set aside.
+            reserved_cost: The USD that `reserve` set aside.
             cost: The USD that the call has cost.
         """
         with self._lock:
             self.spent += cost
             self._calls_under_way -= 1
             if self._calls_under_way:
-                self._reserved -= max_cost
+                self._reserved -= reserved_cost
             else:
                 # Subtracting floats would leave a remainder of about 1e-17.
                 self._reserved = 0.0
@@ -104,11 +104,11 @@ class RateLimiter:
             The seconds to wait until that moment.
         """
         with self._lock:
-            # A moment in the past cannot be used any more.
             now = time.monotonic()
-            moment = max(now, self._next_free)
-            self._next_free = moment + amount * self._seconds_per_unit
-            return moment - now
+            # If the next free moment is over, the request is sent at once.
+            send_time = max(now, self._next_free)
+            self._next_free = send_time + amount * self._seconds_per_unit
+            return send_time - now
 
     def release(self, amount: float) -> None:
         """Free the time of requests or tokens that were reserved but not used."""
@@ -151,14 +151,14 @@ class Budget:
         self._spending_limit = spending_limit or SpendingLimit(config.max_cost)
         self.usage = Usage(cost=0.0 if config.prices else None)
         self._prices = config.prices
-        self._counter = TokenCounter(config.tokenizer)
+        self._token_counter = TokenCounter(config.tokenizer)
         self._request_rate = RateLimiter(config.requests_per_minute)
         self._token_rate = RateLimiter(config.tokens_per_minute)
         self._lock = threading.Lock()
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Estimate the tokens and the cost of asking each request once, with longest answers."""
-        return self._counter.estimate(requests, self._prices.cost if self._prices else None)
+        return self._token_counter.estimate(requests, self._prices)
 
     def add_usage(self, **increments: float) -> None:
         """Add amounts to fields of ``usage``, as in ``add_usage(calls=1)``. Safe in threads."""
@@ -171,7 +171,8 @@ class Budget:
 
         Args:
             request: The request that the block sends.
-            pause: Sleeps for a number of seconds. It raises an exception to give the call up.
+            pause: Sleeps for a number of seconds. An exception that it raises, for example because
+                the user pressed Ctrl-C, ends the wait and is passed on.
 
         Yields:
             The bill, in which the block notes what the server reported. Without a note the call is
@@ -181,15 +182,11 @@ class Budget:
             BackendDownError: The call could cost more than is left.
         """
         max_completion_tokens = request.decoding.max_tokens
-        expected_tokens = self._counter.expected_tokens(request) + max_completion_tokens
-        max_cost = self._cost(self._counter.max_tokens(request), max_completion_tokens)
+        expected_tokens = self._token_counter.expected_tokens(request) + max_completion_tokens
+        max_prompt_tokens = self._token_counter.max_tokens(request)
+        max_cost = self._cost(max_prompt_tokens, max_completion_tokens)
 
-        # The pauses come first, so that no money is set aside while the call waits.
-        pause(self._request_rate.reserve())
-        pause(self._token_rate.reserve(expected_tokens))
-        while not self._spending_limit.reserve(max_cost):
-            pause(_RETRY_SECONDS)
-
+        self._wait_for_limits(expected_tokens, max_cost, pause)
         # Calls that fail count too, for the server has seen them.
         self.add_usage(calls=1)
         bill = Bill()
@@ -197,6 +194,22 @@ class Budget:
             yield bill
         finally:
             self._charge(bill, expected_tokens, max_cost)
+
+    def _wait_for_limits(
+        self, expected_tokens: int, max_cost: float, pause: Callable[[float], None]
+    ) -> None:
+        """Wait until the limits allow a call, and reserve its tokens and its money.
+
+        Args:
+            expected_tokens: The tokens of the prompt and of the longest answer.
+            max_cost: The most that the call can cost, in USD.
+            pause: Sleeps for a number of seconds.
+        """
+        # The pauses come first, so that no money is set aside while the call waits.
+        pause(self._request_rate.reserve())
+        pause(self._token_rate.reserve(expected_tokens))
+        while not self._spending_limit.reserve(max_cost):
+            pause(_RETRY_SECONDS)
 
     def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
@@ -210,17 +223,19 @@ class Budget:
             expected_tokens: The tokens that were reserved for it.
             max_cost: The USD that were reserved for it.
         """
-        # Without a count from the server, the worst case is charged, so no limit is exceeded.
-        used_tokens = 0 if bill.is_free else expected_tokens
-        cost = 0.0 if bill.is_free else max_cost
-
         answer = bill.answer
         if answer is not None and answer.prompt_tokens is not None:
-            # The counts of the server replace the worst case.
             completion_tokens = answer.completion_tokens or 0
             self.add_usage(prompt_tokens=answer.prompt_tokens, completion_tokens=completion_tokens)
             used_tokens = answer.prompt_tokens + completion_tokens
             cost = self._cost(answer.prompt_tokens, completion_tokens)
+        elif bill.is_free:
+            used_tokens = 0
+            cost = 0.0
+        else:
+            # Without a count from the server, the worst case is charged, so no limit is exceeded.
+            used_tokens = expected_tokens
+            cost = max_cost
 
         self._spending_limit.settle(max_cost, cost)
         self._token_rate.release(expected_tokens - used_tokens)

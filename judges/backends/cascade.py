@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
@@ -52,10 +53,12 @@ class CascadeBackend(Backend):
         self._unsure = config.unsure
         self._first = open_backend(config.first)
         self._second = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
-        # Another band asks other questions of the second judge, so it belongs to the identity.
+        self._store: AnswerStore | None = None
+
+        # Another band sends other questions to the second judge, so it belongs to the identity. It
+        # stays a list in a list, because stored answers are found by exactly this text.
         parts = [self._first.identity, self._second.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
-        self._store: AnswerStore | None = None
 
     def bind(self, store: AnswerStore) -> None:
         """Pass the store in which both judges keep their answers."""
@@ -87,36 +90,25 @@ class CascadeBackend(Backend):
         Raises:
             BackendDownError: One of the two judges cannot be reached.
         """
-        first_name = self._first_config.name
-        second_name = self._second_config.name
-        # The claims of all questions are asked together, so that they share batches.
-        claim_requests = [self._claim_requests(request) for request in requests]
-        all_claim_requests = [request for group in claim_requests for request in group]
-        description = f"asking {first_name}"
-        first_answers = iter(self._ask(self._first, all_claim_requests, description))
-
-        # The answers arrive in the order of the claims.
-        undecided = []
-        for number, request in enumerate(requests):
-            claim_answers = [next(first_answers) for _ in claim_requests[number]]
-            decision = self._decision(request, claim_answers)
+        undecided_numbers = []
+        for number, decision in enumerate(self._ask_first_judge(requests)):
             if decision is None:
-                undecided.append(number)
+                undecided_numbers.append(number)
             else:
                 yield NumberedAnswer(number, decision)
 
-        num_decided = len(requests) - len(undecided)
+        second_name = self._second_config.name
         logger.info(
             "%s decides %d of %d, %s the others",
-            first_name,
-            num_decided,
+            self._first_config.name,
+            len(requests) - len(undecided_numbers),
             len(requests),
             second_name,
         )
         # The second judge is asked the original question, with all claims in one prompt.
-        undecided_requests = [requests[number] for number in undecided]
+        undecided_requests = [requests[number] for number in undecided_numbers]
         second_answers = self._ask(self._second, undecided_requests, f"asking {second_name}")
-        for number, answer in zip(undecided, second_answers, strict=True):
+        for number, answer in zip(undecided_numbers, second_answers, strict=True):
             yield NumberedAnswer(number, _prefix_reason(answer, second_name))
 
     def close(self) -> None:
@@ -124,11 +116,30 @@ class CascadeBackend(Backend):
         self._first.close()
         self._second.close()
 
+    def _ask_first_judge(self, requests: Sequence[Request]) -> list[Answer | None]:
+        """Ask the first judge about each claim of each question.
+
+        Returns:
+            The answer to each question, in order. None if the second judge has to decide.
+        """
+        # The claims of all questions are asked together, so that they share batches.
+        requests_by_question = [self._claim_requests(request) for request in requests]
+        all_claim_requests = [claim for claims in requests_by_question for claim in claims]
+        description = f"asking {self._first_config.name}"
+        all_answers = iter(self._ask(self._first, all_claim_requests, description))
+
+        decisions = []
+        for request, claim_requests in zip(requests, requests_by_question, strict=True):
+            # The answers come in the order of the claims.
+            claim_answers = list(islice(all_answers, len(claim_requests)))
+            decisions.append(self._combine_claim_answers(request, claim_answers))
+        return decisions
+
     def _claim_requests(self, request: Request) -> list[Request]:
-        """Make the requests to the first judge that stand for a request, one for each claim in it.
+        """Make one request to the first judge for each claim of a question.
 
         Args:
-            request: A request to the cascade, such as one to mark all segments of an answer.
+            request: The question, such as to mark all segments of a response.
 
         Returns:
             The requests, in the order of the claims. The list is empty if the first judge cannot
@@ -139,12 +150,10 @@ class CascadeBackend(Backend):
         if not self._first_config.capabilities.can_answer(str(subject.get("kind"))):
             return []
 
+        evidence = {key: subject[key] for key in ("passages", "entity") if key in subject}
         claim_requests = []
         for claim in claims_of_subject(subject):
-            claim_subject = {"kind": "verify", "claim": claim}
-            for key in ("passages", "entity"):
-                if key in subject:
-                    claim_subject[key] = subject[key]
+            claim_subject = {"kind": "verify", "claim": claim, **evidence}
             # The first judge reads the subject, so it needs no prompt.
             claim_request = Request("", self._first_config.decoding, subject=claim_subject)
             claim_requests.append(claim_request)
@@ -164,7 +173,9 @@ class CascadeBackend(Backend):
         assert self._store is not None, "a cascade is bound to a store before it is asked"
         return answer_requests(backend, self._store, requests, description)
 
-    def _decision(self, request: Request, claim_answers: Sequence[Answer]) -> Answer | None:
+    def _combine_claim_answers(
+        self, request: Request, claim_answers: Sequence[Answer]
+    ) -> Answer | None:
         """Combine the first judge's answers to all claims of a question.
 
         Args:
@@ -179,37 +190,38 @@ class CascadeBackend(Backend):
         if not claim_answers:
             return None
 
-        replies = []
+        verdicts = []
         for answer in claim_answers:
-            reply = read_reply(answer, SupportReply, request.subject).value
+            verdict = read_reply(answer, SupportReply, request.subject).value
             # One unsure claim is enough, since the second judge is asked the whole question.
-            if reply is None or not self._is_sure(reply):
+            if verdict is None or not self._is_sure(verdict):
                 return None
-            reason = f"{self._first_config.name}: {reply.reason}"
-            replies.append(reply.model_copy(update={"reason": reason}))
-        return format_answer(str(request.subject["kind"]), replies)
+            reason = f"{self._first_config.name}: {verdict.reason}"
+            verdicts.append(verdict.model_copy(update={"reason": reason}))
+        return format_answer(str(request.subject["kind"]), verdicts)
 
-    def _is_sure(self, reply: SupportReply) -> bool:
+    def _is_sure(self, verdict: SupportReply) -> bool:
         """Return whether the first judge's probability lies outside of the band ``unsure``.
 
-        The band includes its lower end but not its upper end, unless that is 1.
+        Example:
+            With ``unsure: [0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8.
         """
         low, high = self._unsure
-        probability = reply.probability
+        probability = verdict.probability
         # A verdict without a probability cannot be compared with the band.
         if probability is None:
             return False
-        if high == 1:
-            return probability < low
-        return not low <= probability < high
+        # No probability lies above a band that ends at 1, so the judge is unsure even at 1.
+        is_above_band = high < 1 and probability >= high
+        return probability < low or is_above_band
 
 
-def _prefix_reason(answer: Answer, judge: str) -> Answer:
+def _prefix_reason(answer: Answer, judge_name: str) -> Answer:
     """Put the name of a judge before the reason in its answer.
 
     Args:
         answer: What the judge wrote, such as ``{"reason": "Passage 2.", "verdict": "supported"}``.
-        judge: The name of the judge, such as ``gpt``.
+        judge_name: The name of the judge, such as ``gpt``.
 
     Returns:
         The answer with ``"reason": "gpt: Passage 2."``. An answer that is not a JSON object with a
@@ -217,9 +229,9 @@ def _prefix_reason(answer: Answer, judge: str) -> Answer:
     """
     try:
         reply = json.loads(answer.text or "")
-        reply["reason"] = f"{judge}: {reply['reason']}"
+        reply["reason"] = f"{judge_name}: {reply['reason']}"
         text = json.dumps(reply, ensure_ascii=False)
-    # The caller reports what is wrong with the reply, as for any other judge.
     except (ValueError, RecursionError, TypeError, KeyError):
+        # The caller reports what is wrong with the reply, as for any other judge.
         return answer
     return replace(answer, text=text)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _CAPABILITIES = capabilities_of("classifier")
 _BATCHES_PER_ROUND = 16  # of the model; then the answers are handed out
 
+# The answer of a judge that needs passages to a question without any.
+NO_EVIDENCE = Answer(None, error="no evidence: this judge needs passages")
+
 
 class ClassifierBackend(Backend):
     """A classifier that answers questions about the support of claims.
@@ -61,6 +64,9 @@ class ClassifierBackend(Backend):
             )
         self._family = family_of(config.model, model_config, config.family)
         self._window = config.window or FAMILIES[self._family].window
+        self._support_by_pair: dict[EntailmentPair, WindowSupport] = {}
+        self._model: SupportModel | None = None
+
         # Each of these can change a verdict, so each is part of the identity.
         settings = {
             "family": self._family,
@@ -70,8 +76,6 @@ class ClassifierBackend(Backend):
         }
         model_name = fingerprint_checkpoint(config.model)
         self.identity = f"classifier {model_name} {json.dumps(settings)}"
-        self._support: dict[EntailmentPair, WindowSupport] = {}
-        self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Let the model judge the claims of each request, some batches at a time.
@@ -93,18 +97,21 @@ class ClassifierBackend(Backend):
             # The pairs of several requests fill the batches of the model better.
             all_pairs = [pair for pairs in pairs_by_request for pair in pairs]
             self._judge_new_pairs(all_pairs)
-            self.usage = self.usage.plus(calls=len(round_requests))
+            answers = [
+                self._to_answer(request.subject, pairs)
+                for request, pairs in zip(round_requests, pairs_by_request, strict=True)
+            ]
 
-            for offset, request in enumerate(round_requests):
-                answer = self._to_answer(request.subject, pairs_by_request[offset])
-                yield NumberedAnswer(start + offset, answer)
+            self.usage = self.usage.plus(calls=len(round_requests))
+            for number, answer in enumerate(answers, start):
+                yield NumberedAnswer(number, answer)
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Return the estimate of a model in this process: no tokens are sent, and no cost."""
         return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "a model in this process")
 
     def _judge_new_pairs(self, pairs: Sequence[EntailmentPair]) -> None:
-        """Add the model's probability of each pair to ``self._support``.
+        """Add the model's probability of each pair to ``self._support_by_pair``.
 
         Args:
             pairs: Claims with their passages. Those that were judged before are not judged again.
@@ -112,31 +119,35 @@ class ClassifierBackend(Backend):
         Raises:
             BackendDownError: The model cannot be loaded, or fails.
         """
-        from judges.inference.models import load_model
-
-        config = self._config
         # dict.fromkeys drops duplicates and keeps the order.
-        new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._support]
+        new_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._support_by_pair]
         if not new_pairs:
             return
         try:
-            # A run whose answers are all in the store never loads the model.
-            if self._model is None:
-                self._model = load_model(
-                    config.model,
-                    config.batch_size,
-                    config.device,
-                    family=self._family,
-                    revision=config.revision,
-                    window=self._window,
-                )
-            supports = self._model.support(new_pairs)
+            supports = self._load_once().support(new_pairs)
         except (FactualityError, RuntimeError) as error:
             # torch raises a RuntimeError for a lack of memory and for an unknown device.
             raise BackendDownError(
-                f"judge {config.name}: {first_line(error)}; what was answered is kept"
+                f"judge {self._config.name}: {first_line(error)}; what was answered is kept"
             ) from error
-        self._support.update(zip(new_pairs, supports, strict=True))
+        self._support_by_pair.update(zip(new_pairs, supports, strict=True))
+
+    def _load_once(self) -> SupportModel:
+        """Load the model with the first call; later calls return the same model."""
+        # Importing torch takes seconds, which a run whose answers are all stored does not need.
+        from judges.inference.models import load_model
+
+        config = self._config
+        if self._model is None:
+            self._model = load_model(
+                config.model,
+                config.batch_size,
+                config.device,
+                family=self._family,
+                revision=config.revision,
+                window=self._window,
+            )
+        return self._model
 
     def _to_answer(self, subject: Mapping[str, Any], pairs: Sequence[EntailmentPair]) -> Answer:
         """Answer one question from the probabilities of its claims.
@@ -152,19 +163,21 @@ class ClassifierBackend(Backend):
         kind = str(subject.get("kind"))
         if not _CAPABILITIES.can_answer(kind):
             return answer_to_unknown_kind("a classifier", kind, _CAPABILITIES)
+        if not passages_of_subject(subject):
+            return NO_EVIDENCE
 
         replies = []
         for pair in pairs:
-            support = self._support[pair]
+            result = self._support_by_pair[pair]
             # One claim without a probability leaves the whole question without a verdict.
-            if support.probability is None:
-                return Answer(None, error=f"no verdict: {support.problem}")
-            reason = f"probability of support {support.probability:.3f}"
-            # The passages did not fit into the model at once.
-            if support.num_windows > 1:
-                reason += f", the highest of {support.num_windows} windows"
-            replies.append(support_reply(support.probability, self._config.threshold, reason))
-        return format_answer(kind, replies if passages_of_subject(subject) else None)
+            if result.probability is None:
+                return Answer(None, error=f"no verdict: {result.problem}")
+            reason = f"probability of support {result.probability:.3f}"
+            # Long passages are judged part by part, and the best part decides.
+            if result.num_windows > 1:
+                reason += f", the highest of {result.num_windows} windows"
+            replies.append(support_reply(result.probability, self._config.threshold, reason))
+        return format_answer(kind, replies)
 
 
 def answer_to_unknown_kind(judge: str, kind: object, judge_capabilities: Capabilities) -> Answer:
@@ -196,47 +209,55 @@ def support_reply(probability: float, threshold: float, reason: str) -> SupportR
     )
 
 
-def format_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
-    """Write verdicts in the format that the prompt of a question asks for.
+def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
+    """Write verdicts as a language model would write them for this kind of question.
 
     Args:
         kind: The kind of question: ``verify`` for one claim; ``marks``, ``segments`` or ``claims``
-            for numbered units of a response.
-        replies: The verdict on each claim or unit, in order. None if there were no passages.
-
-    Returns:
-        An answer with the text that a language model would write, or with ``error`` if there were
-        no passages.
-
-    Example:
-        If the second of three units is not supported, ``marks`` gives ``{"wrong": [{"number": 2,
-        "reason": "no evidence", "type": null}]}``, and ``segments`` gives ``Thought: 2: no
-        evidence`` and in a second line ``Answer: 2``.
+            for the numbered claims of a response.
+        replies: The verdict on each claim, in order.
     """
-    if replies is None:
-        return Answer(None, error="no evidence: this judge needs passages")
     # This kind has exactly one claim.
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
 
-    # Prompts number the units from 1.
+    # Prompts number the claims from 1, and a judge names those that are wrong.
     reasons_by_number = {}
     for number, reply in enumerate(replies, 1):
         if reply.verdict != SUPPORTED:
             reasons_by_number[number] = reply.reason
 
     if kind == "marks":
-        marks = [
-            {"number": number, "reason": reason, "type": None}
-            for number, reason in reasons_by_number.items()
-        ]
-        return Answer(json.dumps({"wrong": marks}, ensure_ascii=False), "stop")
+        text = _format_marks(reasons_by_number)
+    else:
+        text = _format_thought_and_answer(reasons_by_number)
+    return Answer(text, "stop")
 
-    # FELM's text format, in which a judge names the wrong segments or claims.
+
+def _format_marks(reasons_by_number: Mapping[int, str]) -> str:
+    """Write the wrong claims as JSON.
+
+    Example:
+        ``{2: "no evidence"}`` → ``{"wrong": [{"number": 2, "reason": "no evidence", "type":
+        null}]}``
+    """
+    marks = [
+        {"number": number, "reason": reason, "type": None}
+        for number, reason in reasons_by_number.items()
+    ]
+    return json.dumps({"wrong": marks}, ensure_ascii=False)
+
+
+def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:
+    """Write the wrong claims in the format of FELM's prompts.
+
+    Example:
+        ``{2: "no evidence"}`` → ``Thought: 2: no evidence`` and in a second line ``Answer: 2``
+    """
     thoughts = [f"{number}: {reason}" for number, reason in reasons_by_number.items()]
-    numbers = ",".join(map(str, reasons_by_number))
     thought = " / ".join(thoughts)
-    return Answer(f"Thought: {thought}\nAnswer: {numbers or 'ALL_CORRECT'}", "stop")
+    numbers = ",".join(map(str, reasons_by_number))
+    return f"Thought: {thought}\nAnswer: {numbers or 'ALL_CORRECT'}"
 
 
 def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:

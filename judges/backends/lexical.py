@@ -18,6 +18,7 @@ from pydantic import Field
 from judges.answers import Answer, CostEstimate, Request
 from judges.backends import Backend, NumberedAnswer
 from judges.backends.classifier import (
+    NO_EVIDENCE,
     answer_to_unknown_kind,
     claims_of_subject,
     format_answer,
@@ -27,7 +28,7 @@ from judges.backends.classifier import (
 from judges.capabilities import capabilities_of
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
-from judges.lexical.model import COEFFICIENTS, load_lexical_model
+from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
 from judges.lexical.words import parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
@@ -75,15 +76,9 @@ class LexicalBackend(Backend):
             DataError: A file of coefficients cannot be used.
         """
         options = read_settings(Options, dict(config.options), "lexical judge")
-        # One file of coefficients replaces both built-in ones.
-        claim_model = load_lexical_model(options.coefficients or COEFFICIENTS)
-        fact_model = load_lexical_model(options.coefficients or FACT_COEFFICIENTS)
-        # A threshold in the YAML replaces those that were fitted.
-        if options.threshold is not None:
-            claim_model = dataclasses.replace(claim_model, threshold=options.threshold)
-            fact_model = dataclasses.replace(fact_model, threshold=options.threshold)
-        self._claim_model = claim_model
-        self._fact_model = fact_model
+        # An atomic fact is held against a whole page, so it has coefficients of its own.
+        self._claim_model = _load_model(options, COEFFICIENTS)
+        self._fact_model = _load_model(options, FACT_COEFFICIENTS)
 
     @property
     def identity(self) -> str:
@@ -99,15 +94,14 @@ class LexicalBackend(Backend):
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Return the estimate of a judge without a model: no tokens are sent, and no cost."""
-        return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "no model, so no tokens")
+        return CostEstimate(len(requests), 0, 0, 0.0, 0.0, counted_by="no model, so no tokens")
 
     def _answer_subject(self, subject: Mapping[str, Any]) -> Answer:
         """Answer one question by the rules or the coefficients for its kind.
 
         Args:
-            subject: The template variables of the question. ``kind`` says which others there are:
-                ``decompose`` has a sentence, ``group`` has facts and their sentences, ``grade`` has
-                an answer and its reference, and the others have claims and passages.
+            subject: The template variables of the question, such as ``{"kind": "decompose",
+                "sentence": ...}``. Its ``kind`` says which other variables there are.
 
         Returns:
             The reply in the format of the question, or an answer with ``error``.
@@ -121,14 +115,7 @@ class LexicalBackend(Backend):
         if kind == "decompose":
             return _json_answer(facts=split_facts(subject["sentence"]))
         if kind == "group":
-            groups = group_by_individual(
-                subject["name"], subject["sentences"], subject["facts"], subject["owners"]
-            )
-            numbered_groups = []
-            for group in groups:
-                # Prompts number the facts from 1.
-                numbered_groups.append([position + 1 for position in group])
-            return _json_answer(groups=numbered_groups)
+            return _group_facts(subject)
         if kind == "grade":
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
         # All other kinds ask whether passages support claims.
@@ -138,26 +125,53 @@ class LexicalBackend(Backend):
         """Judge how well the passages of a question support each of its claims.
 
         Args:
-            kind: ``verify`` for one claim; ``segments``, ``claims`` or ``marks`` for numbered
-                units of a response.
+            kind: ``verify`` for one claim; ``segments``, ``claims`` or ``marks`` for the numbered
+                claims of a response.
             subject: The claims and the passages. An atomic fact also has the ``entity`` whose page
-                the passages are from, and is judged by coefficients of its own.
+                the passages are from.
 
         Returns:
             The verdicts in the format of the question, or an error if there are no passages.
         """
         passages = passages_of_subject(subject)
-        # A fact comes with the whole page of its entity, a claim with the passages that it cites.
+        if not passages:
+            return NO_EVIDENCE
+
         model = self._fact_model if "entity" in subject else self._claim_model
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
             probability = verdict.probability
-            # A unit without content words, such as "Sure!", states nothing that could be wrong.
+            # "Sure!" in a response has no content words, so it states nothing that can be wrong.
             if kind != "verify" and not parse_text(claim).content_words:
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
-        return format_answer(kind, replies if passages else None)
+        return format_answer(kind, replies)
+
+
+def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
+    """Load a lexical model, with the coefficients and the threshold that the user may have set."""
+    model = load_lexical_model(options.coefficients or default_coefficients)
+    # Without a threshold in the YAML, the fitted one stays.
+    if options.threshold is None:
+        return model
+    return dataclasses.replace(model, threshold=options.threshold)
+
+
+def _group_facts(subject: Mapping[str, Any]) -> Answer:
+    """Group the facts of a response by the individual that they are about.
+
+    Returns:
+        The numbers of the facts in each group, such as ``{"groups": [[1, 2, 4], [3]]}``.
+    """
+    groups = group_by_individual(
+        subject["name"], subject["sentences"], subject["facts"], subject["owners"]
+    )
+    numbered_groups = []
+    for group in groups:
+        # Prompts number the facts from 1.
+        numbered_groups.append([position + 1 for position in group])
+    return _json_answer(groups=numbered_groups)
 
 
 def _json_answer(**fields: Any) -> Answer:

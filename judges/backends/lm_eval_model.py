@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,9 @@ _BATCHES_PER_ROUND = 4  # of the model; lm_eval returns nothing before a whole r
 _MIN_PROMPTS_PER_ROUND = 64  # for models whose batch size is small or not a number (vllm: auto)
 _BLOCK_SIZE = 1 << 20  # bytes of a file that are read at once
 
+# The errors of lm_eval's model classes if a package, a file, memory or an argument is wrong.
+_LOADING_ERRORS = (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError)
+
 
 class LmEvalBackend(Backend):
     """A model of lm_eval, which is loaded with the first request and then kept.
@@ -56,8 +59,8 @@ class LmEvalBackend(Backend):
         Raises:
             ConfigError: lm_eval has no model class of this name.
         """
-        self._name = config.model
-        self._args = dict(config.model_args)
+        self._model_name = config.model
+        self._model_args = dict(config.model_args)
         self._has_chat_template = config.apply_chat_template
         self._class = _find_model_class(config.model)
         self._model: Any = None
@@ -69,9 +72,12 @@ class LmEvalBackend(Backend):
         A checkpoint in a folder is named by a hash of its files instead of its path.
         """
         # The same checkpoint in another folder, or on another machine, has the same answers.
-        args = {name: fingerprint_checkpoint(value) for name, value in sorted(self._args.items())}
+        model_args = {
+            name: fingerprint_checkpoint(value) for name, value in sorted(self._model_args.items())
+        }
         template = ":chat_template" if self._has_chat_template else ""
-        return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
+        args_text = json.dumps(model_args, ensure_ascii=False, default=str)
+        return f"lm_eval:{self._model_name}{template}:{args_text}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Let the model answer requests, a few batches at a time.
@@ -88,27 +94,41 @@ class LmEvalBackend(Backend):
         """
         model = self._load_once()
         prompts = [self._prompt(request) for request in requests]
-        prompts_per_round = _prompts_per_round(model)
-
         for (decoding, sample), numbers in _group_by_decoding(requests).items():
             # Longest first, so that a lack of memory shows at once.
             numbers.sort(key=lambda number: -len(prompts[number]))
-            fitting_numbers = []
+            fitting_prompts = {}
             for number in numbers:
                 problem = _length_problem(model, prompts[number], decoding.max_tokens)
                 if problem:
                     yield NumberedAnswer(number, Answer(None, error=problem))
                 else:
-                    fitting_numbers.append(number)
+                    fitting_prompts[number] = prompts[number]
+            yield from self._answer_in_rounds(fitting_prompts, decoding, sample)
 
-            for start in range(0, len(fitting_numbers), prompts_per_round):
-                round_numbers = fitting_numbers[start : start + prompts_per_round]
-                round_prompts = [prompts[number] for number in round_numbers]
-                texts = self._generate(round_prompts, decoding, sample)
-                for number, text in zip(round_numbers, texts, strict=True):
-                    answer = self._to_answer(prompts[number], text, decoding.max_tokens)
-                    self._count(answer)
-                    yield NumberedAnswer(number, answer)
+    def _answer_in_rounds(
+        self, prompts: Mapping[int, str | JsonChatStr], decoding: Decoding, sample: int
+    ) -> Iterator[NumberedAnswer]:
+        """Let the model answer prompts that share their decoding, a few batches at a time.
+
+        Args:
+            prompts: The prompts by the number of their request, longest first.
+            decoding: How the model generates the answers.
+            sample: The number of the sample, from 0.
+
+        Yields:
+            One answer per prompt. The answers of a round are handed out before the next begins.
+        """
+        numbers = list(prompts)
+        prompts_per_round = _prompts_per_round(self._model)
+        for start in range(0, len(numbers), prompts_per_round):
+            round_numbers = numbers[start : start + prompts_per_round]
+            round_prompts = [prompts[number] for number in round_numbers]
+            texts = self._generate(round_prompts, decoding, sample)
+            for number, text in zip(round_numbers, texts, strict=True):
+                answer = self._to_answer(prompts[number], text, decoding.max_tokens)
+                self._count(answer)
+                yield NumberedAnswer(number, answer)
 
     def _load_once(self) -> LM:
         """Load the model with the first call; later calls return the same model.
@@ -120,15 +140,19 @@ class LmEvalBackend(Backend):
             return self._model
         try:
             self._model = self._class.create_from_arg_obj(
-                # The user's own device, if there is one, comes last and wins.
-                {**_device_argument(self._class), **self._args}
+                # A device among the judge's model_args comes last and wins.
+                {**_default_arguments(self._class), **self._model_args}
             )
-        except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
-            args = ", ".join(f"{name}={value}" for name, value in self._args.items())
+        except _LOADING_ERRORS as error:
+            args = ", ".join(f"{name}={value}" for name, value in self._model_args.items())
             raise BackendDownError(
-                f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
+                f"lm_eval model {self._model_name} with {args} cannot be loaded: {error}"
             ) from error
+        self._warn_of_unused_template()
+        return self._model
 
+    def _warn_of_unused_template(self) -> None:
+        """Warn if the model has a chat template, but the judge does not apply it."""
         # A chat model without its template often answers in the wrong form.
         tokenizer = getattr(self._model, "tokenizer", None)
         if getattr(tokenizer, "chat_template", None) and not self._has_chat_template:
@@ -136,7 +160,6 @@ class LmEvalBackend(Backend):
                 "the judge's model has a chat template, but is asked without it: set"
                 " apply_chat_template: true"
             )
-        return self._model
 
     def _prompt(self, request: Request) -> str | JsonChatStr:
         """Join the system message and the prompt of a request in the form that the model takes.
@@ -165,33 +188,32 @@ class LmEvalBackend(Backend):
             BackendDownError: The model fails, for example for lack of memory.
         """
         from aiohttp import ClientError
-        from lm_eval.api.instance import Instance
 
-        is_sampled = decoding.temperature > 0
         arguments: dict[str, Any] = {
             "until": list(decoding.stop),
             "max_gen_toks": decoding.max_tokens,
-            "do_sample": is_sampled,
+            "do_sample": decoding.temperature > 0,
             "temperature": float(decoding.temperature),
         }
         # Without sampling, transformers warns of top_p and ignores the seed.
-        if is_sampled:
+        if decoding.temperature > 0:
             arguments["top_p"] = decoding.top_p
-            arguments |= _seed_sampling(self._model, (decoding.seed or 0) + sample)
+            seed = (decoding.seed or 0) + sample
+            if _is_hf_class(type(self._model)):
+                _seed_torch(seed)
+            else:
+                arguments["seed"] = seed
 
-        # Each instance has its own copy, since models change the arguments that they are passed.
-        instances: list[Instance] = [
-            Instance("generate_until", {}, (prompt, dict(arguments)), number)
-            for number, prompt in enumerate(prompts)
-        ]
+        instances = _instances(prompts, arguments)
         try:
             # lm_eval would cut thoughts out of the texts, and so hide that a thought has no end.
+            # `whole_texts` keeps it from that, and marks the thoughts in a way of its own.
             with whole_texts(self._model) as restore_thought_marks:
                 texts = self._model.generate_until(instances, disable_tqdm=True)
                 return [restore_thought_marks(text) for text in texts]
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
             raise BackendDownError(
-                f"lm_eval model {self._name} failed: {error}; what was answered is kept"
+                f"lm_eval model {self._model_name} failed: {error}; what was answered is kept"
             ) from error
 
     def _to_answer(self, prompt: str | JsonChatStr, text: str, max_tokens: int) -> Answer:
@@ -206,19 +228,17 @@ class LmEvalBackend(Backend):
             The text with its token counts. Without a tokenizer these are None, and so is
             ``finish_reason``, because nothing tells whether the text was cut off.
         """
-        # lm_eval's clients of servers return an empty text if the server sent none.
-        is_client = any(base.__name__ == "TemplateAPI" for base in type(self._model).__mro__)
-        if is_client and not text.strip():
+        if not text.strip() and _is_server_client(self._model):
             return Answer(None, error="the server of the model gave no text")
 
         completion_tokens = _count_tokens(self._model, text)
         finish_reason = None
         if completion_tokens is not None:
             finish_reason = "length" if completion_tokens >= max_tokens else "stop"
-        # A chat template may have opened a thought at the end of the prompt.
-        opening = opened_by(prompt) if isinstance(prompt, str) else ""
+        # A prompt may end with "<think>". Then the text continues that thought, and gets its mark.
+        thought_mark = opened_by(prompt) if isinstance(prompt, str) else ""
         prompt_tokens = _count_tokens(self._model, prompt)
-        return Answer(opening + text, finish_reason, prompt_tokens, completion_tokens)
+        return Answer(thought_mark + text, finish_reason, prompt_tokens, completion_tokens)
 
     def _count(self, answer: Answer) -> None:
         """Add an answer and its tokens to `usage`, unless it is an error."""
@@ -240,9 +260,8 @@ def _find_model_class(name: str) -> type[LM]:
     import lm_eval.models  # noqa: F401  (fills the registry)
     from lm_eval.api.registry import get_model, model_registry
 
-    # Names are listed in the error, so they are sorted.
-    names = sorted(model_registry.keys())
-    if name not in names:
+    if name not in model_registry:
+        names = sorted(model_registry.keys())
         raise ConfigError(
             f"lm_eval has no model {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
         )
@@ -253,19 +272,32 @@ def _find_model_class(name: str) -> type[LM]:
     return model_class
 
 
-def _device_argument(model_class: type[LM]) -> dict[str, str]:
-    """Choose the device of an ``hf`` model: the first GPU, or the CPU without one.
+def _default_arguments(model_class: type[LM]) -> dict[str, str]:
+    """Return the arguments with which a model class is loaded unless the user sets them.
 
     Returns:
-        The argument ``device``, since the class's own default fails without CUDA. Nothing for
-        other model classes.
+        For ``hf`` models ``{"device": "cuda:0"}``, or ``cpu`` without a GPU, since their own
+        default fails without CUDA. An empty dict for other classes.
     """
     import torch
-    from lm_eval.models.huggingface import HFLM
 
-    if not issubclass(model_class, HFLM):
+    if not _is_hf_class(model_class):
         return {}
     return {"device": "cuda:0" if torch.cuda.is_available() else "cpu"}
+
+
+def _is_hf_class(model_class: type[LM]) -> bool:
+    """Return whether a model class of lm_eval runs in this process's torch (``hf``)."""
+    from lm_eval.models.huggingface import HFLM
+
+    return issubclass(model_class, HFLM)
+
+
+def _seed_torch(seed: int) -> None:
+    """Seed torch's generator, so that sampling in this process can be repeated."""
+    import torch
+
+    torch.manual_seed(seed)
 
 
 def _prompts_per_round(model: LM) -> int:
@@ -281,8 +313,9 @@ def _group_by_decoding(requests: Sequence[Request]) -> dict[tuple[Decoding, int]
     """Group the requests that the model can answer in the same batch.
 
     Returns:
-        For each pair of decoding parameters and sample number, the positions of its requests. The
-        sample number is 0 if nothing is sampled, because then all samples are the same.
+        For each pair of decoding parameters and sample number, the numbers of its requests, i.e.
+        their positions from 0. The sample number is 0 if nothing is sampled, because then all
+        samples are the same.
     """
     groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
     for number, request in enumerate(requests):
@@ -296,12 +329,14 @@ def _length_problem(model: LM, prompt: str | JsonChatStr, max_tokens: int) -> st
     """Check that a prompt and the longest answer fit into the model's window.
 
     Returns:
-        Why they do not fit. Empty if they do, or if the model does not tell its lengths.
+        Why they do not fit. Empty if they do, or if the size of the window is not known.
     """
-    # Clients of servers may know neither; the server then checks the length.
     window = getattr(model, "max_length", None)
     prompt_tokens = _count_tokens(model, prompt)
-    if not isinstance(window, int) or prompt_tokens is None or prompt_tokens + max_tokens <= window:
+    # Clients of servers may know neither; the server then checks the length.
+    if not isinstance(window, int) or prompt_tokens is None:
+        return ""
+    if prompt_tokens + max_tokens <= window:
         return ""
     return (
         f"the prompt has {prompt_tokens} tokens; with {max_tokens} for the answer that is more than"
@@ -317,20 +352,29 @@ def _count_tokens(model: LM, text: str | JsonChatStr) -> int | None:
     return len(tokens) if isinstance(tokens, list) else None
 
 
-def _seed_sampling(model: LM, seed: int) -> dict[str, int]:
-    """Make sampling repeatable: seed torch, or return the seed as an argument of the request.
+def _instances(
+    prompts: Sequence[str | JsonChatStr], arguments: Mapping[str, Any]
+) -> list[Instance]:
+    """Put prompts into the form in which lm_eval passes requests to its models.
 
-    Returns:
-        Nothing for a model of this process's torch, whose generator is seeded here. For other
-        models the argument ``seed``.
+    Args:
+        prompts: The prompts.
+        arguments: lm_eval's arguments of generation, such as ``{"max_gen_toks": 512}``.
     """
-    import torch
-    from lm_eval.models.huggingface import HFLM
+    from lm_eval.api.instance import Instance
 
-    if not isinstance(model, HFLM):
-        return {"seed": seed}
-    torch.manual_seed(seed)
-    return {}
+    instances = []
+    for number, prompt in enumerate(prompts):
+        # Models change the arguments that they are passed, so each instance has a copy.
+        instance = Instance("generate_until", {}, (prompt, dict(arguments)), number)
+        instances.append(instance)
+    return instances
+
+
+def _is_server_client(model: LM) -> bool:
+    """Return whether a model of lm_eval only calls a server, which may send an empty text."""
+    # The module of TemplateAPI needs packages that a model in this process does without.
+    return any(base.__name__ == "TemplateAPI" for base in type(model).__mro__)
 
 
 def fingerprint_checkpoint(value: object) -> object:
@@ -353,25 +397,38 @@ def fingerprint_checkpoint(value: object) -> object:
     if not path.exists():
         return value
 
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return f"{path.resolve().name}@{_hash_files(files)[:16]}"
+
+
+def _hash_files(paths: Iterable[Path]) -> str:
+    """Hash the names and contents of files (SHA-256, in hexadecimal digits).
+
+    Args:
+        paths: The files, in the order in which they are hashed. Folders among them are skipped.
+    """
     digest = hashlib.sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if not file.is_file():
+    for path in paths:
+        if not path.is_file():
             continue
-        # Names and sizes go in as well, so that no two folders hash alike by moving bytes.
-        status = file.stat()
-        digest.update(f"{file.name}\0{status.st_size}\0".encode())
-        digest.update(_hash_file(file.resolve(), status.st_size, status.st_mtime_ns))
-    return f"{path.resolve().name}@{digest.hexdigest()[:16]}"
+        # Without the names, two files that swap their contents would not change the hash.
+        status = path.stat()
+        digest.update(f"{path.name}\0{status.st_size}\0".encode())
+        digest.update(_hash_file(path.resolve(), status.st_size, status.st_mtime_ns))
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=4096)
 def _hash_file(file: Path, size: int, mtime_ns: int) -> bytes:
-    """Hash the whole content of a file (BLAKE2b).
+    """Hash the whole content of a file (BLAKE2b), once for each version of the file.
+
+    A checkpoint of 15 GB takes tens of seconds, so hashes are cached.
 
     Args:
-        file: The file. A checkpoint of 15 GB takes tens of seconds, hence the cache.
-        size: Its size in bytes. A file that has changed misses the cache.
-        mtime_ns: When it was changed, in nanoseconds, for the same reason.
+        file: The file.
+        size: Its size in bytes. It is only part of the key of the cache, like ``mtime_ns``, so that
+            a file that has changed is hashed anew.
+        mtime_ns: When the file was changed, in nanoseconds.
     """
     digest = hashlib.blake2b()
     with file.open("rb") as content:

@@ -35,6 +35,7 @@ _MAX_FAILURES_IN_A_ROW = 8  # requests without an answer; then the server counts
 _MAX_TRIES_TO_CONNECT = 3  # as long as the server has not answered at all
 _GRACE_AFTER_TIMEOUT = 2.0  # seconds in which calls under way, which are paid for, may still finish
 _GRACE_AFTER_INTERRUPT = 20.0  # seconds for the same after Ctrl-C; a second Ctrl-C ends them
+_NO_TIME_LIMIT = threading.TIMEOUT_MAX / 2  # seconds, below the longest wait that a queue allows
 
 
 class OpenAIBackend(Backend):
@@ -58,8 +59,9 @@ class OpenAIBackend(Backend):
         self._config = config
         self._server = server.Server(config)
         self._budget = Budget(config, spending_limit)
-        self._lock = threading.Lock()
         self._has_answered = False
+        # Several threads count failures at once, so the lock guards the count.
+        self._lock = threading.Lock()
         self._failures_in_a_row = 0
 
     @property
@@ -74,9 +76,10 @@ class OpenAIBackend(Backend):
         name = f"openai:{url.netloc}{url.path.rstrip('/')}:{config.endpoint}:{config.model}"
         if not config.extra_body:
             return name
-        # The fields may be long, and their order makes no difference.
+        # The fields of extra_body may be long, and their order makes no difference.
         extra_body = json.dumps(dict(config.extra_body), sort_keys=True)
-        return f"{name}:{hashlib.sha256(extra_body.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(extra_body.encode()).hexdigest()[:16]
+        return f"{name}:{digest}"
 
     @property
     def usage(self) -> Usage:
@@ -119,31 +122,42 @@ class OpenAIBackend(Backend):
             BackendDownError: ``total_timeout`` is over, or a thread has found the server to be
                 down.
         """
-        time_limit = self._config.total_timeout
         self._server.connect()
         work_queue = _WorkQueue(requests)
+        # More threads than requests would have nothing to do.
+        num_threads = min(self._config.concurrency, len(requests))
         try:
-            # More threads than requests would have nothing to do.
-            num_threads = min(self._config.concurrency, len(requests))
             work_queue.start(self._answer_from_queue, num_threads)
-            yield from work_queue.arriving_answers(time_limit)
-
-            if work_queue.running_threads:
-                reason = f"total_timeout of {time_limit:g} s is over; {server.RESUME_HINT}"
-                work_queue.stop(BackendDownError(f"judge {self._config.name}: {reason}"))
-                yield from work_queue.arriving_answers(_GRACE_AFTER_TIMEOUT)
+            yield from self._arriving_answers(work_queue)
         except KeyboardInterrupt:
-            # Answers that arrive now are paid for, so they are still handed out and stored.
             work_queue.stop()
             logger.warning("interrupted: waiting for calls under way (Ctrl-C again leaves them)")
+            # Answers that arrive now are paid for, so they are still handed out and stored.
             yield from work_queue.arriving_answers(_GRACE_AFTER_INTERRUPT)
             raise
-        # Also reached when the caller stops reading before all answers have arrived.
         finally:
+            # The caller may stop reading before all answers have arrived.
             work_queue.stop()
 
         if work_queue.failures:
             raise work_queue.failures[0]
+
+    def _arriving_answers(self, work_queue: _WorkQueue) -> Iterator[NumberedAnswer]:
+        """Yield answers as they arrive, and stop the work when ``total_timeout`` is over.
+
+        Args:
+            work_queue: The work, whose threads have started. It is stopped with a failure that
+                names the time limit.
+        """
+        time_limit = self._config.total_timeout
+        yield from work_queue.arriving_answers(time_limit)
+        # All threads have ended, so the time was enough.
+        if not work_queue.running_threads:
+            return
+
+        reason = f"total_timeout of {time_limit:g} s is over; {server.RESUME_HINT}"
+        work_queue.stop(BackendDownError(f"judge {self._config.name}: {reason}"))
+        yield from work_queue.arriving_answers(_GRACE_AFTER_TIMEOUT)
 
     def _answer_from_queue(self, work_queue: _WorkQueue) -> None:
         """Answer the waiting requests one after another. Each thread runs this.
@@ -158,7 +172,12 @@ class OpenAIBackend(Backend):
         for number, request in work_queue.take_requests():
             answer = self._answer_with_retries(request, work_queue)
             work_queue.deliver(NumberedAnswer(number, answer))
-            self._record_outcome(answer)
+            if answer.error is None:
+                self._has_answered = True
+                self._failures_in_a_row = 0
+            else:
+                self._budget.add_usage(errors=1)
+                self._check_failures(answer.error)
 
     def _answer_with_retries(self, request: Request, work_queue: _WorkQueue) -> Answer:
         """Send one request until it is answered or has used up its retries.
@@ -174,52 +193,58 @@ class OpenAIBackend(Backend):
             BackendDownError: No other request can succeed either.
             _StoppedError: The work was stopped before there was an answer.
         """
-        config = self._config
         tries = 0
         while True:
+            tries += 1
             try:
                 with self._budget.metered_call(request, work_queue.pause) as bill:
                     return self._server.call(request, bill)
             except server.RetryableError as error:
-                failure = error
-            tries += 1
+                self._check_connection(error, tries)
+                # Once the work is stopped, the pause below ends this request instead.
+                if tries > self._config.max_retries and not work_queue.is_stopped:
+                    with self._lock:
+                        self._failures_in_a_row += 1
+                    return Answer(None, error=f"{error} (given up after {tries} tries)")
 
-            # A server that has never answered is probably not running.
-            is_absent = failure.is_unreachable and not self._has_answered
-            if is_absent and tries >= _MAX_TRIES_TO_CONNECT:
-                raise BackendDownError(
-                    f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
-                    f" server running? {server.RESUME_HINT}"
-                )
-            # Once the work is stopped, the pause below ends this request instead.
-            if tries > config.max_retries and not work_queue.is_stopped:
-                with self._lock:
-                    self._failures_in_a_row += 1
-                return Answer(None, error=f"{failure} (given up after {tries} tries)")
-
-            seconds = retry_delay(tries - 1, failure.retry_after)
-            logger.debug("%s; trying again in %.1f s", failure, seconds)
+                seconds = retry_delay(tries - 1, error.retry_after)
+                logger.debug("%s; trying again in %.1f s", error, seconds)
             work_queue.pause(seconds)
 
-    def _record_outcome(self, answer: Answer) -> None:
-        """Count an answer or a failure, and give up on a server that no longer answers.
+    def _check_connection(self, failure: server.RetryableError, tries: int) -> None:
+        """Give up on a server that has never answered, because it is probably not running.
+
+        Args:
+            failure: Why the last try failed.
+            tries: How often the request has been sent.
 
         Raises:
-            BackendDownError: Eight requests in a row were given up.
+            BackendDownError: The last of several tries could not connect either.
         """
-        if answer.error is None:
-            self._has_answered = True
-            self._failures_in_a_row = 0
-            return
-
-        self._budget.add_usage(errors=1)
-        if self._failures_in_a_row >= _MAX_FAILURES_IN_A_ROW:
-            # A later attempt to use this backend starts counting anew.
-            self._failures_in_a_row = 0
+        is_absent = failure.is_unreachable and not self._has_answered
+        if is_absent and tries >= _MAX_TRIES_TO_CONNECT:
             raise BackendDownError(
-                f"judge {self._config.name}: {self._config.base_url}: {_MAX_FAILURES_IN_A_ROW}"
-                f" requests in a row got no answer, the last: {answer.error}; {server.RESUME_HINT}"
-            )
+                f"judge {self._config.name}: {self._config.base_url} cannot be reached: {failure};"
+                f" is the server running? {server.RESUME_HINT}"
+            ) from None
+
+    def _check_failures(self, last_error: str) -> None:
+        """Give up on a server that no longer answers.
+
+        Args:
+            last_error: Why the last request got no answer.
+
+        Raises:
+            BackendDownError: Too many requests in a row used up their retries.
+        """
+        if self._failures_in_a_row < _MAX_FAILURES_IN_A_ROW:
+            return
+        # A later attempt to use this backend starts counting anew.
+        self._failures_in_a_row = 0
+        raise BackendDownError(
+            f"judge {self._config.name}: {self._config.base_url}: {_MAX_FAILURES_IN_A_ROW}"
+            f" requests in a row got no answer, the last: {last_error}; {server.RESUME_HINT}"
+        )
 
 
 def retry_delay(attempt: int, retry_after: float | None = None) -> float:
@@ -258,7 +283,7 @@ class _WorkQueue:
         self.running_threads = 0  # as far as ``arriving_answers`` has seen
         self._waiting_requests = deque(enumerate(requests))
         self._stopped = threading.Event()
-        # A thread that ends puts None.
+        # Each thread puts None after its last answer.
         self._arrivals: queue.SimpleQueue[NumberedAnswer | None] = queue.SimpleQueue()
 
     @property
@@ -274,22 +299,26 @@ class _WorkQueue:
                 once.
             num_threads: How many threads to start.
         """
-
-        def run_thread() -> None:
-            """Do the work, and report how it ended."""
-            try:
-                work(self)
-            except _StoppedError:
-                pass
-            except Exception as failure:  # noqa: BLE001  the caller's thread raises it
-                self.stop(failure)
-            finally:
-                self._arrivals.put(None)
-
         for _ in range(num_threads):
             # A daemon thread does not keep the program alive if it is left behind.
-            threading.Thread(target=run_thread, daemon=True).start()
+            threading.Thread(target=self._work_until_end, args=(work,), daemon=True).start()
             self.running_threads += 1
+
+    def _work_until_end(self, work: Callable[[_WorkQueue], None]) -> None:
+        """Do the work in a thread, and tell `arriving_answers` when the thread ends.
+
+        Args:
+            work: Takes requests and delivers answers. If it raises an exception, all threads stop,
+                and the thread of the caller finds the exception in ``failures``.
+        """
+        try:
+            work(self)
+        except _StoppedError:
+            pass
+        except Exception as failure:  # noqa: BLE001  the caller's thread raises it
+            self.stop(failure)
+        finally:
+            self._arrivals.put(None)
 
     def stop(self, failure: Exception | None = None) -> None:
         """Let no new call begin, and record the failure that is the reason, if there is one."""
@@ -332,17 +361,18 @@ class _WorkQueue:
         Yields:
             The answers, in the order in which they arrive.
         """
-        time_limit = threading.TIMEOUT_MAX if seconds is None else seconds
+        time_limit = _NO_TIME_LIMIT if seconds is None else min(seconds, _NO_TIME_LIMIT)
         deadline = time.monotonic() + time_limit
         while self.running_threads:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return
             try:
-                arrival = self._arrivals.get(timeout=min(remaining, threading.TIMEOUT_MAX))
+                arrival = self._arrivals.get(timeout=remaining)
             except queue.Empty:
                 return
 
+            # None stands for the end of a thread.
             if arrival is None:
                 self.running_threads -= 1
             else:

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -84,16 +85,16 @@ class RetryableError(Exception):
 class UnusableReplyError(ValueError):
     """A server replied, but its reply holds no answer."""
 
-    def __init__(self, reason: str, token_counts: Answer = Answer(None)) -> None:  # noqa: B008
+    def __init__(self, reason: str, usage_only: Answer = Answer(None)) -> None:  # noqa: B008
         """Describe the reply.
 
         Args:
             reason: Why the reply cannot be used.
-            token_counts: An answer without text that holds the token counts of the reply, since
-                the server charges for them all the same.
+            usage_only: An answer without text that holds the token counts of the reply, since the
+                server charges for them all the same.
         """
         super().__init__(reason)
-        self.token_counts = token_counts
+        self.usage_only = usage_only
 
 
 class Server:
@@ -106,13 +107,13 @@ class Server:
         self._client: OpenAI | None = None
 
     def connect(self) -> None:
-        """Create the HTTP client, unless there is one. The first call opens the connection."""
+        """Create the HTTP client, unless there is one. Nothing is sent before the first `call`."""
         if self._client is not None:
             return
         # The import takes a second, which other backends do not need to wait for.
         from openai import DefaultHttpxClient, OpenAI
 
-        # Both log a line for every call at level INFO.
+        # httpx, under either of its names, logs a line for every call at level INFO.
         for logger_name in ("httpx", "httpx2"):
             logging.getLogger(logger_name).setLevel(logging.WARNING)
 
@@ -165,7 +166,7 @@ class Server:
             answer = parse_reply(self._without_key(reply_text), config.endpoint)
         except UnusableReplyError as error:
             # The tokens were generated, so they are charged although the reply is useless.
-            bill.answer = error.token_counts
+            bill.answer = error.usage_only
             raise RetryableError(_quoted(str(error))) from None
         except APIStatusError as error:
             # Servers charge nothing for a request that they reject.
@@ -175,11 +176,11 @@ class Server:
             # The server may have answered too late, so the call counts at its highest price.
             raise RetryableError(f"no answer within {config.timeout:g} s") from None
         except APIConnectionError as error:
-            # Compared by name, because openai may bring its own version of httpx.
-            is_unreachable = type(error.__cause__).__name__ == "ConnectError"
-            bill.is_free = is_unreachable
+            # A call that never reached the server is free. The class is compared by name, because
+            # openai may bring its own version of httpx.
+            bill.is_free = type(error.__cause__).__name__ == "ConnectError"
             reason = _quoted(f"connection failed: {error.__cause__}")
-            raise RetryableError(reason, is_unreachable=is_unreachable) from None
+            raise RetryableError(reason, is_unreachable=bill.is_free) from None
 
         bill.answer = answer
         return answer
@@ -249,7 +250,7 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
         "temperature": 0.0}``
     """
     decoding = request.decoding
-    # 0 alternatives means that no log-probabilities are asked for.
+    # Fields that are None are not sent. Without alternatives, no log-probabilities are asked for.
     alternatives = decoding.top_logprobs or None
     body: dict[str, Any] = {"model": config.model}
     if config.endpoint == "chat":
@@ -298,17 +299,13 @@ def parse_reply(text: str, endpoint: str) -> Answer:
 def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
     """Convert a server's decoded JSON reply to an answer.
 
-    Thoughts that the server sends in a field of their own (``reasoning_content``) are left out,
-    unless the model was cut off before it wrote anything else.
-
     Args:
         reply: The decoded reply. It is checked, because a server may send any JSON value.
         endpoint: ``chat`` or ``completions``, which have the text in different places.
 
     Returns:
         The text, why it ended, the token counts and, if the server sent them, the
-        log-probabilities of the first token. An empty text is an answer only if the server says
-        that it was cut off or filtered, because asking again would give the same.
+        log-probabilities of the first token.
 
     Raises:
         UnusableReplyError: The reply has no choices, or its text is empty or not a string.
@@ -318,35 +315,50 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
         ``Answer("True", "stop")``.
     """
     usage = reply.get("usage") if isinstance(reply, dict) else None
-    token_counts = Answer(
+    usage_only = Answer(
         None,
         prompt_tokens=_token_count(usage, "prompt_tokens"),
         completion_tokens=_token_count(usage, "completion_tokens"),
     )
-    quoted_reply = repr(str(reply)[:80])
+    reply_start = str(reply)[:80]
     try:
         choice = reply["choices"][0]
         text = content_of(choice, usage) if endpoint == "chat" else choice["text"]
         finish_reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError):
-        reason = f"a reply without choices: {quoted_reply}"
-        raise UnusableReplyError(reason, token_counts) from None
-    if not isinstance(text, str | None):
-        reason = f"a text that is a {type(text).__name__}: {quoted_reply}"
-        raise UnusableReplyError(reason, token_counts)
+        problem = f"a reply without choices: {reply_start!r}"
+        raise UnusableReplyError(problem, usage_only) from None
 
-    text = _encodable(text or "")
     if not isinstance(finish_reason, str):
         finish_reason = None
-    if not text.strip() and finish_reason not in _FINAL_FINISH_REASONS:
-        reason = f"an empty text (finish_reason {finish_reason})"
-        raise UnusableReplyError(reason, token_counts)
+    text_problem = _text_problem(text, finish_reason)
+    if text_problem:
+        raise UnusableReplyError(f"{text_problem}: {reply_start!r}", usage_only)
+
+    answer_text = _encodable(text or "")
+    first_token_logprobs = _first_token_logprobs(choice.get("logprobs"), answer_text)
     return replace(
-        token_counts,
-        text=text,
+        usage_only,
+        text=answer_text,
         finish_reason=finish_reason,
-        first_token_logprobs=_first_token_logprobs(choice.get("logprobs"), text),
+        first_token_logprobs=first_token_logprobs,
     )
+
+
+def _text_problem(text: object, finish_reason: str | None) -> str:
+    """Return why the text of a reply is no answer, an empty string if it is one.
+
+    Args:
+        text: The text, or whatever the server sent in its place. Some send null for no text.
+        finish_reason: Why the text ends. None if the server does not say.
+    """
+    if not isinstance(text, str | None):
+        return f"a text that is a {type(text).__name__}"
+    # Asking again would give the same empty text if it was cut off or filtered.
+    has_text = text is not None and bool(text.strip())
+    if not has_text and finish_reason not in _FINAL_FINISH_REASONS:
+        return f"an empty text (finish_reason {finish_reason})"
+    return ""
 
 
 def _token_count(usage: Mapping[str, Any] | None, field: str) -> int | None:
@@ -390,46 +402,60 @@ def _first_token_logprobs(
 
     Returns:
         Pairs of a token and its natural log-probability, most likely first, for the first token
-        that is not white space. None if the server sends none that can be read. Also None if the
-        text does not begin with that token: the server took a thought out of the text, but not
-        out of the tokens.
+        that is not white space. None if there are none that can be read and that belong to the
+        text.
 
     Example:
         ``(("True", -0.1), ("False", -2.4))``
     """
     try:
-        for token_logprobs in _token_logprobs(logprobs or {}):
-            word = token_logprobs.token.strip(BLANKS)
-            if not word:
-                continue
-            if not text.lstrip().startswith(word):
-                return None
-            return _sorted_alternatives(token_logprobs) or None
+        first_token = _first_word_token(logprobs or {})
+        alternatives = _sorted_alternatives(first_token) if first_token else ()
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
         # The text is an answer all the same, whatever form the log-probabilities have.
-        pass
+        return None
+
+    if first_token is None or not alternatives:
+        return None
+    # Some servers take a thought out of the text, but not out of the tokens.
+    is_start_of_text = text.lstrip().startswith(first_token.token.strip(BLANKS))
+    return alternatives if is_start_of_text else None
+
+
+def _first_word_token(logprobs: Mapping[str, Any]) -> _TokenLogprobs | None:
+    """Return the first token that is not white space, None if there is none.
+
+    Args:
+        logprobs: The ``logprobs`` of a choice. Those of chat completions have ``content``, and some
+            servers send the same form for completions.
+    """
+    read_tokens = _chat_logprobs if "content" in logprobs else _completion_logprobs
+    for token_logprobs in read_tokens(logprobs):
+        if token_logprobs.token.strip(BLANKS):
+            return token_logprobs
     return None
 
 
-def _token_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
-    """Read the log-probabilities of each token, in whichever of two forms the server sends them.
+def _chat_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
+    """Read the log-probabilities of each token as chat completions have them.
 
-    Args:
-        logprobs: In the form of chat completions, ``{"content": [{"token": "True", "logprob":
-            -0.1, "top_logprobs": [{"token": "False", "logprob": -2.4}]}]}``, which some servers
-            also send for completions. Or in the form of completions, ``{"tokens": ["True"],
-            "token_logprobs": [-0.1], "top_logprobs": [{"False": -2.4}]}``.
-
-    Yields:
-        One object per token, in the order of the text.
+    Example:
+        ``{"content": [{"token": "True", "logprob": -0.1, "top_logprobs": [{"token": "False",
+        "logprob": -2.4}]}]}`` → the token ``True`` with the alternative ``("False", -2.4)``
     """
-    if "content" in logprobs:
-        for entry in logprobs["content"]:
-            options = entry.get("top_logprobs") or ()
-            alternatives = [(option["token"], option["logprob"]) for option in options]
-            yield _TokenLogprobs(entry["token"], entry["logprob"], alternatives)
-        return
+    for entry in logprobs["content"]:
+        options = entry.get("top_logprobs") or ()
+        alternatives = [(option["token"], option["logprob"]) for option in options]
+        yield _TokenLogprobs(entry["token"], entry["logprob"], alternatives)
 
+
+def _completion_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
+    """Read the log-probabilities of each token as completions have them.
+
+    Example:
+        ``{"tokens": ["True"], "token_logprobs": [-0.1], "top_logprobs": [{"False": -2.4}]}`` → the
+        token ``True`` with the alternative ``("False", -2.4)``
+    """
     options_by_position = logprobs.get("top_logprobs")
     for position, token in enumerate(logprobs["tokens"]):
         # The list may be missing, and null may stand for a token without alternatives.
@@ -445,6 +471,7 @@ def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, flo
         Pairs of a token and its log-probability, without those that are missing or infinite.
     """
     alternatives = token_logprobs.alternatives
+    # A server may list only the most likely tokens, of which the sampled one may be none.
     if token_logprobs.token not in dict(alternatives):
         alternatives = [(token_logprobs.token, token_logprobs.logprob), *alternatives]
 
@@ -453,7 +480,7 @@ def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, flo
         if logprob is not None and math.isfinite(logprob):
             # Rounding on a server can lift a log-probability above 0.
             finite_alternatives.append((_encodable(token), min(float(logprob), 0.0)))
-    return tuple(sorted(finite_alternatives, key=lambda alternative: -alternative[1]))
+    return tuple(sorted(finite_alternatives, key=itemgetter(1), reverse=True))
 
 
 def _encodable(text: str) -> str:
@@ -506,13 +533,16 @@ def require_key(config: JudgeConfig) -> str:
 
     variable = _key_variable(config)
     if variable:
-        advice = f"the environment variable {variable} is not set; set it, or name another one by"
+        advice = (
+            f"the environment variable {variable} is not set; set it, or name another one by"
+            " api_key_env"
+        )
     else:
         advice = (
             f"{OPENAI_KEY_VARIABLE} is sent to OpenAI only; name the environment variable that"
-            " holds it by"
+            " holds it by api_key_env"
         )
-    raise ConfigError(f"judge {config.name}: {config.base_url} wants a key: {advice} api_key_env")
+    raise ConfigError(f"judge {config.name}: {config.base_url} wants a key: {advice}")
 
 
 def find_key(config: JudgeConfig) -> str:
@@ -567,7 +597,11 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
     """
 
     def remove_foreign_headers(request: httpx.Request) -> None:
-        """Remove all headers that are OpenAI's own, and set the server's key."""
+        """Remove all headers except harmless ones, and set the server's key.
+
+        The openai client adds headers for OpenAI, such as its key, that no other server may see.
+        """
+        # A list of harmless headers also stops those that later versions of the client add.
         for header in list(request.headers):
             if not header.lower().startswith(_HARMLESS_HEADERS):
                 del request.headers[header]
@@ -575,11 +609,12 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
             request.headers["Authorization"] = f"Bearer {key}"
 
     def limit_reading_time(response: httpx.Response) -> None:
-        """Make reading the body fail after ``timeout`` seconds.
+        """Make reading the body fail after the ``timeout`` of the client, in seconds.
 
         httpx's own timeout starts anew with every byte, so that a slow server could hold a call
         for ever.
         """
+        # httpx offers no hook for the body, so the method that reads it is replaced.
         read_chunks = response.iter_bytes
         deadline = time.monotonic() + timeout
 

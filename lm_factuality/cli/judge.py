@@ -117,7 +117,7 @@ def judge(
     from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
-    from lm_factuality.harness.generation import refuse_unable
+    from lm_factuality.harness.generation import require_capabilities
 
     # Exactly one of the two options has to be used.
     has_both = samples and generations
@@ -126,7 +126,7 @@ def judge(
 
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
-    refuse_unable(config, method)
+    require_capabilities(config, method)
     # A doc is a row of the task, and its responses are the texts that the model generated for it.
     if samples:
         docs, responses = read_samples(samples, method)

@@ -464,7 +464,8 @@ def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _Checke
 def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Refusal]:
     """Refuse a judge with changed coefficients or prompts, or without the required certificate.
 
-    A certificate records how well the judge agreed with labels made by people.
+    A judge decides whether the statements of the evaluated model are true. A certificate records
+    how well it agreed with labels made by people.
 
     Args:
         evidence: The parsed submission, with the packed certificate and the rules.

@@ -202,8 +202,8 @@ def _secrets_in_json(content: object) -> Iterator[str]:
     Yields:
         Descriptions that begin with the key, such as ``config: looks like a key of OpenAI``.
     """
-    for place, description in secrets_within(content):
-        yield f"{place}: {description}"
+    for key_path, description in secrets_within(content):
+        yield f"{key_path}: {description}"
     for key, value in as_mapping(content).items():
         # A prompt may explain how a program sets ``token=...``.
         if key in _PROSE:

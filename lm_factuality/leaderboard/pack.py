@@ -78,6 +78,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         ConfigError: The options are invalid or incomplete.
         DataError: Files are missing, hold credentials, or are refused by the check.
     """
+    # Labels can be read only with the key of their sheet, and a key alone corrects nothing.
     correction_options = (options.key, options.labels)
     if any(correction_options) and not all(correction_options):
         raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
@@ -105,30 +106,32 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
 
 
 def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
-    """Find the only leaderboard all of whose tasks are in the results.
+    """Find the leaderboard that the results are for.
+
+    A leaderboard ranks models by a set of tasks, all of which have to be in the results.
 
     Args:
         options: The options, with the folder of rules.
         files: The results files.
 
     Returns:
-        The rules of the leaderboard.
+        The rules of the only leaderboard whose tasks are all in the results.
 
     Raises:
         ConfigError: There is no such leaderboard, or there are several.
     """
     tasks = {task.task for file in files for task in file.tasks}
     names = leaderboard_names(options.rules)
-    leaderboards = [read_rules(name, options.rules) for name in names]
-    # All tasks of a leaderboard have to be in the results.
-    complete = [rules for rules in leaderboards if tasks.issuperset(rules.by_task)]
+    all_rules = [read_rules(name, options.rules) for name in names]
+    complete = [rules for rules in all_rules if tasks.issuperset(rules.by_task)]
     if len(complete) == 1:
         return complete[0]
     if complete:
         complete_names = [rules.name for rules in complete]
         raise ConfigError(f"the results are whole for {listed(complete_names)}; give those of one")
 
-    closest = max(leaderboards, key=lambda rules: len(tasks.intersection(rules.by_task)))
+    # The error names the leaderboard of which the results have the most tasks.
+    closest = max(all_rules, key=lambda rules: len(tasks.intersection(rules.by_task)))
     missing_tasks = ", ".join(sorted(set(closest.by_task) - tasks))
     command = f"lm-factuality run --config configs/leaderboard/{closest.name}.yaml --log_samples"
     # Files are packed unchanged, so that one with other tasks would be refused.

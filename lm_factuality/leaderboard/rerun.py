@@ -20,7 +20,7 @@ from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
-from lm_factuality.harness.samples import read_samples, texts
+from lm_factuality.harness.samples import flatten_responses, read_samples
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.evidence import Evidence, has_template, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
@@ -136,6 +136,9 @@ def _find_run_config(leaderboard: str, rules: Path | None) -> Path:
         leaderboard: The name of the leaderboard, such as ``factor``.
         rules: A folder of rules, beside which the configuration lies. Defaults to the suite's.
 
+    Returns:
+        The path of the file, such as ``configs/leaderboard/factor.yaml``.
+
     Raises:
         ConfigError: There is no such file.
     """
@@ -153,12 +156,15 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
     """Return the ``--model_args`` that run the model of a submission again.
 
     Example:
-        ``pretrained=facebook/opt-125m,revision=main,dtype=float16``
+        ``pretrained=facebook/opt-125m,revision=27dcfa74d334bc871f3234de431e71c6eeba5dd6``
 
     Args:
         folder: The folder of the submission, which errors name.
         evidence: The parsed submission.
-        replacements: The user's arguments, which replace those of the submission.
+        replacements: The user's arguments in the same form. They replace those of the submission.
+
+    Returns:
+        The arguments as one text, as lm_eval takes them.
 
     Raises:
         ConfigError: A value of the submission holds a comma or an equals sign.
@@ -170,7 +176,7 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
     # A stranger must not decide that code runs on this machine.
     arguments.pop("trust_remote_code", None)
     arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
-    # The revision of local weights is a hash, which lm_eval cannot load by.
+    # The revision of local weights is a hash of their files, which lm_eval does not know.
     if model.revision.startswith("sha256:"):
         arguments["pretrained"] = first_file.model
         del arguments["revision"]
@@ -278,7 +284,7 @@ def _compare_task(
 def _outputs_by_row(task: TaskResult) -> dict[int, list[str]]:
     """Read the outputs of a model, i.e. its texts or log-probabilities, by row number."""
     samples = read_samples(task.samples) if task.samples else ()
-    return {sample["doc_id"]: texts(sample["resps"]) for sample in samples}
+    return {sample["doc_id"]: flatten_responses(sample["resps"]) for sample in samples}
 
 
 def _mean_length(outputs: Mapping[int, Sequence[str]], row_ids: Sequence[int]) -> int:
@@ -305,12 +311,15 @@ def _is_same_output(submitted: str, repeated: str, tolerance: float | None) -> b
         submitted: The output in the submission.
         repeated: The output of the second run.
         tolerance: The share by which a log-probability may differ, or None for texts.
+
+    Returns:
+        True also for two booleans, since rounding can change whether a token is the likeliest.
     """
     if submitted == repeated:
         return True
     if tolerance is None:
         return False
-    # Rounding can also change whether a token is the likeliest, which lm_eval writes as a boolean.
+    # With each log-probability, lm_eval writes whether the model would choose the same tokens.
     if {submitted, repeated} <= {"True", "False"}:
         return True
     try:

@@ -78,6 +78,7 @@ class AgreementCell:
         measure = self.measure
         if measure.value is None:
             return "-"
+        # Some measures, such as the number of items, have no interval.
         value = self._format_number(measure.value)
         if measure.low is None or measure.high is None:
             return value
@@ -115,6 +116,7 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         # Dictionaries keep the first occurrence of each row and column, in order.
         rows = dict.fromkeys(row for row, _ in texts)
         columns = dict.fromkeys(column for _, column in texts)
+        # A heading that starts with # is of a column of numbers.
         header = (*description["rows"], *(f"#{column}" for column in columns))
         lines = []
         for row in rows:
@@ -188,6 +190,7 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     Raises:
         ConfigError: There is no such stratum or question.
     """
+    # Units can be grouped by strata, and items also by answers to other questions.
     strata = {name for item in key.items for name in item.strata}
     names = [*sorted(strata), *key.questions]
     if by and by not in names:
@@ -198,6 +201,7 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     groups: dict[tuple[str, str], list[AnsweredItem]] = defaultdict(list)
     for answered in _answered_items(key, labels):
         question = answered.item.question
+        # Every item is in the group of all items, and in one of the others if there are any.
         groups[question, ALL].append(answered)
         if by and by != question:
             groups[question, _group_of(answered.item, by, key, labels)].append(answered)
@@ -211,6 +215,7 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     for row in sorted(groups, key=sort_position):
         items = groups[row]
         cells += _cells_of_people(row, items, labels.people)
+        # Groups can be too small to compare single people.
         is_all = row[1] == ALL
         pairs = _pairs_to_compare(labels.people) if is_all else [(TOGETHER, JUDGE)]
         for first, second in pairs:
@@ -313,6 +318,7 @@ def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
         All pairs of people, each person and the same person again, people together and the judge,
         and each person and the judge.
     """
+    # The order of the pairs is that of the rows in the table.
     pairs = list(combinations(people, 2))
     pairs += [(person, f"{person} again") for person in people]
     pairs.append((TOGETHER, JUDGE))
@@ -346,6 +352,7 @@ def _cells_of_pair(
     if not items_of_both:
         return
 
+    # The share of equal answers is the mean of these truth values.
     agreements = [answer == second_answer for answer, second_answer in answer_pairs]
     kappa = _measure_coefficient(items_of_both, answer_pairs, cohen_kappa)
     yield count_cell("pairs", row, "items", len(items_of_both))
@@ -380,6 +387,7 @@ def _judge_accuracy(
         return
     wrong_items = [answered for answered in decided if not calls_right[answered.answers[rater]]]
     right_items = [answered for answered in decided if calls_right[answered.answers[rater]]]
+    # These are the judge's hits, item by item.
     called_wrong = [not calls_right[answered.answers[JUDGE]] for answered in wrong_items]
     called_right = [calls_right[answered.answers[JUDGE]] for answered in right_items]
 
@@ -406,6 +414,7 @@ def _agreement_counts(
     """
     people_say_right = calls_right[answered.answers[rater]]
     judge_says_right = calls_right[answered.answers[JUDGE]]
+    # An item that stands for many undrawn ones weighs more.
     weight = answered.item.weight
     agreement = weight if people_say_right == judge_says_right else 0.0
     if people_say_right:
@@ -455,6 +464,7 @@ def _shares_of_answers(
         The share of each answer that is the majority answer of some item.
     """
     decided = [answered for answered in items if TOGETHER in answered.answers]
+    # Items of one question can have different options.
     options = dict.fromkeys(option for answered in decided for option in answered.item.options)
     for option in options:
         has_option = [answered.answers[TOGETHER] == option for answered in decided]
@@ -514,6 +524,7 @@ def _measure_share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Me
     for answered, value in zip(items, values, strict=True):
         weight = answered.item.weight
         weighted_counts.append((weight * value, weight))
+    # Items of one document are not independent.
     clusters = [answered.item.cluster for answered in items]
     return measure_share(weighted_counts, clusters, lambda sums: ratio(*sums))
 

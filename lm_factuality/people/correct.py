@@ -104,16 +104,19 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     # label_samples() has refused tasks without questions for people.
     assert benchmark is not None
     assert benchmark.people is not None
+    # A score may be defined only by people's answers, or only by the judge's verdicts.
     names: set[str] = set()
     for sample in run.samples:
         names.update(sample.judged, sample.people or ())
     names &= result.metrics.keys()
+    # Some scores, such as the length of a response, do not depend on the judge.
     names.difference_update(benchmark.people.unaffected_scores)
 
     scores: dict[str, Corrected] = {}
     problems: dict[str, str] = {}
     for name in sorted(names):
         score = benchmark.find_score(name)
+        # The interval of a corrected score needs the range of the score.
         if score is None or score.value_range is None:
             continue
         try:
@@ -158,6 +161,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
             people_sample = sample
             left_out[_UNSCORED] += row.outcome == "unscored"
         elif unit.key in weights:
+            # People may have answered only some of the drawn items.
             answers = labels.majority_answers.get((source, unit.key), {})
             people_sample = people.relabel(result, sample, answers)
             left_out[_UNDECIDED] += people_sample is None
@@ -196,6 +200,7 @@ def _source_index(task: str, samples: Path, key: Key) -> int:
     Raises:
         DataError: The sheet was drawn from other samples.
     """
+    # Names of files change, but their content must not.
     sha256 = sha256_of(samples)
     for index, source in enumerate(key.sources):
         if source.task == task and source.samples_sha256 == sha256:
@@ -241,6 +246,7 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
 
     units = _to_units(run.samples, name)
     num_counts = units.judge_counts.shape[1]
+    # A score is a function of sums over samples, such as a ratio of two sums.
     compute_score = score_of_sums(score, num_counts)
     estimate = correct_by_labels(units, compute_score, value_range.low, value_range.high)
     if estimate is None:

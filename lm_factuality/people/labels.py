@@ -156,6 +156,7 @@ class Key:
         """Return a copy whose ``sheet`` is the first 12 hex digits of the content's SHA-256."""
         # The id cannot be part of the content that it is the hash of.
         content = json.dumps(asdict(replace(self, sheet="")), sort_keys=True)
+        # 12 digits are enough to tell sheets apart, and short enough to read.
         digest = hashlib.sha256(content.encode()).hexdigest()
         return replace(self, sheet=digest[:12])
 
@@ -236,6 +237,7 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         name = f"{person} again" if is_second_answer else person
         answers_to_item[name] = answer
 
+    # People are named by the label files only; the key knows none.
     people = tuple(sorted({person for _, person in answers_by_label}))
     return Labels(people, answers, _find_majority_answers(key, people, answers))
 
@@ -257,6 +259,7 @@ def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]
     locations: dict[tuple[int, str], str] = {}
     problems: list[str] = []
     for path in paths:
+        # A file can be the export of the page, or the CSV file of the sheet with answers.
         table = read_table(path)
         problems += table.problems
         for record in table.records:
@@ -273,6 +276,7 @@ def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]
                     f" in {locations[label_id]}"
                 )
                 continue
+            # The error about a second answer of this person names the location of the first.
             locations[label_id] = record.location
             answers[label_id] = answer
     refuse(problems, "problems", "correct them and read the files again; no label is used")
@@ -314,6 +318,7 @@ def _checked_answer(label: LabelLine, key: Key) -> str:
     """
     if label.sheet != key.sheet:
         raise ValueError(f"sheet {label.sheet!r}, expected {key.sheet}")
+    # Without this, number 0 would be the last item.
     if not 1 <= label.number <= len(key.items):
         raise ValueError(
             f"number {label.number} is not on the sheet, expected 1 to {len(key.items)}"
@@ -359,11 +364,13 @@ def _find_majority_answers(
         if not vote_counts:
             continue
 
+        # A majority need not be absolute: two votes of four win against one and one.
         most_votes = max(vote_counts.values())
         winners = [answer for answer, count in vote_counts.items() if count == most_votes]
         is_tie = len(winners) > 1
         if is_tie:
             continue
+        # Numbers count from 1.
         sheet_item = key.items[number - 1]
         majority_answers[sheet_item.unit_key][sheet_item.item] = winners[0]
     return dict(majority_answers)

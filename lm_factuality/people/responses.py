@@ -77,6 +77,7 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
             for sample in label_samples(task, key, labels).samples:
                 if not sample.is_asked or sample.people is None:
                     continue
+                # Single responses have scores of their own only if these are ratios.
                 people_scores = _divide_counts(sample.people)
                 judge_scores = _divide_counts(sample.judged)
                 responses.append(Response(model, people_scores, judge_scores))
@@ -141,6 +142,7 @@ def compare_responses(
             if pairs:
                 yield _correlation_cell(model, pairs, score)
                 yield from _mean_cells(model, pairs, score)
+        # Means over all models would say nothing about any of them.
         pairs = _score_pairs(responses, score)
         if pairs:
             yield _correlation_cell(OVERALL, pairs, score)
@@ -195,6 +197,7 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
     if len(pairs) < 3:
         return Measure(None, None, None, len(pairs))
     people_scores, judge_scores = zip(*pairs, strict=True)
+    # Pearson's r would divide by a standard deviation of zero.
     if len(set(people_scores)) == 1 or len(set(judge_scores)) == 1:
         return Measure(None, None, None, len(pairs))
 

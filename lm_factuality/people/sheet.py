@@ -118,6 +118,7 @@ def read_pool(
     else:
         pool = _pool_of_data(paths)
 
+    # The options are checked here, since only the files tell which questions there are.
     question_names = [question.name for question in pool.questions]
     for name in questions:
         _check_name("--question", name, question_names)
@@ -140,6 +141,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
         ConfigError: The runs have no samples to ask about, or not of this task.
     """
     runs_by_task: dict[str, dict[str, Run]] = defaultdict(dict)
+    # The text of a date sorts by time, since it begins with the year.
     for file in sorted(files, key=lambda file: file.date_text):
         for result in file.tasks:
             if find_asked_samples(result) is not None:
@@ -170,6 +172,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
         )
         sources.append(source)
         units += [replace(unit, source=number) for unit in units_of_run(run.task, run.file.label)]
+    # All runs of a task have the same questions.
     last_task = runs[-1].task
     questions = asked_samples(last_task).people.questions
     return Pool(last_task.kind, questions, tuple(sources), tuple(units))
@@ -193,6 +196,7 @@ def _pool_of_data(paths: Iterable[Path]) -> Pool:
     assert people is not None
     assert people.read_units is not None
     for number, path in enumerate(paths):
+        # Of several CSV files in a folder, the first by name counts.
         table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
         units += [replace(unit, source=number) for unit in people.read_units(table)]
         sources.append(SheetSource(str(table), sha256_of(table)))
@@ -267,6 +271,7 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     labels = dict(zip(("right", "wrong", "unscored", "none"), display.outcome_labels, strict=True))
     for sample in read_samples(path):
         row = sample_row_of(result, display, sample)
+        # A sample that was changed by hand gets an error with its number.
         with sample_errors(result, sample):
             items = tuple(people.items(result, sample))
         strata = {
@@ -305,6 +310,7 @@ def make_sheet(
     """
     if not 0 <= repeat <= 1:
         raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
+    # Each sheet has its own source of randomness, so the seed alone decides.
     rng = random.Random(seed)
     units, strata = draw_units(pool.units, rows, stratify, rng)
     drawn_items = [(unit, item) for unit in units for item in unit.items]
@@ -321,6 +327,7 @@ def make_sheet(
         first_number = order.index(index) + 1
         stratum = strata_by_name[unit.stratum(stratify)]
         probability = stratum.drawn / stratum.units
+        # An item's own options replace those of its question.
         options = item.options or questions[item.question].options
         sheet_item = SheetItem(
             source=unit.source,
@@ -340,6 +347,7 @@ def make_sheet(
         sheet_items.append(sheet_item)
         contents.append(item)
 
+    # The drawn units need not ask all questions of the benchmark.
     asked_questions = {item.question for item in sheet_items}
     key = Key(
         benchmark=pool.kind,
@@ -397,6 +405,7 @@ def draw_units(
         num_drawn = min(len(members), equal_share)
         drawn += rng.sample(members, num_drawn)
         strata.append(Stratum(name, len(members), num_drawn))
+    # Otherwise the order would tell people the stratum, such as the judge's verdict.
     rng.shuffle(drawn)
     return Draw(drawn, strata)
 
@@ -441,12 +450,14 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     table = out.with_suffix(".csv")
     key = out.with_suffix(".key.json")
     if key.exists():
+        # The same sheet may be written again.
         existing = read_key(key).sheet
         if existing != sheet.key.sheet:
             raise DataError(
                 f"{key}: is the key of sheet {existing}, whose labels nobody could read without it;"
                 " choose another --out"
             )
+    # The key comes first, since labels of a sheet without its key are lost.
     write_json(key, asdict(sheet.key))
     rows = [_csv_row(sheet, number, item) for number, item in enumerate(sheet.items, start=1)]
     write_table(table, rows, (*COLUMNS, *READING_COLUMNS))
@@ -465,6 +476,7 @@ def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
         item: The item, i.e. a question about a text.
     """
     question = sheet.questions[item.question]
+    # Every question can be skipped.
     options = (*(item.options or question.options), Option(SKIP, "cannot tell"))
     row: dict[str, object] = {
         "sheet": sheet.key.sheet,
@@ -509,6 +521,7 @@ def build_page(sheet: Sheet) -> str:
     }
     folder = f"{__package__}/page"
     style = read_asset("look.css") + read_file(f"{folder}/sheet.css")
+    # The other scripts use the functions of the first one.
     scripts = [read_asset("elements.js")]
     scripts += [read_file(f"{folder}/{name}.js") for name in ("progress", "sheet")]
     return one_file(f"{folder}/sheet.html", style, "".join(scripts), content=content)

@@ -133,19 +133,23 @@ def choose_runs(paths: Sequence[Path]) -> ReportRuns:
     names = {key.name for key in runs_by_model}
     models = []
     entries = []
+    # Ids follow the order of the names, so they do not depend on the dates of runs.
     for number, key in enumerate(sorted(runs_by_model)):
         model_runs = runs_by_model[key]
         model = _make_model(f"m{number}", key, model_runs[-1].file, names)
         models.append(model)
         entries += [Entry(model, run.file, run.task) for run in model_runs]
+    # Pages list models by the label that readers see.
     models.sort(key=lambda model: model.label)
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
+    # A dictionary keeps each task once, in order.
     tasks = dict.fromkeys(entry.result.task for entry in entries)
     return ReportRuns(tuple(models), tuple(tasks), tuple(entries), (*left_out, *notes))
 
 
 def _model_key(run: Run) -> ModelKey:
     """Return the name of a run's model, and its variant such as ``float16, protocol chat``."""
+    # Runs by different protocols cannot be compared, so they count as different models.
     options = [run.file.variant]
     if run.protocol:
         options.append(f"protocol {run.protocol}")
@@ -188,6 +192,7 @@ def _short_name(name: str, names: Iterable[str]) -> str:
     is_path = name.count("/") > 1 or name.startswith((".", "/"))
     if not is_path:
         return name
+    # Readers know a folder by its last part.
     last_part = name.rsplit("/", 1)[-1]
     last_parts = [model_name.rsplit("/", 1)[-1] for model_name in names]
     return last_part if last_parts.count(last_part) == 1 else name
@@ -202,6 +207,7 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
         title: The title of the first page.
     """
     tasks = write_data(report_runs, folder / "data")
+    # Other pages link to these, so they are written first.
     custom_pages = _write_custom_pages(report_runs, folder)
     report_runs = replace(report_runs, custom_pages=custom_pages)
     report_runs = with_missing_stderrs(report_runs, tasks)
@@ -226,6 +232,7 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     links = [Link(page.href, page.label) for page in pages]
     for page in pages:
         _write_page(page, links, folder, title)
+    # The next report may replace the folder because of this file.
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
 
 
@@ -247,6 +254,7 @@ def _write_custom_pages(report_runs: ReportRuns, folder: Path) -> dict[tuple[str
             continue
         task = entry.result.task
         sample_pages = display.custom_page
+        # A task's name can hold characters that file names cannot, so its number is used.
         path = f"{sample_pages.folder}/{report_runs.tasks.index(task)}-{entry.model.id}.html"
         page = sample_pages.make_page(entry.result, f"{entry.model.label}, {task}")
         write_text(folder / path, page)
@@ -290,11 +298,13 @@ def _overview_plot(report_runs: ReportRuns) -> Plot | None:
         The plot. It is None if no task has a main score from 0 to 1, since others fit no common
         axis.
     """
+    # More models than colours could not be told apart.
     labels = [model.label for model in report_runs.models[:MOST_SERIES]]
     rows = []
     for task in report_runs.tasks:
         entries = report_runs.of_task(task)
         score = entries[0].headline
+        # Perplexity and differences do not fit on an axis of shares.
         if score.value_range != SHARE:
             continue
         dots_by_model: dict[str, Dot] = {}
@@ -344,6 +354,7 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
     for name in names:
         values: set[str] = set()
         for (_, task), settings in by_run.items():
+            # A run that lacks a setting differs from one that has it.
             value = settings.get(name, "")
             values.add(value)
             values_of_task[task, name].add(value)
@@ -384,8 +395,10 @@ def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list
                 sections += benchmark.page.sections(report_runs)
             else:
                 sections.append(scores_section(report_runs, benchmark.kind))
+        # Notes and reasons on the page are those of its own benchmarks.
         kinds = {benchmark.kind for benchmark in with_runs}
         entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
+        # The first benchmark gives the page its title, even without runs of its own.
         main = benchmarks[0]
         values = {
             "heading": main.title,
@@ -413,6 +426,7 @@ def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) ->
     for benchmark in benchmarks:
         for entry in report_runs.of_kind(benchmark.kind):
             metadata = entry.result.metadata
+            # Models with the same judge on the same task share a row of the table.
             for step in benchmark.certification_statuses(metadata):
                 judge = str(metadata["judge_config"].get("name"))
                 models_by_step[entry.result.task, judge, step].append(entry.model.label)
@@ -436,6 +450,7 @@ def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str
             continue
         for entry in task_data.entries:
             for reason in task_data.unscored_reasons.get(entry.model.id, ()):
+                # Not every reason has a known remedy.
                 remedy = f" ({reason.cure})" if reason.cure else ""
                 text = f"{reason.example}{remedy}"
                 table.append((task_data.task, entry.model.label, text, reason.items))
@@ -451,6 +466,7 @@ def _write_assets(tasks: Sequence[TaskData], folder: Path) -> None:
     """Copy the styles and scripts of the report, and the scripts of its benchmarks, to a folder."""
     for name in _SHARED_ASSETS:
         write_text(folder / name, read_asset(name))
+    # These are beside the code of the report, not in the package of all sites.
     for name in _REPORT_ASSETS:
         write_text(folder / name, read_file(f"{__package__}/scripts/{name}"))
     for task_data in tasks:
@@ -468,6 +484,7 @@ def _write_page(page: ReportPage, links: Sequence[Link], folder: Path, title: st
         folder: The folder of the report.
         title: The title of the report.
     """
+    # The first page shows the title of the report in place of its label.
     values = {"title": page.label, **page.values}
     html = render(
         f"{__package__}/{page.template}",

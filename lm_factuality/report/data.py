@@ -137,6 +137,7 @@ def _add_scores(task_data: TaskData, model_id: str, rows: Sequence[SampleRow]) -
     """Add to ``task_data`` which rows of a model are scored, and why others are unscored."""
     for score_name, scored_rows in collect_scored_rows(rows).items():
         task_data.scored_rows[score_name][model_id] = scored_rows
+    # A row with a score can also have a reason, if a part of it is unscored.
     reasons = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
     if reasons:
         task_data.unscored_reasons[model_id] = reasons_of(reasons)
@@ -161,6 +162,7 @@ def _write_rows_of_model(
     details_of_chunks: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         number = row_numbers[row.key]
+        # Four digits are enough to sort rows, and keep the file small.
         margin = None if row.margin is None else round(row.margin, 4)
         outcomes.append([number, OUTCOMES.index(row.outcome), margin, list(row.facets)])
         details_of_chunks[number // CHUNK][number] = row.detail
@@ -183,6 +185,7 @@ def _write_shared_texts(name: str, rows: Sequence[SampleRow], folder: Path) -> N
     """
     _write_script(name, [row.title for row in rows], folder)
     for start in range(0, len(rows), CHUNK):
+        # A page loads only the texts near the row that it shows.
         texts = [row.doc for row in rows[start : start + CHUNK]]
         _write_script(f"{name}.{start // CHUNK}", texts, folder)
 
@@ -213,6 +216,7 @@ def with_missing_stderrs(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> 
             rows = rows_of_models.get(entry.model.id)
             if rows is None or name not in result.metrics or name in stderrs:
                 continue
+            # A plugin's rows can have scores that its benchmark does not declare.
             score = entry.benchmark.find_score(name) or undeclared_score(name)
             stderr = score_stderr(rows, score)
             # A single cluster of rows has no standard error.
@@ -237,6 +241,7 @@ def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str
     contents = []
     for task_data in tasks:
         ids_with_samples.update(task_data.model_ids)
+        # Tasks and models are together the key of a page.
         custom_pages = {
             model_id: href
             for (task, model_id), href in report_runs.custom_pages.items()
@@ -264,6 +269,7 @@ def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[
         A JSON object. Its ``words`` are the labels of `OUTCOMES` in this benchmark.
     """
     display = task_data.display
+    # Pages compare models only in scores of which higher or lower is better.
     scores = comparable_scores(task_data.benchmark, list(task_data.scored_rows))
     return {
         "id": task_data.id,
@@ -337,6 +343,7 @@ def _compare_models(
     metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
     for score in comparable_scores(task_data.benchmark, list(task_data.scored_rows)):
         rows_of_models = task_data.scored_rows[score.name]
+        # The order decides which model of a pair is the first.
         ordered_rows = {
             model_id: rows_of_models[model_id]
             for model_id in model_ids
@@ -365,5 +372,6 @@ def _pair_score(score: Score, pair: PairedDifference) -> PairScore:
         pair.adjusted_p_value,
         pair.detectable,
     )
+    # Six digits are enough for scores and p-values, and keep the file small.
     rounded = [None if number is None else round(number, 6) for number in numbers]
     return [score.name, *rounded, pair.shared_rows]

@@ -75,6 +75,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
         benchmark = benchmark_of(run.task)
         display = benchmark.page.samples
+        # Older runs are shown, but pairs of models are compared by the newest runs only.
         is_newest = any(run is newest_run for newest_run in newest)
         rows: list[SampleRow] = []
         if display is not None and is_newest:
@@ -104,6 +105,7 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
         unit = plural.removesuffix("s") if num_truncated == 1 else plural
         yield f"{num_truncated} {unit} longer than the window, whose beginning was cut off"
 
+    # A decoding method such as DoLa changes the model's probabilities.
     config = as_mapping(file.content.get("config"))
     decoding = as_mapping(config.get("decoding"))
     if decoding:
@@ -136,6 +138,7 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
 
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {unit} only"
+    # The metadata count the rows of the whole file.
     elif unit in data and task.effective != data[unit]:
         yield f"{task.effective} of {data[unit]} {unit}"
 
@@ -192,6 +195,7 @@ def compare_runs(
             yield from benchmark.comparing.tables(runs)
 
     published_rows = _published_rows(runs, figures)
+    # Figures without a matching run are listed as well.
     if published_rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
         yield ComparisonTable("\nPublished scores", columns, published_rows)
@@ -208,6 +212,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
     names: set[str] = set()
     for run in runs:
         scores_of_run = comparable_scores(benchmark_of(run.task), sorted(run.scored_rows))
+        # Runs without samples have no scored rows, and thus no names.
         names.update(score.name for score in scores_of_run)
     for name in scores:
         if name not in names:
@@ -233,12 +238,14 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     labels_by_note: dict[str, list[str]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
+        # A run can lack the score, for example if all of its items are unscored.
         cells = score_cells(score_figure(task, name), score)
         rows.append((task.task, run.label, *cells, str(task.effective), str(task.unscored)))
         for note in _headline_notes(benchmark, run, name):
             labels_by_note[note].append(f"{task.task}, {run.label}")
 
     unit = benchmark.scoring.unit
+    # Scores without a unit, such as perplexity, are printed as they are.
     percent = " in percent" if score.unit == "%" else ""
     return ComparisonTable(
         title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
@@ -260,6 +267,7 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     """
     if measured is None:
         return "none", ""
+    # The interval of very few rows says more than their mean.
     value = "too few rows" if measured.is_few else score.format_value(measured.value)
     if measured.low is None or measured.high is None:
         return value, ""
@@ -334,6 +342,7 @@ def _published_rows(
     """
     rows: list[tuple[str, ...]] = []
     for published in figures:
+        # Several runs can match, for example an older and a newer one.
         matching_runs = [run for run in runs if _has_published(run, published)]
         for name, value in published.scores.items():
             for run in matching_runs:
@@ -436,6 +445,7 @@ def _pair_table(
     names_to_compare = scores or [score.name for score in benchmark.table_scores]
     is_main_score_only = not scores and len(runs) > _MOST_MODELS
     if is_main_score_only:
+        # Every additional model adds many pairs.
         names_to_compare = [headline_name(runs[0].task)]
 
     rows: list[tuple[str, ...]] = []
@@ -446,6 +456,7 @@ def _pair_table(
         if score.name not in names_to_compare:
             not_compared.append(score.name)
             continue
+        # Not every run has every score, such as that of a rare error type.
         scored_rows = {
             run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
         }
@@ -468,6 +479,7 @@ def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
         model (empty if the test finds no difference), the smallest difference that the test
         detects, and the number of shared rows.
     """
+    # Numbers that are not known are empty texts here.
     formatted = format_difference(pair, score)
     better = ""
     if pair.adjusted_p_value is not None and pair.adjusted_p_value < _SIGNIFICANCE_LEVEL:

@@ -82,6 +82,7 @@ class Correction(BaseModel):
 
 def write_correction(correction: Correction, results: Path) -> Path:
     """Write corrected scores beside the results file of their run, and return the path."""
+    # The date connects the file with its run, as it does for samples.
     path = results.with_name(f"corrected_{correction.task}_{date_in_name(results)}.json")
     write_json(path, correction.model_dump())
     return path
@@ -124,6 +125,7 @@ def read_results_files(
     # A dictionary keeps the files in order, each of them once.
     unique_files: dict[Path, None] = {}
     for path in paths:
+        # Sorting makes the order the same on every machine.
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
         if not files or not all(file.is_file() for file in files):
             raise DataError(
@@ -172,6 +174,7 @@ def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
     path = sibling_of_results(results, f"corrected_{task.task}", ".json")
     if path is None:
         return task
+    # A damaged file is an error and not ignored, since users expect corrected scores.
     correction = read_correction(path)
     samples = task.samples
     # Samples that were judged again no longer fit the corrected scores.
@@ -248,7 +251,9 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     # lm_eval names an adapter by its own name, not by that of its base model.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
     backend = str(config.get("model", "hf"))
+    # The commit is more exact than the name of a branch.
     revision = str(config.get("model_sha") or config.get("model_revision") or "")
+    # PyTorch writes torch.float32 for float32.
     dtype = str(config.get("model_dtype") or "").removeprefix("torch.")
     num_parameters = number_of(config.get("model_num_parameters")) or 0.0
     return ResultsFile(
@@ -310,6 +315,7 @@ def _name_with_arguments(name: str, config: Mapping[str, Any]) -> str:
     words = [name]
     for argument, value in sorted(model_arguments(config).items()):
         if argument not in _LOADING_ARGUMENTS:
+            # The folder above an index differs between machines.
             last_part = str(value).rstrip("/").rpartition("/")[2]
             words.append(f"{argument}={last_part}")
     return " ".join(words).strip()
@@ -335,6 +341,7 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
     # Without counts, the results state at least how many documents were run.
     counts = (content.counts or {}).get(name, {})
     num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
+    # Without lm_eval's table of versions, the task's own metadata tell it.
     version = (content.versions or {}).get(name, metadata.get("version"))
     metrics = _split_metrics(results)
     return TaskResult(
@@ -392,6 +399,7 @@ def _benchmark_kind(metadata: Mapping[str, Any]) -> str:
     """
     if "suite_version" not in metadata or "benchmark" not in metadata:
         return OTHER
+    # Plugins can add benchmarks, so the kind may not be known here.
     kind = str(metadata["benchmark"])
     if find_benchmark(kind) is None:
         logger.warning(

@@ -102,6 +102,7 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
             raise DataError(
                 f"{task.task}: no samples file; run lm_eval with --log_samples to have it"
             )
+        # Reading line by line keeps only the parts that are needed in memory.
         samples = read_samples(task.samples)
 
     kept_samples = _keep_samples(benchmark, task, samples)
@@ -127,6 +128,7 @@ def _keep_samples(
     for sample in samples:
         doc_id = sample["doc_id"]
         with _sample_errors(f"{task.task}, doc_id {doc_id}"):
+            # lm_eval lists the names of a row's metrics beside their values.
             logged_metrics = {name: sample.get(name) for name in sample.get("metrics", ())}
             row = benchmark.scoring.keep_row(sample)
             kept_samples.append(_KeptSample(doc_id, row, logged_metrics))
@@ -153,6 +155,7 @@ def _recompute_rows(
     rows = []
     for sample in samples:
         with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
+            # A judge's record can contradict the judge's own output.
             problem = rescorer.record_problem(sample.row)
             metrics = rescorer.row_metrics(sample.row)
         if problem is None:
@@ -163,6 +166,7 @@ def _recompute_rows(
 
 def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object]) -> str | None:
     """Name the first metric of a row that the file states differently, or return None."""
+    # A metric may also have been added to the file, or removed from it.
     for name in {**metrics, **logged}:
         if not is_same_value(metrics.get(name), logged.get(name)):
             return f"its {name} does not follow from the row"
@@ -262,6 +266,7 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
         row. There are none for an honest run.
     """
     sentences = _score_differences(task.metrics, recomputed.metrics, "", _TOLERANCE)
+    # Standard errors count as well, since intervals depend on them.
     sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _STDERR_TOLERANCE)
     return [*sentences, *recomputed.changed_rows]
 

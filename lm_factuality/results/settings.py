@@ -36,6 +36,7 @@ def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     arguments = config.get("model_args")
     if isinstance(arguments, str):
+        # A value can contain an equals sign itself, as in a path.
         pairs = [text.split("=", 1) for text in arguments.split(",") if "=" in text]
         arguments = {name.strip(): value.strip() for name, value in pairs}
     return dict(as_mapping(arguments))
@@ -66,6 +67,7 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         not set are missing.
     """
     versions = {name: file.versions.get(name) for name in ("suite", "lm_eval", "transformers")}
+    # lm_eval states the number of few-shot examples of each task.
     shots_of_tasks = as_mapping(file.content.get("n-shot"))
     run_settings: dict[str, object] = {
         "backend": file.backend,
@@ -111,6 +113,7 @@ def settings_as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
     for name, value in settings.items():
         text = value
         if not isinstance(value, str):
+            # Sorted keys make equal objects equal texts.
             text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         if text not in _EMPTY_SETTINGS:
             texts[name] = text

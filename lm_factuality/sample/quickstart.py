@@ -163,6 +163,7 @@ def _run_checkpoint(checkpoint: str, output: Path) -> CheckpointScore:
         )
     accuracy = score_figure(results.files[0].tasks[0], "factor_acc")
     assert accuracy is not None
+    # The script that trained the model wrote its size there.
     training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     return CheckpointScore(checkpoint, training["parameters"], accuracy)
 
@@ -255,5 +256,6 @@ def _compare_values(
     # Biographies without one of the two values are in no mean.
     table = DataFrame({"judge": judge_values, "truth": true_values}).dropna().astype(float)
     means = table.mean()
+    # The correlation of a constant column is NaN.
     pearson = table["judge"].corr(table["truth"])
     return JudgeComparison(label, means["judge"], means["truth"], pearson, len(table))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import newton
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from lm_factuality.scores.statistics import Z80, Z95, Floats, ScoreOfSums
 
@@ -71,16 +71,26 @@ def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
     # probabilities[k] is the chance that the differences with a positive sign add up to k.
     probabilities = np.ones(1)
     for size, num_clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
-        num_positive = np.arange(num_clusters + 1)
         # With k positive signs, the clusters of this size contribute k * size.
         probabilities_of_size = np.zeros(size * num_clusters + 1)
-        probabilities_of_size[::size] = binom.pmf(num_positive, num_clusters, 0.5)
+        probabilities_of_size[::size] = _coin_probabilities(num_clusters)
         probabilities = np.convolve(probabilities, probabilities_of_size)
 
     # If the positive differences add up to k, the sum of all is 2k less the sum of all sizes.
     sum_of_sizes = len(probabilities) - 1
     sums = 2 * np.arange(len(probabilities)) - sum_of_sizes
     return min(1.0, float(probabilities[np.abs(sums) >= total].sum()))
+
+
+def _coin_probabilities(num_coins: int) -> Floats:
+    """Return the probabilities of 0 to n heads among n coins.
+
+    Logarithms keep the binomial coefficients of many coins from overflowing. (The rounding of
+    scipy's binomial distribution shows even for three coins.)
+    """
+    log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, num_coins + 1)))])
+    log_coefficients = log_factorials[-1] - log_factorials - log_factorials[::-1]
+    return np.asarray(np.exp(log_coefficients - num_coins * math.log(2)))
 
 
 def _sums_for_all_signs(rows: Floats) -> Floats:

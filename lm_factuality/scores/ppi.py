@@ -460,7 +460,8 @@ class _LabelledSample:
         if not stands_for_others.any() or np.ptp(scores[stands_for_others]) > 0:
             return _CommonLabel(math.nan, 0.0)
 
-        cluster_weights = np.bincount(self.clusters, self.extra_weights * stands_for_others)
+        counted_weights = self.extra_weights * stands_for_others
+        cluster_weights = np.bincount(self.clusters, counted_weights).astype(float)
         num_unlabelled = float(cluster_weights.sum())
         num_units = float(self.weights[is_scored].sum())
         max_share = _max_share_unlike_labels(cluster_weights) * num_unlabelled / num_units
@@ -500,4 +501,4 @@ def _max_share_unlike_labels(cluster_weights: Floats) -> float:
         cluster_weights: How many unlabelled units the labels of each cluster stand for.
     """
     inverse_num_trials = float((cluster_weights**2).sum()) / float(cluster_weights.sum()) ** 2
-    return 1 - _TAIL**inverse_num_trials
+    return 1 - math.pow(_TAIL, inverse_num_trials)

@@ -274,6 +274,7 @@ def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[Ju
 
 def _guess_links(judged: JudgedBiography) -> JudgedBiography:
     """Link every group to the entity that was retrieved first."""
+    # Without a matrix of verdicts, every group would be unscored.
     return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
@@ -601,6 +602,7 @@ class StepTrial:
         Returns:
             The four totals (tp, fp, fn, tn) and the scores. None for a score that is not defined.
         """
+        # The four counts are added up over names, so that each decision counts equally.
         totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
         scores = scores_from_counts(totals)
         return {

@@ -360,6 +360,8 @@ def _judge_with_stored_verdicts(
 ) -> _JudgingRound:
     """Judge responses without asking the model, and collect the pairs it has to be asked about.
 
+    A pair consists of a claim and the passages that may entail it.
+
     Args:
         responses: The responses.
         entailment: The model, whose stored verdicts are used.
@@ -368,7 +370,10 @@ def _judge_with_stored_verdicts(
     missing_pairs: list[EntailmentPair] = []
 
     def look_up_or_queue(pair: EntailmentPair) -> bool | None:
-        """Return the verdict on a pair, or add the pair to the missing ones."""
+        """Return the verdict on a claim and its passages.
+
+        Without a verdict, add the pair to ``missing_pairs`` and return None.
+        """
         if pair not in entailment.verdicts:
             missing_pairs.append(pair)
             return None

@@ -208,6 +208,7 @@ def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -
 
 def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
     """Return the distinct facts of a reply, in its order and without citations."""
+    # A dict keeps the order and drops repeated facts.
     return tuple(dict.fromkeys(_clean_fact(text) for text in reply.facts))
 
 

@@ -139,6 +139,7 @@ def name_in_question(question: str) -> str:
         "Tell me a bio of Ada Lind (disambiguation)." becomes "Ada Lind". A question in other words
         is returned whole.
     """
+    # "(disambiguation)" belongs to the title of a Wikipedia page, and not to the name.
     match = _QUESTION.match(question)
     name = match["name"] if match else question
     return _DISAMBIGUATION.sub(" ", name).strip()

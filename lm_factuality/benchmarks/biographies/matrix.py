@@ -98,6 +98,7 @@ class FactPair:
 
     def titled_passages(self, passages: Iterable[str]) -> list[str]:
         """Put the title of the page before each passage, if the page has a title."""
+        # Passages that an index found state their titles themselves.
         if not self.entity:
             return list(passages)
         return [f"Title: {self.entity}\n{passage}" for passage in passages]

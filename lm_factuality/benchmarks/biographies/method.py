@@ -412,6 +412,7 @@ class AmbigBio(JudgedMethod):
 
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return the pairs of facts and pages of one response."""
+        # Without a file of pages, the judge sees what the model was given.
         given_pages = passages_by_title(judged.generation)
         find_page = given_pages.get if self.pages is None else self.pages.passages
         return pair_facts_with_pages(judged.facts, judged.entities, find_page)

@@ -146,6 +146,7 @@ def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
         the judge sees fewer individuals. None if the judge could not group the facts.
     """
     groups = _groups_by_individual(judged)
+    # The judge gave no usable groups.
     if not groups:
         return None
     if individual not in groups:

@@ -255,8 +255,8 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
 
     Returns:
         The outcome by the number of the fact, in the order of groups. A fact whose group has no
-        entity is not supported, or unscored if a page has no verdict on it: that page might have
-        become the entity of the group.
+        entity is never supported. It is unscored if a page has no verdict on it, since that page
+        might be the one about the individual.
     """
     outcomes: dict[int, Outcome] = {}
     for fact, entity in linked_entity_by_fact(judged).items():
@@ -302,7 +302,7 @@ def _difference_over_common_facts(
     counts_only_for_factscore = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
-        # A fact that only one of the scores counts would change their difference.
+        # A fact that only one of the scores could count would distort the difference.
         if "unscored" in (outcome, linked_outcome):
             continue
         counts_only_for_factscore.append(outcome == "supported" and linked_outcome != "supported")
@@ -504,6 +504,7 @@ def clustered_outcomes(
     Returns:
         The values with their cluster. None stays None.
     """
+    # A metric without a value is left out of its mean later.
     return {
         metric: None if value is None else statistics.Outcome(value, cluster)
         for metric, value in metrics.items()

@@ -65,6 +65,7 @@ class GeneratedText:
     @property
     def entities(self) -> tuple[str, ...]:
         """The candidates for entity linking: the distinct titles, in the order of retrieval."""
+        # A dict keeps the order and drops repeated titles.
         return tuple(dict.fromkeys(passage.title for passage in self.passages))
 
 

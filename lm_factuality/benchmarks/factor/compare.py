@@ -26,24 +26,17 @@ from lm_factuality.benchmarks.pairs import (
     format_difference,
     paired_difference,
 )
+from lm_factuality.benchmarks.perplexity.benchmark import SCORES as PERPLEXITY_SCORES
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
 
 
-class PerplexityMetric(NamedTuple):
-    """A metric of the perplexity tasks."""
-
-    name: str
-    digits: int
-    """The number of decimals that tables show."""
-
-
 _PERPLEXITIES = {
-    "token": PerplexityMetric("perplexity", digits=2),
-    "byte": PerplexityMetric("byte_perplexity", digits=3),
+    "token": PERPLEXITY_SCORES[0],
+    "byte": PERPLEXITY_SCORES[1],
 }
-"""The perplexity per token and per byte, by the unit."""
+"""The declared scores for the perplexity per token and per byte, by the unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +201,11 @@ def _note_on_unpaired(run: Run, corpus: str) -> str:
         x_factor to go with it``.
     """
     value_by_unit = {}
-    for unit, metric in _PERPLEXITIES.items():
-        perplexity = score_figure(run.task, metric.name)
+    for unit, score in _PERPLEXITIES.items():
+        perplexity = score_figure(run.task, score.name)
         # The tokens of some models cannot be counted.
         value_by_unit[unit] = (
-            "none" if perplexity is None else f"{perplexity.value:.{metric.digits}f}"
+            "none" if perplexity is None else f"{perplexity.value:.{score.decimals}f}"
         )
     return (
         f"{run.task.task}, {run.label}: perplexity {value_by_unit['token']}, per byte"
@@ -476,7 +469,7 @@ def _perplexity_cell(model: ModelOnCorpus, unit: str) -> str:
     perplexity = model.perplexity(unit)
     if perplexity is None:
         return ""
-    return _with_stderr(perplexity.value, perplexity.stderr, _PERPLEXITIES[unit].digits)
+    return _with_stderr(perplexity.value, perplexity.stderr, _PERPLEXITIES[unit].decimals)
 
 
 def _percent(model: ModelOnCorpus) -> str:
@@ -548,13 +541,13 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
     gap = disagreement.accuracy_gap
 
     perplexities = []
-    for unit, metric in _PERPLEXITIES.items():
+    for unit, score in _PERPLEXITIES.items():
         likelier = likelier_model.perplexity(unit)
         accurate = accurate_model.perplexity(unit)
         text = ""
         # Without both perplexities, the cell stays empty.
         if likelier and accurate:
-            text = f"{likelier.value:.{metric.digits}f} vs {accurate.value:.{metric.digits}f}"
+            text = f"{likelier.value:.{score.decimals}f} vs {accurate.value:.{score.decimals}f}"
         perplexities.append(text)
 
     # Accuracies are shown in percent.

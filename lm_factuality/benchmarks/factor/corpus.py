@@ -197,6 +197,15 @@ class Corpus(TableYaml):
         return self.metadata.dola_prefix if self.metadata.protocol == DOLA else None
 
     @property
+    def recorded_metadata(self) -> JsonObject:
+        """The settings that change scores, as results files record them."""
+        return {
+            "window": self.metadata.window,
+            "protocol": self.metadata.protocol,
+            **self.join.metadata,
+        }
+
+    @property
     def join(self) -> Join:
         """The rule by which prefixes and completions are joined."""
         # DoLa's script joins by a rule of its own, whatever the YAML says.

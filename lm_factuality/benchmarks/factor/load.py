@@ -216,14 +216,14 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
         ConfigError: The table lacks a column, or a template fails.
     """
     columns = corpus.metadata.columns
+    # DoLa's script reads whole prefixes, which are in a column of their own.
+    if corpus.dola_prefix:
+        columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
     # The YAML names either templates or columns.
-    if corpus.doc_to_text is not None:
-        rows = _rows_from_templates(corpus, table)
-    elif corpus.dola_prefix:
-        dola_columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
-        rows = rows_from_columns(corpus.where, dola_columns, table)
-    else:
+    if corpus.doc_to_text is None:
         rows = rows_from_columns(corpus.where, columns, table)
+    else:
+        rows = _rows_from_templates(corpus, table)
 
     if corpus.metadata.spacing == "normalised":
         return [normalise_spacing(row) for row in rows]

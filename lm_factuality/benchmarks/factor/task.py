@@ -64,19 +64,13 @@ class FactorTask(SuiteTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        corpus = self.corpus_of(config)
-        self._corpus = corpus
+        self._corpus = self.corpus_of(config)
         lm_eval_settings = {
             "output_type": "multiple_choice",
             "doc_to_text": "prefix",
             "doc_to_target": "gold",
         }
-        recorded_metadata = {
-            "window": corpus.metadata.window,
-            "protocol": corpus.metadata.protocol,
-            **corpus.join.metadata,
-        }
-        return TaskSettings(lm_eval_settings, recorded_metadata)
+        return TaskSettings(lm_eval_settings, self._corpus.recorded_metadata)
 
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus as documents for lm_eval.

@@ -115,9 +115,7 @@ class FactorGenerationTask(JudgedTask):
 
         # Results name every setting that changes a score.
         recorded_metadata = {
-            "window": corpus.metadata.window,
-            "protocol": corpus.metadata.protocol,
-            **corpus.join.metadata,
+            **corpus.recorded_metadata,
             "contradiction": self._contradiction_type,
         }
         # A judge without prompts, such as a classifier, sees a fact only in the row's own words.

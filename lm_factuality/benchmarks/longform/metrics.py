@@ -120,6 +120,7 @@ def missing_scores_reason(judged: JudgedBiography) -> str | None:
         judged: The response with its judged facts.
     """
     states_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
+    # It was judged: there is nothing in it to score.
     if states_nothing:
         return None
     return unscored_reason(judged, score_biography(judged))
@@ -141,10 +142,12 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
     reason = missing_scores_reason(judged)
     tally = FactTally.from_judged(judged)
     metrics = tally.scores(ks[0])
+    # The first K has its score under f1_at_k.
     for k in ks[1:]:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
     entity_metrics = metrics_from_scores(score_biography(judged))
+    # With one subject, no fact can be about the wrong entity.
     if kind:
         for name in _ENTITY_METRICS:
             metrics[name] = entity_metrics.get(name)

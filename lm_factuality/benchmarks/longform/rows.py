@@ -236,6 +236,7 @@ def open_knowledge(path: Path) -> Knowledge | Index:
     Raises:
         DataError: It cannot be used.
     """
+    # An index is a folder of files, and pages are in one file.
     return open_index(path) if path.is_dir() else Knowledge(path)
 
 
@@ -389,6 +390,7 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
     """
     if not metadata.kind:
         return " / ".join(titles)
+    # All titles share the name, so the first one is enough.
     return _DISAMBIGUATION.sub("", titles[0]) if titles else question
 
 
@@ -414,6 +416,7 @@ def _document_passages(
         return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
     if isinstance(knowledge, Knowledge):
         return _passages_of_pages(knowledge, cells.title)
+    # The index is searched later, for each fact on its own.
     if not metadata.kind:
         return ()
 

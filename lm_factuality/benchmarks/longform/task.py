@@ -81,4 +81,5 @@ class LongFormTask(JudgedTask):
 
     def families(self) -> dict[str, Sequence[str]]:
         """Return the endings of the metrics ``f1_at_*``: every K but the first one."""
+        # The F1 at the first K has the fixed name f1_at_k.
         return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}

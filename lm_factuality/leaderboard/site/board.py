@@ -64,7 +64,7 @@ class Board:
     """Everything that the site shows."""
 
     tables: Sequence[LeaderboardTable]
-    """The leaderboards that have accepted submissions."""
+    """The leaderboards that have accepted submissions, in the order of the site."""
 
     models: Sequence[Sequence[LeaderboardEntry]]
     """The accepted entries of each model, the newest first."""
