@@ -26,7 +26,7 @@ from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
 from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.counts import BuiltBenchmark
-from factor_gen.output.folder import refuse_to_overwrite
+from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
 from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import shorten_paths
@@ -86,6 +86,7 @@ def build(
         # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
         corpus_files = find_corpus_files(settings).values()
+        finish_earlier_build(out)
         refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
         return _build_alone(settings, out, restart, opener)
 
