@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer, chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
-from lm_factuality.ground.thinking import opened_by, whole_texts
+from lm_factuality.ground.thinking import thoughts_kept, trailing_opening_mark
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -207,8 +207,8 @@ class LmEvalBackend(Backend):
         instances = _instances(prompts, arguments)
         try:
             # lm_eval would cut thoughts out of the texts, and so hide that a thought has no end.
-            # `whole_texts` keeps it from that, and marks the thoughts in a way of its own.
-            with whole_texts(self._model) as restore_thought_marks:
+            # `thoughts_kept` keeps it from that, and marks the thoughts in a way of its own.
+            with thoughts_kept(self._model) as restore_thought_marks:
                 texts = self._model.generate_until(instances, disable_tqdm=True)
                 return [restore_thought_marks(text) for text in texts]
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
@@ -236,7 +236,7 @@ class LmEvalBackend(Backend):
         if completion_tokens is not None:
             finish_reason = "length" if completion_tokens >= max_tokens else "stop"
         # A prompt may end with "<think>". Then the text continues that thought, and gets its mark.
-        thought_mark = opened_by(prompt) if isinstance(prompt, str) else ""
+        thought_mark = trailing_opening_mark(prompt) if isinstance(prompt, str) else ""
         prompt_tokens = _count_tokens(self._model, prompt)
         return Answer(thought_mark + text, finish_reason, prompt_tokens, completion_tokens)
 
