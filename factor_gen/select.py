@@ -329,7 +329,8 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
             still_open.append(character)
         elif character in _OPENING_OF_CLOSING:
             # The last sign that was opened has to be closed first.
-            if not still_open or still_open.pop() != _OPENING_OF_CLOSING[character]:
+            last_opened = still_open.pop() if still_open else ""
+            if last_opened != _OPENING_OF_CLOSING[character]:
                 return False
     return not still_open
 

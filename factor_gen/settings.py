@@ -347,7 +347,8 @@ class BuildSettings(WorkSettings):
         language = self.corpus.language
         if self.generate.generator == "llm" and self.generate.judge is None:
             raise ValueError(
-                f"generate.judge is missing; {_NEEDS_JUDGE_ADVICE}; without a model, generate: rules"
+                f"generate.judge is missing; {_NEEDS_JUDGE_ADVICE}; without a model, generate:"
+                " rules"
             )
         if self.generate.generator == "rules" and language not in LANGUAGES_WITH_RULES:
             languages = ", ".join(LANGUAGES_WITH_RULES)
