@@ -19,8 +19,8 @@ from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
-from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.trie import build_trie
 
 DTYPE = torch.float32
 # The window of a model without a limit, greater than any text.
@@ -155,17 +155,15 @@ class FluencyModel:
         if self._engine is None:
             return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
 
-        # The texts become trees, a forest, in which texts with the same beginning share a trunk.
-        forest = plant(
+        # The trie stores a beginning that several texts share once.
+        trie = build_trie(
             [encoded.tokens for encoded in encoded_texts],
             [encoded.num_scored for encoded in encoded_texts],
         )
         # At most so many tokens, and as many of them scored, go into one pass. The limit does not
         # depend on the memory of the machine, and so rounding errors do not either.
-        scores = score(forest, self._engine, PassBudget(self.budget, self.budget))
-
-        # The answers of a forest are the positions of each text's scored tokens in the scores.
-        return [float(scores.logprobs[positions].mean()) for positions in forest.answers]
+        scores = score_trie(trie, self._engine, PassBudget(self.budget, self.budget))
+        return [float(scores.logprobs[targets].mean()) for targets in trie.targets_by_request]
 
     def _mean_logprob_alone(self, encoded: EncodedText) -> float:
         """Return the mean log-probability of one text, by a model that cannot share beginnings."""
