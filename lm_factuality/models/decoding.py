@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
 from lm_factuality.models.tree.logits import (
-    Pick,
+    SelectPositions,
     device_of,
 )
 
@@ -285,7 +285,7 @@ class EarlyExits:
             self._norm = norms[-1]
 
     @contextlib.contextmanager
-    def record(self, pick: Pick) -> Iterator[list[Tensor]]:
+    def record(self, pick: SelectPositions) -> Iterator[list[Tensor]]:
         """Record hidden states of the early layers during each forward pass of the model.
 
         Args:

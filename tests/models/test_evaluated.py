@@ -92,7 +92,7 @@ SPLIT = [
 
 
 def test_parts_of_a_text_that_the_index_has_split_are_one_article(tmp_path):
-    index = index_of(tmp_path, SPLIT, words=18)
+    index = index_of(tmp_path, SPLIT, max_words=18)
     assert [passage.id for passage in index.passages] == ["a#0", "a#1", "b#0"]
     assert found(index, ANSWER) == (["b#0"], {"a#1": "article"})
 
