@@ -30,7 +30,7 @@ from lm_factuality.ground.published import Source
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.own_data import read_records, text_in
+from lm_factuality.harness.own_data import read_records, require_text
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.harness.suite_task import TaskSettings
 
@@ -190,11 +190,11 @@ class GradedTask(JudgedTask):
         documents = []
         for number, record in enumerate(records):
             # Raises an error that names the row if the cell is empty.
-            question = text_in(record, self._answers.question)
+            question = require_text(record, self._answers.question)
             document = {
                 "index": str(number),
                 "question": question,
-                "reference": text_in(record, self._answers.reference),
+                "reference": require_text(record, self._answers.reference),
                 "topic": str(record.values.get("topic") or ""),
                 "text": question,
             }

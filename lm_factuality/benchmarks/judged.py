@@ -45,7 +45,7 @@ from lm_factuality.harness.generation import (
     Verdict,
 )
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
 from lm_factuality.scores.statistics import none_if_nan
 
 
@@ -248,7 +248,8 @@ class JudgedMethod(abc.ABC):
         doc = row["doc"]
         verdict = row["verdict"]
         # Files of samples can be edited, so that a record is about another row.
-        belongs(all(verdict[key] == doc[key] for key in self.identity_keys))
+        if any(verdict[key] != doc[key] for key in self.identity_keys):
+            raise ValueError("the verdict is on another document or response")
         self.check_record(doc, verdict)
         return self.row_metrics(doc, verdict)
 

@@ -22,8 +22,8 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.own_data import read_records, text_in
-from lm_factuality.harness.samples import texts
+from lm_factuality.harness.own_data import read_records, require_text
+from lm_factuality.harness.samples import flatten_responses
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 from lm_factuality.scores.statistics import Aggregation, Outcome, count_present
 
@@ -51,7 +51,7 @@ def scored_benchmark(
 
     def keep_row(sample: Sample) -> KeptRow:
         # lm_eval nests responses in lists, and here there is one.
-        (answer,) = texts(sample["filtered_resps"])
+        (answer,) = flatten_responses(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
     def row_metrics(row: KeptRow) -> JsonObject:
@@ -125,7 +125,7 @@ class ScoredTask(SuiteTask):
         for record in records:
             for column in columns:
                 # Raises an error if the prompt would lack a text.
-                text_in(record, column)
+                require_text(record, column)
             prompt = self.prompt.format(**record.values)
             documents.append({**record.values, "text": prompt})
         return documents

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option, echo
 
-from lm_factuality.ground.command_line import App, one_of
+from lm_factuality.ground.command_line import App, option_of_names
 from lm_factuality.ground.console import format_number, print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 
@@ -69,7 +69,7 @@ def judge(
         str,
         Argument(
             help="The task that generated the texts, such as felm_gen, ambigbio or longform.",
-            **one_of(_task_names),
+            **option_of_names(_task_names),
         ),
     ],
     judge: JudgeName,
@@ -117,7 +117,7 @@ def judge(
     from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
-    from lm_factuality.harness.generation import refuse_unable
+    from lm_factuality.harness.generation import require_capabilities
 
     # Exactly one of the two options has to be used.
     has_both = samples and generations
@@ -126,7 +126,7 @@ def judge(
 
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
-    refuse_unable(config, method)
+    require_capabilities(config, method)
     # A doc is a row of the task, and its responses are the texts that the model generated for it.
     if samples:
         docs, responses = read_samples(samples, method)
@@ -323,7 +323,7 @@ def certify(
         Option(
             help="What to measure, as described below (default: segment_cot, or segment_doc if the"
             " judge needs evidence).",
-            **one_of(_setting_names),
+            **option_of_names(_setting_names),
         ),
     ] = None,
     rows: Annotated[

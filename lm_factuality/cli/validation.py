@@ -17,8 +17,8 @@ from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.suite_task import TaskReport, check_built, quietly
-from lm_factuality.harness.tasks import find_configs, unknown_keys
+from lm_factuality.harness.suite_task import TaskReport, build_and_check, warnings_silenced
+from lm_factuality.harness.tasks import find_configs, is_suite_task, misspelt_keys
 
 
 def check_targets(
@@ -73,7 +73,7 @@ def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> Task
         config: The content of the task's YAML file.
         data_dir: A folder with the published files, instead of downloads.
     """
-    problems = list(unknown_keys(name, config))
+    problems = list(misspelt_keys(name, config)) if is_suite_task(config) else []
     task_class = config.get("class")
     if not isinstance(task_class, type):
         problem = (
@@ -101,7 +101,7 @@ def _build_task(
     config = _with_judge(config)
     data_dir = data_dir or config["metadata"].get("data_dir")
     try:
-        return check_built(task_class, name, config, data_dir)
+        return build_and_check(task_class, name, config, data_dir)
     except FactualityError as error:
         return _report_error(name, error)
 
@@ -174,7 +174,7 @@ def _has_local_data(config: Mapping[str, Any]) -> bool:
 
 def _count_local_rows(config: Mapping[str, Any]) -> int:
     """Build a task from its local data file, and count its rows."""
-    with quietly():
+    with warnings_silenced():
         task = config["class"](config=_with_judge(config))
         return len(task.eval_docs)
 

@@ -1,85 +1,107 @@
-"""Checks that a model can be had, before lm_eval begins to load it.
+"""Checks that a model's class, checkpoint and device exist, before lm_eval begins to load it.
 
-`lm-factuality run` calls it, so that a misspelt name costs a second and not a traceback.
+`lm-factuality run` calls it, so that a misspelt name costs a second and shows no traceback.
 """
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, ModelError, did_you_mean
 from lm_factuality.ground.packages import loading
 from lm_factuality.harness.internals import internal
 
 _PATH_STARTS = ("/", "./", "../", "~")  # no name on the Hub begins so
-_LOADING = ("hf", "vllm", "sglang")  # classes that take a checkpoint's name or folder
+_CHECKPOINT_CLASSES = ("hf", "vllm", "sglang")  # their names begin so; they load a checkpoint
 
 
-def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
-    """Check a model class, its checkpoint and its device.
+def check_model(name: str, arguments: Mapping[str, object], device: str) -> None:
+    """Check that the class, the checkpoint and the device of a model exist.
 
     Args:
-        name: lm_eval's ``--model``.
-        arguments: Those of ``--model_args``.
-        device: ``--device``, or empty.
+        name: The model class, from lm_eval's ``--model``, such as ``hf``.
+        arguments: The model's arguments, from ``--model_args``.
+        device: The value of ``--device``, or empty. A device among the arguments wins.
 
     Raises:
         ConfigError: lm_eval has no such class, or no checkpoint is named.
-        ModelError: The checkpoint or the device is not there.
+        ModelError: The checkpoint or the device does not exist.
     """
     names = sorted(internal("lm_eval.api.registry:model_registry").keys())
     if name not in names:
         hint = did_you_mean(name, names)
         raise ConfigError(f"--model {name}: no such model class{hint}; known: {', '.join(names)}")
+
     checkpoint = arguments.get("pretrained")
     if name.startswith("hf") and not checkpoint:
         raise ConfigError(
             f"--model {name}: which one? Add --model_args pretrained=NAME, of a model on the Hub,"
             " or of a folder"
         )
-    is_loaded = name.startswith(_LOADING) and not arguments.get("gguf_file")
-    if is_loaded and isinstance(checkpoint, str) and "://" not in checkpoint:
+    # A URL, such as ``s3://bucket/model``, and a GGUF file have no config.json.
+    has_config = "://" not in str(checkpoint) and not arguments.get("gguf_file")
+    if name.startswith(_CHECKPOINT_CLASSES) and isinstance(checkpoint, str) and has_config:
         _check_checkpoint(checkpoint, arguments)
     _check_device(str(arguments.get("device") or device))
 
 
-def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
-    """Check that a checkpoint is a folder, in the Hub's cache, or on the Hub."""
+def _check_checkpoint(name: str, arguments: Mapping[str, object]) -> None:
+    """Check that a checkpoint is a folder, in the Hub's cache, or on the Hub.
+
+    Args:
+        name: The name on the Hub or the folder, such as ``openai-community/gpt2`` or ``./gpt2``.
+        arguments: The model's arguments, which may name a ``revision`` and a ``subfolder``.
+
+    Raises:
+        ModelError: The checkpoint does not exist, or has no config.
+    """
     from transformers.utils import cached_file
 
-    where = f"--model_args pretrained={name}"
+    option = f"--model_args pretrained={name}"
     subfolder = str(arguments.get("subfolder") or "")
     folder = Path(name).expanduser()
     if folder.is_dir():
+        # Mistral's own format has params.json instead.
         files = [folder / subfolder / file for file in ("config.json", "params.json")]
         if not any(file.is_file() for file in files):
             raise ModelError(
-                f"{where}: a folder without config.json, so no checkpoint as transformers saves it"
+                f"{option}: a folder without config.json, so no checkpoint as transformers saves it"
             )
-    elif name.startswith(_PATH_STARTS):
+        return
+
+    if name.startswith(_PATH_STARTS):
         neighbours = [file.name for file in folder.parent.glob("*")]
-        raise ModelError(f"{where}: no such folder{did_you_mean(folder.name, neighbours)}")
-    else:
-        with loading(where):
-            revision = arguments.get("revision")
-            cached_file(name, "config.json", revision=revision, subfolder=subfolder)
+        raise ModelError(f"{option}: no such folder{did_you_mean(folder.name, neighbours)}")
+
+    # Finding the small config file shows that the checkpoint exists.
+    with loading(option):
+        revision = arguments.get("revision")
+        cached_file(name, "config.json", revision=revision, subfolder=subfolder)
 
 
 def _check_device(device: str) -> None:
-    """Check a device such as ``cuda:1``, for which lm_eval would take another without a word."""
+    """Check that this machine has a GPU such as ``cuda:1``.
+
+    lm_eval itself would silently use another device.
+
+    Args:
+        device: The device. Only those that begin with ``cuda`` are checked.
+
+    Raises:
+        ModelError: There is no such GPU.
+    """
     if not device.startswith("cuda"):
         return
     import torch
 
-    count = torch.cuda.device_count()
-    if count == 0:
+    num_gpus = torch.cuda.device_count()
+    if num_gpus == 0:
         raise ModelError(
             f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu"
         )
-    number = re.fullmatch(r"cuda:(\d+)", device)
-    if number and int(number[1]) >= count:
+    index_match = re.fullmatch(r"cuda:(\d+)", device)
+    if index_match and int(index_match[1]) >= num_gpus:
         raise ModelError(
             f"--device {device}: no such GPU, and lm_eval would take the first instead; expected"
-            f" cuda:0 to cuda:{count - 1}"
+            f" cuda:0 to cuda:{num_gpus - 1}"
         )

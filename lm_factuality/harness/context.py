@@ -1,7 +1,7 @@
-"""What a run of lm_eval knows beyond what lm_eval tells its tasks and models.
+"""The state of a run of lm_eval that its tasks, judges and models share.
 
-lm_eval makes tasks and models itself, so nothing can be handed to them. `begin_run` starts a run;
-tasks, judges and models then look at `current_run`.
+lm_eval builds tasks and models itself, so the suite cannot pass them anything. The command ``run``
+calls `begin_run`; tasks, judges and models then call `current_run`.
 """
 
 from __future__ import annotations
@@ -23,43 +23,44 @@ if TYPE_CHECKING:
 
 @dataclass
 class EvaluationRun:
-    """A run of lm_eval, from its first task to its last judge."""
+    """The shared state of a run of lm_eval, from its first task to its last judge."""
 
     folder: Path | None = None
-    """Where generations are kept; None for the user's cache folder."""
+    """The folder in which generations are saved; None for the user's cache folder."""
 
     only_predicts: bool = False
-    """Whether nothing is to be scored (``--predict_only``), so that nobody need judge."""
+    """Whether the run has ``--predict_only``, so that nothing is scored and no judge is asked."""
 
     has_response_cache: bool = False
     """Whether the run has ``--use_cache``."""
 
     tasks: dict[str, Task] = field(default_factory=dict)
-    """The suite's tasks that were made, by name."""
+    """The suite's tasks that were built, by name."""
 
     failures: list[str] = field(default_factory=list)
-    """What judges that failed said, each with the command that judges what was kept."""
+    """A message for each failed judge, with the command that judges the saved generations."""
 
     spending_limits: list[tuple[JudgeConfig, SpendingLimit]] = field(default_factory=list)
-    """What each judge may still spend."""
+    """The amount that each judge may still spend."""
 
     retrieved: Rows = field(default_factory=dict)
-    """What the model has retrieved for each row."""
+    """The passages that the model has retrieved for each row."""
 
-    told: set[str] = field(default_factory=set)
-    """The texts that were logged, which several tasks may have alike."""
+    logged: set[str] = field(default_factory=set)
+    """The texts that `log_once` has logged."""
 
-    def tell_once(self, logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
-        """Log a text only once in this run, and only in the first of several processes.
+    def log_once(self, logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
+        """Log a text unless this run has logged it, and only in the first of several processes.
 
         Args:
             logger: The logger of the caller.
-            text: The text, which several tasks may want to log.
+            text: The text. Several tasks of a run may log the same warning.
             level: The level of the message.
         """
-        is_new = text not in self.told
+        # A text that the logger drops is not remembered, because a later call may show it.
+        is_new = text not in self.logged
         if is_new and is_first_process() and logger.isEnabledFor(level):
-            self.told.add(text)
+            self.logged.add(text)
             logger.log(level, "%s", text)
 
 
@@ -73,5 +74,5 @@ def begin_run(run: EvaluationRun) -> EvaluationRun:
 
 
 def current_run() -> EvaluationRun:
-    """Return the run that goes on, or a new one where only lm_eval has begun one."""
+    """Return the run that `begin_run` made the current one, or begin one with the defaults."""
     return _run.get() or begin_run(EvaluationRun())

@@ -1,8 +1,8 @@
-"""What the suite adds to an evaluation of lm_eval, and takes away when it ends.
+"""Adds the suite's request types and standard errors to each evaluation of lm_eval.
 
 lm_eval's evaluator looks a request type up as a method of the model, knows the standard errors of a
-fixed list of metrics, and asks a model everything that its tasks ask. `install`, called when a task
-of the suite is imported, surrounds the evaluator. While it runs:
+fixed list of metrics, and asks a model everything that its tasks ask. `extend_evaluate`, called
+when a task of the suite is imported, wraps the evaluator. While it runs:
 
 - the model has the suite's request types as methods;
 - an `Aggregation` brings its own standard error;
@@ -38,13 +38,14 @@ _REQUEST_TYPES: dict[str, Callable[..., list[Any]]] = {
 }
 
 
-def install() -> None:
-    """Replace lm_eval's ``evaluate`` by one that adds the suite's request types and errors.
+def extend_evaluate() -> None:
+    """Replace lm_eval's ``evaluate`` by one that also knows the suite's request types and errors.
 
-    The replacement lasts as long as the process. A second call does nothing.
+    lm_eval has no interface by which a package could add them. The replacement lasts as long as the
+    process. A second call does nothing.
     """
     evaluate = internal("lm_eval.evaluator:evaluate")
-    if hasattr(evaluate, "has_suite"):
+    if hasattr(evaluate, "knows_suite"):
         return
 
     @wraps(evaluate)
@@ -54,7 +55,7 @@ def install() -> None:
         with _with_request_types(model), _with_stderrs():
             return evaluate(lm, *arguments, **options)
 
-    evaluate_with_suite.has_suite = True  # type: ignore[attr-defined]
+    evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
     evaluator.evaluate = evaluate_with_suite
 
 
@@ -63,13 +64,16 @@ def _with_request_types(model: LM) -> Iterator[None]:
     """Add the suite's request types to a model as methods within a ``with`` block.
 
     Within the block, the model's ``generate_until`` also answers equal greedy requests once.
+
+    Args:
+        model: The model. A request type that it has as a method of its own is not replaced.
     """
     methods: dict[str, Callable[..., Any]] = {}
     for name, answer in _REQUEST_TYPES.items():
-        # A model may answer a request type by itself.
         if not hasattr(model, name):
             methods[name] = partial(answer, model)
-    # Other models of several processes may have to work in step, each with as many requests.
+    # Some models need the same number of requests in every process, or they wait for ever. The
+    # processes of lm_eval's HFLM generate independently of each other.
     if getattr(model, "world_size", 1) == 1 or requests.is_a(model, "HFLM"):
         methods["generate_until"] = partial(ask_once, model.generate_until)
     with replaced(model, **methods):
@@ -81,44 +85,55 @@ def _with_stderrs() -> Iterator[None]:
     """Let lm_eval use the standard errors of the suite's aggregations within a ``with`` block."""
     lm_eval_stderr = internal("lm_eval.evaluator_utils:stderr_for_metric")
 
-    def stderr_for_metric(
-        metric: object, *arguments: Any, **options: Any
-    ) -> Callable[[Any], Any] | None:
-        if not isinstance(metric, Aggregation):
-            function: Callable[[Any], Any] | None = lm_eval_stderr(metric, *arguments, **options)
-            return function
-        stderr = metric.stderr
-        # Some aggregations have no standard error.
-        if stderr is None:
-            return None
-        return lambda rows: not_defined_if_nan(stderr(rows))
+    def stderr_for_metric(metric: object, *arguments: Any, **options: Any) -> object:
+        if isinstance(metric, Aggregation):
+            return _stderr_function(metric)
+        return lm_eval_stderr(metric, *arguments, **options)
 
     with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
         yield
 
 
+def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], object] | None:
+    """Return the function that computes an aggregation's standard error, or None without one.
+
+    Its value is "N/A", as lm_eval writes it, where the standard error is not defined.
+    """
+    stderr = aggregation.stderr
+    if stderr is None:
+        return None
+    return lambda rows: not_defined_if_nan(stderr(rows))
+
+
 def ask_once(
-    generate: Callable[[Sequence[Instance]], list[str]], asked: Sequence[Instance]
+    generate: Callable[[Sequence[Instance]], list[str]], requests: Sequence[Instance]
 ) -> list[str]:
     """Generate texts, but only one for all greedy requests with the same arguments.
 
     Args:
         generate: The model's method that generates texts.
-        asked: The requests.
+        requests: The requests.
 
     Returns:
         The texts in the order of the requests.
     """
-    keys = [_request_key(number, request) for number, request in enumerate(asked)]
-    distinct: dict[str, Instance] = {}
-    for key, request in zip(keys, asked, strict=True):
-        distinct.setdefault(key, request)
+    keys: list[object] = []
+    num_greedy = 0
+    for position, request in enumerate(requests):
+        if _is_greedy(request):
+            keys.append(json.dumps(request.args, sort_keys=True, default=str))
+            num_greedy += 1
+        else:
+            # No other request has this key, so the text is shared with none.
+            keys.append(position)
 
-    texts = dict(zip(distinct, generate(list(distinct.values())), strict=True))
-    num_repeated = len(keys) - len(distinct)
+    first_requests: dict[object, Instance] = {}
+    for key, request in zip(keys, requests, strict=True):
+        first_requests.setdefault(key, request)
+    texts = dict(zip(first_requests, generate(list(first_requests.values())), strict=True))
+
+    num_repeated = len(keys) - len(first_requests)
     if num_repeated:
-        # The keys of sampled requests are numbers.
-        num_greedy = sum(not key.isdigit() for key in keys)
         logger.info(
             "%s of %s greedy requests for text repeat another, and are asked once",
             f"{num_repeated:,}",
@@ -127,18 +142,13 @@ def ask_once(
     return [texts[key] for key in keys]
 
 
-def _request_key(number: int, request: Instance) -> str:
-    """Return a key that two requests share only if both are greedy and have equal arguments.
+def _is_greedy(request: Instance) -> bool:
+    """Tell whether a request for text certainly gets the same text whenever it is repeated.
 
-    Args:
-        number: The position of the request, which is the key of a request that is sampled or has
-            more than a prompt and options, such as images.
-        request: The request.
+    A request that is sampled, or that has more than a prompt and options, such as images, is not.
     """
     if len(request.args) != 2:
-        return str(number)
+        return False
     # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
     generation = request.args[1]
-    if generation.get("do_sample") or generation.get("temperature"):
-        return str(number)
-    return json.dumps(request.args, sort_keys=True, default=str)
+    return not (generation.get("do_sample") or generation.get("temperature"))

@@ -21,7 +21,7 @@ Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 JudgedMethod: TypeAlias = Any  # benchmarks.judged.JudgedMethod, which imports this package
 
 
-def refuse_unable(config: JudgeConfig, method: JudgedMethod) -> None:
+def require_capabilities(config: JudgeConfig, method: JudgedMethod) -> None:
     """Check that a judge can answer all kinds of questions that a benchmark's method asks.
 
     Raises:

@@ -1,7 +1,7 @@
-"""What the suite uses of lm_eval beyond the interface that its guides describe.
+"""Looks up the parts of lm_eval that its guides do not describe.
 
-Another release may have moved any of it, so each part is looked up by name, and a missing one is an
-error that says what to install. docs/development.md lists the parts, and what for.
+Other releases may have moved these parts, so the suite imports each by name, and a missing one is
+an error that says what to install. docs/development.md lists the parts and their uses.
 """
 
 import pkgutil
@@ -18,7 +18,7 @@ LmEvalPart: TypeAlias = Any
 
 
 def internal(name: str) -> LmEvalPart:
-    """Import a part of lm_eval that its guides do not describe, and which may move.
+    """Import a function, class or attribute of lm_eval that its guides do not describe.
 
     Example:
         ``internal("lm_eval.utils:make_table")`` returns the function ``make_table``.
@@ -32,11 +32,11 @@ def internal(name: str) -> LmEvalPart:
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:
-        raise lacks(name) from error
+        raise missing_part(name) from error
 
 
-def lacks(name: str) -> ConfigError:
-    """Return the error for a part that is missing."""
+def missing_part(name: str) -> ConfigError:
+    """Return the error for a part, such as ``lm_eval.utils:make_table``, that lm_eval lacks."""
     return ConfigError(
         f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
         f" on; install a version that has it: pip install '{SUPPORTED}'"

@@ -37,7 +37,7 @@ from lm_factuality.harness.generation import (
     JudgedMethod,
     Responses,
     Verdict,
-    refuse_unable,
+    require_capabilities,
     to_line,
 )
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
@@ -124,49 +124,51 @@ class Judging(Filter):  # type: ignore[misc]
             One verdict record per document. If the judge fails, each is unscored with the reason.
         """
         generations = _save_generations(self.generation.name, docs, responses)
-        failure = None
         try:
             verdicts, failure = self._ask_judge(docs, responses, generations)
-        except Exception as error:
-            failure = str(error)
-            # An error that is not the suite's is a defect, so its traceback is logged.
-            if not isinstance(error, FactualityError):
-                failure = f"{type(error).__name__}: {error}"
-                logger.exception("%s: unexpected error", self.generation.name)
-            verdicts = self._unscored_verdicts(docs, responses, failure)
         except KeyboardInterrupt:
+            # The user reads how to continue before lm_eval ends with a traceback.
             logger.error("%s", self._failure_message("interrupted", [generations]))
             raise
+        except FactualityError as error:
+            failure = str(error)
+            verdicts = self._unscored_verdicts(docs, responses, failure)
+        except Exception as error:
+            # An error that is not the suite's is a defect, so its traceback is logged.
+            logger.exception("%s: unexpected error", self.generation.name)
+            failure = f"{type(error).__name__}: {error}"
+            verdicts = self._unscored_verdicts(docs, responses, failure)
 
-        self._record_failures(generations, failure)
+        self._report_failures(generations, failure)
         return verdicts
 
     def _ask_judge(
         self, docs: Docs, responses: Responses, generations: SavedGenerations
     ) -> tuple[list[Verdict], str | None]:
-        """Open the judge, have it judge all responses, and note its usage in the metadata.
+        """Open the judge, have it judge all responses, and add its usage to the metadata.
 
         Args:
             docs: The documents of the task.
             responses: The texts that the model generated for each document.
-            generations: Where they are saved, for the warning about unanswered requests.
+            generations: The file of the responses, for the warning about unanswered requests.
 
         Returns:
-            The verdicts, and the failure if unanswered requests left no document with a score.
+            The verdicts, and a failure or None. Unanswered requests are a failure only if they left
+            no document with a verdict.
         """
-        with Judge.open(self.config, self.store, _spending_limit(self.config)) as judge:
+        with Judge.open(self.config, self.store, _shared_spending_limit(self.config)) as judge:
             verdicts: list[Verdict] = self.generation.judge(judge, docs, responses)
             usage = judge.usage
         self.metadata["judge_usage"] = dataclasses.asdict(usage)
         if not usage.errors:
             return verdicts, None
 
-        lost_requests = f"{usage.errors} requests got no answer"
+        problem = f"{usage.errors} requests got no answer"
         if all(verdict["unscored"] for verdict in verdicts):
             first_reason = verdicts[0]["unscored"]
-            return verdicts, f"{lost_requests}, and nothing has a verdict: {first_reason}"
+            return verdicts, f"{problem}, and nothing has a verdict: {first_reason}"
 
-        logger.warning("%s", self._failure_message(lost_requests, [generations]))
+        logger.warning("%s", self._failure_message(problem, [generations]))
         return verdicts, None
 
     def _unscored_verdicts(self, docs: Docs, responses: Responses, failure: str) -> list[Verdict]:
@@ -177,36 +179,38 @@ class Judging(Filter):  # type: ignore[misc]
             for doc, texts in zip(docs, responses, strict=True)
         ]
 
-    def _record_failures(self, generations: SavedGenerations, failure: str | None) -> None:
+    def _report_failures(self, generations: SavedGenerations, failure: str | None) -> None:
         """Log the judge's failures in all processes, and add them to the run's failures.
+
+        All processes of the run must call this, because each waits for the outcomes of the others.
 
         Args:
             generations: The generations that this process saved.
             failure: Why the judge failed in this process, or None.
         """
-        outcomes = from_all_processes((generations, failure))
-        failures = [reason for _, reason in outcomes if reason is not None]
+        failures = [reason for reason in gather_from_all_processes(failure) if reason is not None]
+        all_generations = gather_from_all_processes(generations)
         # Only the first process reports, because its exit code is the exit code of the run.
         if not failures or not is_first_process():
             return
 
+        # Processes often fail for the same reason.
         distinct_failures = dict.fromkeys(failures)
-        all_generations = [process_generations for process_generations, _ in outcomes]
         message = self._failure_message(" / ".join(distinct_failures), all_generations)
         current_run().failures.append(message)
         logger.error("%s", message)
 
     def _failure_message(self, failure: str, generations: Sequence[SavedGenerations]) -> str:
-        """Say that the judge failed, and which command judges the generations without the model.
+        """Say that the judge failed, and which command judges the saved generations.
 
         Args:
             failure: Why the judge failed.
-            generations: The generations that each process saved.
+            generations: The files of all processes.
 
         Returns:
             The message, with a command such as ``lm-factuality judge felm_gen --samples FILE``.
         """
-        # Processes may have had the same documents, which the command accepts in one file only.
+        # The command refuses documents that occur in two files, as processes may have saved them.
         samples: dict[str, str] = {}
         for saved in generations:
             samples.setdefault(saved.documents_hash, str(saved.path))
@@ -219,17 +223,17 @@ class Judging(Filter):  # type: ignore[misc]
             command += ["--store", str(self.store)]
         command += ["--out", str(generations[0].path.with_suffix(""))]
         return (
-            f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations"
-            " are kept, and so is what was answered. When this is fixed, judge them without the"
-            f" model:\n  {shlex.join(command)}"
+            f"{self.generation.name}: the judge failed: {failure}\nThe generations and the judge's"
+            " answers are saved. When this is fixed, judge the generations without the model:\n  "
+            + shlex.join(command)
         )
 
 
-def _save_generations(task: str, docs: Docs, responses: Responses) -> SavedGenerations:
-    """Write the generations of a task to a new JSONL file, named after the task and the time.
+def _save_generations(method_name: str, docs: Docs, responses: Responses) -> SavedGenerations:
+    """Write the generations of a task to a new JSONL file, named after the method and the time.
 
     Args:
-        task: The name of the task's method, such as ``felm_gen``.
+        method_name: The name of the task's method, such as ``felm_gen``.
         docs: The documents of the task.
         responses: The texts that the model generated for each document.
 
@@ -240,7 +244,7 @@ def _save_generations(task: str, docs: Docs, responses: Responses) -> SavedGener
     # Several processes may write at the same time, each its own file.
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
     folder = current_run().folder or cache_folder()
-    path = folder / "generations" / f"{task}_{now}{rank}.jsonl"
+    path = folder / "generations" / f"{method_name}_{now}{rank}.jsonl"
 
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
     documents = "\n".join(to_line(doc, []) for doc in docs)
@@ -263,15 +267,15 @@ class JudgedTask(SuiteTask):
     def built(self) -> None:
         """Replace lm_eval's filters by the judge, once lm_eval's constructor has set them."""
         metadata = self.config.metadata
-        # A path of this machine is no part of the results.
+        # Results hold no paths of this machine.
         metadata.pop("judge_store", None)
         judging = Judging(
-            self._method,
-            self._judge_config,
-            self._judge_name,
-            self._judge_store,
-            metadata,
-            self._changed_settings,
+            generation=self._method,
+            config=self._judge_config,
+            name=self._judge_name,
+            store=self._judge_store,
+            metadata=metadata,
+            settings=self._changed_settings,
         )
         # The name of the filter stands after the comma in the names of lm_eval's metrics.
         self._filters = [FilterEnsemble(_FILTER, [lambda: judging])]
@@ -308,21 +312,24 @@ class JudgedTask(SuiteTask):
         """
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the task's settings and its judge, and remember both for `built`.
+        """Check the task's settings and its judge, and store both on the task for `built`.
+
+        Sets the judge's name, configuration and store, the benchmark's method, and those of the
+        method's settings that the user changed.
 
         Args:
             config: The task's YAML.
             metadata: Its metadata together with those of the command line.
 
         Returns:
-            The settings, whose metadata describe the judge and the steps to its certification.
+            The settings for lm_eval. If a judge is named, their metadata describe it.
 
         Raises:
             ConfigError: The judge or a setting cannot be used.
             DataError: The judge's store cannot be used.
         """
         self._judge_name = str(metadata.get("judge") or "")
-        self._judge_config = named_judge(str(config.get("task")), self._judge_name)
+        self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
         store = metadata.get("judge_store")
         self._judge_store = Path(str(store)) if store else None
         self._method, task_settings = self.judged(config, metadata)
@@ -332,27 +339,38 @@ class JudgedTask(SuiteTask):
             if metadata.get(name) is not None
         }
 
-        judge_metadata = judge_description(self._judge_config, self._method, self._judge_store)
+        judge_metadata = describe_judge(self._judge_config, self._method, self._judge_store)
         lm_eval_config = {"output_type": "generate_until", **task_settings.config}
         # Only a run with --predict_only needs no judge, and its results describe none.
         if not self._judge_name:
             return TaskSettings(lm_eval_config, task_settings.metadata)
 
-        steps = self.declared.certification_statuses({**task_settings.metadata, **judge_metadata})
-        recorded = {
-            **task_settings.metadata,
+        recorded_metadata = self._with_judge(task_settings.metadata, judge_metadata)
+        cautions = [
+            metadata.get("caution"),
+            recorded_metadata.get("caution"),
+            self._judge_config.capabilities.caution,
+        ]
+        if any(cautions):
+            recorded_metadata["caution"] = " ".join(str(text) for text in cautions if text)
+        return TaskSettings(lm_eval_config, recorded_metadata)
+
+    def _with_judge(
+        self, metadata: Mapping[str, Any], judge_metadata: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Add the judge and the steps to its certification to a task's recorded metadata.
+
+        Args:
+            metadata: The metadata that the task records.
+            judge_metadata: The description of the judge, from `describe_judge`.
+        """
+        steps = self.declared.certification_statuses({**metadata, **judge_metadata})
+        return {
+            **metadata,
             "judge": self._judge_config.name,
             **judge_metadata,
             "judge_steps": {step.step: step.text for step in steps},
         }
-        cautions = [
-            metadata.get("caution"),
-            recorded.get("caution"),
-            self._judge_config.capabilities.caution,
-        ]
-        if any(cautions):
-            recorded["caution"] = " ".join(str(caution) for caution in cautions if caution)
-        return TaskSettings(lm_eval_config, recorded)
 
     def override_metric(self, metric_name: str) -> None:
         """Set the only metric of the task, and remove the judge if that is ``bypass``.
@@ -365,7 +383,7 @@ class JudgedTask(SuiteTask):
             self._filters = [FilterEnsemble("none", [TakeFirstFilter])]
 
 
-def named_judge(task: str, judge: str) -> JudgeConfig:
+def load_named_judge(task: str, judge: str) -> JudgeConfig:
     """Load the configuration of the judge that a task's metadata name.
 
     Args:
@@ -387,12 +405,10 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
     return load_judge_config(judge or LEXICAL)
 
 
-def judge_description(
-    config: JudgeConfig, method: JudgedMethod, store: Path | None
-) -> dict[str, Any]:
+def describe_judge(config: JudgeConfig, method: JudgedMethod, store: Path | None) -> dict[str, Any]:
     """Check that a judge can be used, and describe it for the results file.
 
-    Its server is not contacted: that it is down shows only when the judge is asked.
+    The judge's server is not contacted, so a server that is down is noticed only later.
 
     Args:
         config: The judge's configuration.
@@ -407,17 +423,17 @@ def judge_description(
         ConfigError: The key of its server is not set, or it cannot answer what the method asks.
         DataError: The store cannot be used.
     """
-    description: dict[str, Any] = {"judge_config": config.describe(method.prompt_names)}
+    judge_config = config.describe(method.prompt_names)
     require_key(config)
-    refuse_unable(config, method)
+    require_capabilities(config, method)
     with Judge.open(config, store) as judge:
         certificate = find_certificates(judge)
-    if certificate:
-        description["judge_certificate"] = certificate
-    return description
+    if not certificate:
+        return {"judge_config": judge_config}
+    return {"judge_config": judge_config, "judge_certificate": certificate}
 
 
-def _spending_limit(config: JudgeConfig) -> SpendingLimit:
+def _shared_spending_limit(config: JudgeConfig) -> SpendingLimit:
     """Return the spending limit that all tasks of this run with the same judge share.
 
     The first task with the judge creates it and adds it to the current run.
@@ -427,6 +443,7 @@ def _spending_limit(config: JudgeConfig) -> SpendingLimit:
             the run; None sets no limit.
     """
     run = current_run()
+    # A configuration holds mappings, so it cannot be the key of a dictionary.
     for limited_config, spending_limit in run.spending_limits:
         if limited_config == config:
             return spending_limit
@@ -442,7 +459,7 @@ def _world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def from_all_processes(value: Gathered) -> list[Gathered]:
+def gather_from_all_processes(value: Gathered) -> list[Gathered]:
     """Gather a value from every process of the run.
 
     Args:
@@ -456,7 +473,7 @@ def from_all_processes(value: Gathered) -> list[Gathered]:
 
     from torch import distributed
 
-    # lm_eval sets up no process group for some models, which then share nothing.
+    # lm_eval sets up no process group for some models, whose processes then run independently.
     if not (distributed.is_available() and distributed.is_initialized()):
         return [value]
     values: list[Any] = [None] * distributed.get_world_size()

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from lm_factuality.ground.files import write_lines
 
 LARGEST = 1e100  # no score or log-probability is near; its square is finite
-OTHER = "other"  # the kind of a task that is not one of the suite's
+OTHER = "other"  # the kind of a task that the suite does not have
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
@@ -230,12 +230,12 @@ def date_in_name(results: Path) -> str:
     return match[1] if match else ""
 
 
-def sibling_of_results(results: Path, name: str, ending: str) -> Path | None:
+def sibling_of_results(results: Path, prefix: str, ending: str) -> Path | None:
     """Find another file of the same run in the folder of its results file.
 
     Args:
         results: The results file.
-        name: The start of the other file's name, such as ``samples_felm``.
+        prefix: The start of the other file's name, such as ``samples_felm``.
         ending: The suffix of the other file, such as ``.jsonl``.
 
     Returns:
@@ -245,7 +245,7 @@ def sibling_of_results(results: Path, name: str, ending: str) -> Path | None:
     date = date_in_name(results)
     if not date:
         return None
-    path = results.parent / f"{name}_{date}{ending}"
+    path = results.parent / f"{prefix}_{date}{ending}"
     return path if path.is_file() else None
 
 
@@ -299,17 +299,17 @@ class RetrievedRow(TypedDict):
 
 
 Rows = dict[tuple[str, int], RetrievedRow]
-"""By task and number of the row."""
+"""The retrievals by task and number of the row."""
 
 
-def write_retrieved(results: Path, rows: Mapping[tuple[str, int], RetrievedRow]) -> None:
+def write_retrieved(results_path: Path, rows: Rows) -> None:
     """Write the retrieved passages of a run to files next to its samples.
 
     ``samples_TASK_DATE.jsonl`` gets a sibling ``retrieved_TASK_DATE.jsonl``. A task without samples
     gets none.
 
     Args:
-        results: The results file of the run.
+        results_path: The results file of the run.
         rows: The retrieved passages by task and number of the row.
     """
     lines_by_task: dict[str, list[str]] = {}
@@ -318,7 +318,7 @@ def write_retrieved(results: Path, rows: Mapping[tuple[str, int], RetrievedRow])
         lines_by_task.setdefault(task, []).append(line)
 
     for task, lines in lines_by_task.items():
-        samples = sibling_of_results(results, f"samples_{task}", ".jsonl")
+        samples = sibling_of_results(results_path, f"samples_{task}", ".jsonl")
         if samples is not None:
             name = f"retrieved{samples.name.removeprefix('samples')}"
             write_lines(samples.with_name(name), lines)

@@ -5,15 +5,27 @@ The benchmarks' tasks call it when they read their rows.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import Source, blob_id, locate
 from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 
-INLINE = "inline"  # what lm_eval calls the source of a YAML that it was given by path
-# where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets
-YAML_FOLDER = "yaml_folder"
+if TYPE_CHECKING:
+    import datasets
+
+INLINE = "inline"  # lm_eval's name for the source of a YAML that the user gave by its path
+YAML_FOLDER = "yaml_folder"  # the key of metadata with the folder of such a YAML
+
+
+class DataFile(NamedTuple):
+    """The file that a task reads."""
+
+    path: Path
+    """The path of the file."""
+
+    description: dict[str, Any]
+    """Its name, git blob, and whether it is the published file, as results files describe it."""
 
 
 def folder_of(metadata: Mapping[str, Any]) -> Path | None:
@@ -27,18 +39,93 @@ def folder_of(metadata: Mapping[str, Any]) -> Path | None:
     return Path(folder) if folder else None
 
 
-def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
+def own_data_file(config: Mapping[str, Any], expected: str) -> Path | None:
     """Return the user's data file that a YAML names under ``dataset_path``, None without one.
 
     Args:
-        config: The task's YAML; the path is relative to its folder.
-        expected: What the file should be, for the error.
+        config: The task's YAML. A relative path starts from the folder of the YAML.
+        expected: A description of the file for the error, such as ``a table``.
 
     Raises:
         ConfigError: There is no such file.
     """
     if not config.get("dataset_path"):
         return None
+    return _existing_data_file(config, expected)
+
+
+def find_data(own_file: Path | None, source: Source, data_dir: str | None) -> DataFile:
+    """Find the file that a task reads: the user's own, or else the published one.
+
+    Args:
+        own_file: The user's file, or None for the published one.
+        source: The published file, which is downloaded if it is missing.
+        data_dir: A folder with the published files; None for the default.
+
+    Raises:
+        DataError: There is no such file, or the published one cannot be downloaded.
+    """
+    if own_file is None:
+        published = locate(source, data_dir)
+        description = {
+            "file": published.path.name,
+            "git_blob": published.blob,
+            # A file in `data_dir` may have the published file's name and other content.
+            "is_published": published.is_upstream,
+        }
+        return DataFile(published.path, description)
+    if not own_file.is_file():
+        raise DataError(f"{own_file}: no such file; give another, or none for the published one")
+    return DataFile(own_file, _describe_own_file(own_file))
+
+
+def read_records(
+    config: Mapping[str, Any], expected: str
+) -> tuple[Sequence[TableRow], dict[str, Any]]:
+    """Read the rows of the table, or of the dataset of the Hub, that a YAML names.
+
+    For example, ``dataset_path: rows.csv`` names a table beside the YAML, and ``dataset_path:
+    truthful_qa`` a dataset, of which the split ``test_split`` or the only split is read.
+
+    Args:
+        config: The YAML.
+        expected: A description of the table for errors, such as ``a table``.
+
+    Returns:
+        The rows, and the description of the data in results.
+
+    Raises:
+        ConfigError: The YAML names no data, or a file that does not exist.
+        DataError: The data cannot be read.
+    """
+    task = str(config.get("task"))
+    path = str(config.get("dataset_path") or "")
+    if not path:
+        raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
+
+    if path.endswith(tuple(FORMATS)):
+        file = _existing_data_file(config, expected)
+        table = read_table(file)
+        refuse(table.problems)
+        return table.records, _describe_own_file(file)
+
+    table, description = read_dataset(
+        task,
+        path,
+        config.get("dataset_name"),
+        config.get("dataset_kwargs"),
+        config.get("test_split"),
+    )
+    return table.records, description
+
+
+def _existing_data_file(config: Mapping[str, Any], expected: str) -> Path:
+    """Return the file under ``dataset_path`` of a YAML, after checking that it exists.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    # Without a known folder, the path starts from the current one.
     folder = folder_of(config.get("metadata") or {}) or Path()
     path = folder / str(config["dataset_path"])
     if not path.is_file():
@@ -48,91 +135,29 @@ def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
     return path
 
 
-def find_data(
-    own: Path | None, source: Source, data_dir: str | None
-) -> tuple[Path, dict[str, Any]]:
-    """Return the file that a task reads, and its description for the results file.
-
-    Args:
-        own: The user's file, or None for the published one.
-        source: The published file.
-        data_dir: A folder with the published files; None for the default.
-
-    Returns:
-        The path, and the file's name, git blob, and whether it is the published file.
-
-    Raises:
-        DataError: There is no such file, or the published one cannot be downloaded.
-    """
-    if own is None:
-        published = locate(source, data_dir)
-        path = published.path
-        blob = published.blob
-        # A file in `data_dir` may have the published file's name and other content.
-        is_published = published.is_upstream
-    elif own.is_file():
-        path = own
-        blob = blob_id(own)
-        is_published = False
-    else:
-        raise DataError(f"{own}: no such file; give another, or none for the published one")
-    return path, {"file": path.name, "git_blob": blob, "is_published": is_published}
-
-
-def read_records(
-    config: Mapping[str, Any], expected: str
-) -> tuple[Sequence[TableRow], dict[str, Any]]:
-    """Read the rows of the table, or of the dataset of the Hub, that a YAML names.
-
-    Of a dataset of the Hub, the rows are those of the split ``test_split``, or of its only split.
-
-    Args:
-        config: The YAML.
-        expected: What the file should be, for errors.
-
-    Returns:
-        The rows, and what results say of the data.
-
-    Raises:
-        ConfigError: The YAML names no data, or a file that does not exist.
-        DataError: The data cannot be read.
-    """
-    task = str(config.get("task"))
-    path = str(config.get("dataset_path") or "")
-    if path.endswith(tuple(FORMATS)):
-        file = own_data(config, expected)
-        assert file is not None
-        table = read_table(file)
-        refuse(table.problems)
-        about = {"file": file.name, "git_blob": blob_id(file), "is_published": False}
-        return table.records, about
-    if not path:
-        raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
-
-    table, about = read_dataset(
-        task,
-        path,
-        config.get("dataset_name"),
-        config.get("dataset_kwargs"),
-        config.get("test_split"),
-    )
-    return table.records, about
+def _describe_own_file(path: Path) -> dict[str, Any]:
+    """Return the description of a user's file in results, as `DataFile` has it."""
+    return {"file": path.name, "git_blob": blob_id(path), "is_published": False}
 
 
 def read_dataset(
-    where: str, path: str, name: str | None, options: Mapping[str, Any] | None, split: str | None
+    task: str,
+    path: str,
+    config_name: str | None,
+    options: Mapping[str, Any] | None,
+    split: str | None,
 ) -> tuple[Table, dict[str, Any]]:
     """Read a split of a dataset of the Hub.
 
     Args:
-        where: The task or its YAML, for errors.
+        task: The task or its YAML, for errors.
         path: The name of the dataset.
-        name: The configuration of the dataset.
+        config_name: The configuration of the dataset.
         options: Further arguments of ``datasets.load_dataset``.
         split: The name of the split. None stands for the only one, or for ``test`` of several.
 
     Returns:
-        The rows, and what results say of the data.
+        The rows, and the description of the data in results.
 
     Raises:
         DataError: The dataset cannot be loaded, or has no such split.
@@ -140,31 +165,46 @@ def read_dataset(
     import datasets
 
     try:
-        splits = datasets.load_dataset(path, name, **(options or {}))
-    except Exception as error:  # the loader raises many kinds of error, most without the name
+        loaded = datasets.load_dataset(path, config_name, **(options or {}))
+    # The loader raises many kinds of errors, and most do not name the dataset.
+    except Exception as error:
         raise DataError(
-            f"{where}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
+            f"{task}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
             " table elsewhere and name the file under dataset_path"
         ) from error
-    rows = splits
-    if isinstance(splits, Mapping):  # which they are unless the options name a split
-        if split is None:
-            split = next(iter(splits)) if len(splits) == 1 else "test"
-        if split not in splits:
-            raise DataError(
-                f"{where}: test_split: found {split!r}, expected one of {', '.join(splits)}"
-            )
-        rows = splits[split]
-    place = f"{path}[{rows.split}]"
+
+    # If the options name a split, that split is loaded, and otherwise all splits by name.
+    rows = _choose_split(loaded, split, task) if isinstance(loaded, Mapping) else loaded
+    location = f"{path}[{rows.split}]"
     records = [
-        TableRow(f"{place}, row {number}", dict(values)) for number, values in enumerate(rows, 1)
+        TableRow(f"{location}, row {number}", dict(values)) for number, values in enumerate(rows, 1)
     ]
-    problems = () if records else (f"{place}: no rows; expected at least one",)
+    problems = () if records else (f"{location}: no rows; expected at least one",)
     return Table(tuple(records), problems), {"dataset": path, "fingerprint": rows._fingerprint}
 
 
-def text_in(record: TableRow, column: str) -> str:
-    """The text in a column of a row.
+def _choose_split(
+    splits: "Mapping[str, datasets.Dataset]", name: str | None, task: str
+) -> "datasets.Dataset":
+    """Return a split by its name, or the only split, or ``test``.
+
+    Args:
+        splits: The dataset's splits by name.
+        name: The name of the split, or None.
+        task: The task or its YAML, for the error.
+
+    Raises:
+        DataError: The dataset has no such split.
+    """
+    if name is None:
+        name = next(iter(splits)) if len(splits) == 1 else "test"
+    if name not in splits:
+        raise DataError(f"{task}: test_split: found {name!r}, expected one of {', '.join(splits)}")
+    return splits[name]
+
+
+def require_text(record: TableRow, column: str) -> str:
+    """Return the text in a column of a row, without white space at its ends.
 
     Raises:
         DataError: There is no such column, or it is empty.

@@ -427,7 +427,7 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):
-        current_run().tell_once(
+        current_run().log_once(
             logger,
             f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become"
             " equal, and rows wrong; add softmax_dtype=float32 to --model_args, or use --model"

@@ -345,10 +345,10 @@ def _save_retrieved(
     Returns:
         The results files that lm_eval wrote; empty in all processes but the first.
     """
-    from lm_factuality.harness.judging import from_all_processes
+    from lm_factuality.harness.judging import gather_from_all_processes
 
     rows = {}
-    for process_rows in from_all_processes(current.retrieved):
+    for process_rows in gather_from_all_processes(current.retrieved):
         rows.update(process_rows)
     if not is_first_process():
         return set()

@@ -16,14 +16,14 @@ from lm_factuality.harness.outputs import TaskResult
 Result = TypeVar("Result")
 
 
-def read_samples(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
+def read_samples(path: Path, required_key: str = "doc_id") -> Iterator[Mapping[str, Any]]:
     """Yield the samples of a ``samples_*.jsonl``, of the first filter only.
 
     A task with several filters writes each sample once for each of them.
 
     Args:
         path: The samples file.
-        needed: A key that each sample must have.
+        required_key: A key that each sample must have.
 
     Yields:
         The samples in the order of the file.
@@ -31,11 +31,10 @@ def read_samples(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, An
     Raises:
         DataError: A line is no sample, or there is no such file.
     """
-    first_filter = None
-    for number, sample in enumerate(read_every_sample(path, needed)):
-        if number == 0:
-            first_filter = sample.get("filter")
-        if sample.get("filter") == first_filter:
+    first_sample = None
+    for sample in read_every_sample(path, required_key):
+        first_sample = first_sample or sample
+        if sample.get("filter") == first_sample.get("filter"):
             yield sample
 
 
@@ -54,33 +53,39 @@ def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
     for sample in read_samples(task.samples):
         num_samples += 1
         yield sample
-    if task.effective and num_samples != task.effective:
+    num_expected = task.effective
+    # Old results files do not say how many documents were run.
+    if num_expected and num_samples != num_expected:
         raise DataError(
             f"{task.samples}: found {num_samples:,} samples, but the results are of"
-            f" {task.effective:,}; is the file cut off? Run the task again"
+            f" {num_expected:,}; is the file cut off? Run the task again"
         )
 
 
-def read_every_sample(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
+def read_every_sample(path: Path, required_key: str = "doc_id") -> Iterator[Mapping[str, Any]]:
     """Yield the samples of a ``samples_*.jsonl``, of all filters.
 
     Args:
         path: The samples file.
-        needed: A key that each sample must have, besides its document.
+        required_key: A key that each sample must have, besides its document.
+
+    Yields:
+        The samples in the order of the file.
 
     Raises:
         DataError: A line is no sample, or there is no such file.
     """
-    for number, line in lines_of(path, "run lm_eval with --log_samples to have it"):
+    advice = "run lm_eval with --log_samples to have it"
+    for number, line in lines_of(path, advice):
         try:
             sample = parse_json(line)
         except ValueError as error:
             raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
         is_sample = isinstance(sample, dict) and isinstance(sample.get("doc"), dict)
-        if not is_sample or needed not in sample:
+        if not is_sample or required_key not in sample:
             raise DataError(
-                f"{path}:{number}: no sample of lm_eval: expected a JSON object with {needed!r} and"
-                " 'doc'"
+                f"{path}:{number}: no sample of lm_eval: expected a JSON object with"
+                f" {required_key!r} and 'doc'"
             )
         yield sample
 
@@ -89,18 +94,19 @@ def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return the judge's verdict record in a sample, which lm_eval holds as JSON text.
 
     Raises:
-        ValueError: The sample has no verdict record.
+        ValueError: The sample has no verdict record, or more than one response.
     """
     (text,) = sample["filtered_resps"]
     verdict = parse_json(text)
     if not isinstance(verdict, dict):
+        # Callers report any ValueError as a broken line of the file.
         raise ValueError("'filtered_resps' holds no record of a verdict")  # noqa: TRY004
     return verdict
 
 
 def responses_of(sample: Mapping[str, Any]) -> list[str]:
     """Return the model's responses in a sample, without its thoughts."""
-    return [answer_or_thoughts(text) for text in texts(sample["resps"])]
+    return [answer_or_thoughts(text) for text in flatten_responses(sample["resps"])]
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,19 +116,6 @@ def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: The sample has no verdict record.
     """
     return {"doc": sample["doc"], "verdict": verdict_of(sample), "responses": responses_of(sample)}
-
-
-def belongs(is_so: bool) -> None:
-    """Refuse a verdict that does not belong to its row.
-
-    Args:
-        is_so: Whether the verdict is on the row's document and responses.
-
-    Raises:
-        ValueError: It is not.
-    """
-    if not is_so:
-        raise ValueError("the verdict is on another document or response")
 
 
 def prompt_text(prompt: str | Sequence[str]) -> str:
@@ -140,8 +133,11 @@ def prompt_text(prompt: str | Sequence[str]) -> str:
     return "\n".join(str(message["content"]) for message in messages)
 
 
-def texts(responses: object) -> list[str]:
-    """Flatten lm_eval's nested lists of responses: ``[["a", "b"], "c"]`` becomes ``[a, b, c]``.
+def flatten_responses(responses: object) -> list[str]:
+    """Flatten lm_eval's nested lists of responses.
+
+    Example:
+        ``[["Yes.", "No."], "Maybe."]`` becomes ``["Yes.", "No.", "Maybe."]``.
 
     Raises:
         ValueError: They hold something other than texts.
@@ -152,7 +148,7 @@ def texts(responses: object) -> list[str]:
         raise ValueError(f"found {short(responses)} among the responses, expected texts")  # noqa: TRY004
     flat_texts = []
     for part in responses:
-        flat_texts += texts(part)
+        flat_texts.extend(flatten_responses(part))
     return flat_texts
 
 

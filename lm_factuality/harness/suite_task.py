@@ -30,14 +30,14 @@ SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _ALWAYS_PASSED = ("task", "task_alias", "tag")
 _LONGEST_NAME = 150  # characters; a samples file is named by the task and a date
-_LONGEST_EXAMPLE = 300  # characters of a text that a report's example shows
+_LONGEST_EXAMPLE = 300  # characters that a report shows of the end of a prompt
 _OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests"
     " apply_filters dump_config"
 )
 
 
-evaluation.install()
+evaluation.extend_evaluate()
 for _method in _OVERRIDDEN.split():
     # If lm_eval renamed the method, the override of the suite would silently do nothing.
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
@@ -122,16 +122,39 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             ConfigError: The YAML states something wrong, or the task cannot run with these options.
             DataError: The task's data cannot be read.
         """
-        config = dict(config or {})
-        metadata = config.get("metadata") or {}
+        yaml = dict(config or {})
+        metadata = yaml.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
-        settings = self.settings(config, metadata)
-        self._check_yaml(config, settings.config)
+        settings = self.settings(yaml, metadata)
+        self._check_yaml(yaml, settings.config)
+        # The base class reads the task's rows, by calling `download`.
+        super().__init__(config=self._lm_eval_config(yaml, settings))
 
+        self._check_repeats()
+        caution = self.config.metadata.get("caution")
+        if caution:
+            one_line = " ".join(str(caution).split())
+            current_run().log_once(logger, f"{self.config.task}: {one_line}")
+        # The aggregation of the metric "unscored" later stores the reasons of unscored rows here.
+        self.unscored: Sequence[str] = ()
+        current_run().tasks[str(self.config.task)] = self
+        if self.generates:
+            # lm_eval pads requests of this type when several processes share the work.
+            self.OUTPUT_TYPE = thinking.REQUEST_TYPE
+        self.built()
+
+    def _lm_eval_config(self, yaml: Mapping[str, Any], settings: TaskSettings) -> dict[str, Any]:
+        """Return the config for lm_eval: defaults, the checked settings, and keys of the YAML.
+
+        Args:
+            yaml: The task's YAML, of which only the keys in `passed` and the task's names are used
+                unchanged.
+            settings: The settings that the task has read from the YAML and checked.
+        """
         defaults = {
             "metadata": {
                 "version": 1.0,
-                **metadata,
+                **(yaml.get("metadata") or {}),
                 "suite_version": __version__,
                 "benchmark": self.declared.kind,
                 **settings.metadata,
@@ -142,23 +165,10 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             "metric_list": [],
         }
         passed_keys = (*self.passed, *_ALWAYS_PASSED)
-        passed_config = {key: config[key] for key in passed_keys if key in config}
-        super().__init__(config={**defaults, **settings.config, **passed_config})
+        passed_config = {key: yaml[key] for key in passed_keys if key in yaml}
+        return {**defaults, **settings.config, **passed_config}
 
-        self._refuse_cached_repeats()
-        caution = self.config.metadata.get("caution")
-        if caution:
-            one_line = " ".join(str(caution).split())
-            current_run().tell_once(logger, f"{self.config.task}: {one_line}")
-        # `count_unscored` sets the reasons of unscored rows when lm_eval aggregates the scores.
-        self.unscored: Sequence[str] = ()
-        current_run().tasks[str(self.config.task)] = self
-        if self.generates:
-            # lm_eval pads requests of this type when several processes share the work.
-            self.OUTPUT_TYPE = thinking.REQUEST_TYPE
-        self.built()
-
-    def _refuse_cached_repeats(self) -> None:
+    def _check_repeats(self) -> None:
         """Refuse several samples per prompt in a run with lm_eval's response cache.
 
         Raises:
@@ -194,7 +204,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
 
     def _check_yaml(self, config: Mapping[str, Any], task_config: Mapping[str, Any]) -> None:
-        """Check the task's name and the keys that a YAML may repeat from the benchmark.
+        """Check the task's name, and that the YAML does not contradict the benchmark.
 
         As in lm_eval's own tasks, a YAML lists the metrics and prompts, although the benchmark
         determines them. A YAML that says something else would mislead its readers.
@@ -219,7 +229,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             if config.get(key, expected) != expected:
                 raise ConfigError(
                     f"{task}: {key}: found {config[key]!r}, expected {expected!r}, which the"
-                    " task is made with"
+                    " benchmark sets"
                 )
 
         problems = list(self.declared.metric_list_problems(config.get("metric_list")))
@@ -289,12 +299,12 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if unscored_aggregation is None:
             return aggregations
 
-        def count_and_store_unscored(row_values: Sequence[Any]) -> float:
-            # Only here does the task see the reasons of all rows together.
+        def store_and_count_unscored(row_values: Sequence[Any]) -> float:
+            # lm_eval passes the values of all rows after the last one has been scored.
             self.unscored = self.why_unscored(row_values)
             return unscored_aggregation.value(row_values)
 
-        storing_aggregation = replace(unscored_aggregation, value=count_and_store_unscored)
+        storing_aggregation = replace(unscored_aggregation, value=store_and_count_unscored)
         return {**aggregations, UNSCORED: storing_aggregation}
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
@@ -341,7 +351,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
         """Build the requests of all rows as lm_eval does, but never from its request cache.
 
-        Sets ``thinking_tokens`` in the task's metadata if the model thinks before it answers.
+        Warns if the model's chat template is not applied. If the model thinks before it answers,
+        sets the number of tokens to think in the task's metadata.
 
         Args:
             cache_requests: Ignored, because that cache does not notice changed data.
@@ -352,9 +363,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if self.instructs and not has_template:
             self._warn_of_unused_chat_template()
         if self.generates:
-            tokens = thinking.thinking_tokens(self.config.task, metadata, has_template)
-            if tokens:
-                metadata[thinking.SETTING] = tokens
+            num_tokens = thinking.thinking_tokens(self.config.task, metadata, has_template)
+            if num_tokens:
+                metadata[thinking.SETTING] = num_tokens
         super().build_all_requests(cache_requests=False, **kwargs)
 
     def _warn_of_unused_chat_template(self) -> None:
@@ -362,12 +373,12 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         model = self.config.metadata.get("pretrained")
         if model and thinking.chat_template_of(str(model)):
             advice = "has a chat template, but is asked without it: add --apply_chat_template"
-            current_run().tell_once(logger, f"{self.config.task}: {model} {advice}")
+            current_run().log_once(logger, f"{self.config.task}: {model} {advice}")
 
     def construct_requests(
         self, doc: dict[str, Any], ctx: str, **kwargs: Any
     ) -> Instance | list[Instance]:
-        """Build the requests of one row; a generation gets room to think.
+        """Build the requests of one row. A thinking model gets extra tokens to think.
 
         Args:
             doc: The row.
@@ -426,8 +437,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Silence the suite's warnings within a ``with`` block; errors are still logged."""
+def warnings_silenced() -> Iterator[None]:
+    """Silence the suite's warnings within a ``with`` block. Errors are still logged."""
     suite_logger = logging.getLogger("lm_factuality")
     level = suite_logger.level
     suite_logger.setLevel(logging.ERROR)
@@ -437,16 +448,16 @@ def quietly() -> Iterator[None]:
         suite_logger.setLevel(level)
 
 
-def check_built(
-    task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
+def build_and_check(
+    task_class: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
 ) -> TaskReport:
-    """Make a task and its requests, without the suite's warnings, and report on it.
+    """Build a task and its requests, and report the rows that cannot be scored or are missing.
 
-    Problems are rows that the task marks as impossible to score, and rows of the published file
-    that are missing. Data other than the published file is only warned of.
+    A row is missing if the published file has it and the task's data do not. If the data are
+    another file than the published one, a warning is logged.
 
     Args:
-        task: The class of the task, which may be one of lm_eval.
+        task_class: The class of the task, which may be one of lm_eval.
         target: The name or path by which the user chose the task.
         config: Its YAML.
         data_dir: A folder with the published files; None for the default.
@@ -455,16 +466,17 @@ def check_built(
         The problems, and the requests of the first row as an example.
 
     Raises:
-        ConfigError: The task cannot be made because of its settings.
+        ConfigError: The task cannot be built with its settings.
         DataError: The task's data cannot be read.
     """
-    with quietly():
-        built: Any = task(data_dir=data_dir, config=config)
-        built.build_all_requests(limit=None)
-    documents = list(built.eval_docs)
+    with warnings_silenced():
+        task: Any = task_class(data_dir=data_dir, config=config)
+        task.build_all_requests(limit=None)
+    documents = list(task.eval_docs)
+    # Tasks of lm_eval have no `problem_key` and no `seam`.
     problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
 
-    data = (built.config.metadata or {}).get("data", {})
+    data = (task.config.metadata or {}).get("data", {})
     num_rows = data.get("rows")
     num_published = data.get("upstream_rows", num_rows)
     if num_rows != num_published:
@@ -475,25 +487,27 @@ def check_built(
         )
 
     return TaskReport(
-        target,
-        tuple(problems),
-        len(documents),
-        len(built.instances),
-        tuple(_first_row_requests(built.instances)),
-        # Tasks of lm_eval have no seam.
-        getattr(built, "seam", ""),
+        target=target,
+        problems=tuple(problems),
+        num_rows=len(documents),
+        num_requests=len(task.instances),
+        example=tuple(_first_row_requests(task.instances)),
+        seam=getattr(task, "seam", ""),
     )
 
 
 def _row_problems(
     documents: Sequence[Mapping[str, Any]], problem_key: str, target: str
 ) -> list[str]:
-    """List the rows that cannot be scored, each with its place and the reason.
+    """List the rows that cannot be scored, each with its location and the reason.
 
     Args:
         documents: The rows of the task.
         problem_key: The key of a row that holds the reason, empty if rows have none.
-        target: The task's name, for rows that do not say where they are from.
+        target: The task's name, which locates a row without ``location`` by its number.
+
+    Returns:
+        Messages such as ``rows.csv, row 3: the completion is empty``.
     """
     problems = []
     for number, document in enumerate(documents):
@@ -510,7 +524,7 @@ def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
     Contexts are shortened. The continuation is empty for requests that have none, such as
     generations.
     """
-    example = []
+    pairs = []
     for request in requests:
         if request.doc_id != requests[0].doc_id:
             continue
@@ -518,8 +532,8 @@ def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
         # The second argument of a generation is a mapping of options.
         if not isinstance(continuation, str):
             continuation = ""
-        example.append((_end_of(str(request.args[0])), continuation))
-    return example
+        pairs.append((_end_of(str(request.args[0])), continuation))
+    return pairs
 
 
 def _end_of(text: str) -> str:

@@ -5,29 +5,29 @@ The commands `run`, `validate` and `ls` and the Python API call it. Its errors s
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.files import count_values
 from lm_factuality.ground.packages import replaced
-from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
+from lm_factuality.ground.suite import check_size, tasks_folder
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.suite_task import SuiteTask, quietly
+from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
 
 logger = logging.getLogger(__name__)
 
-ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
+# Other packages announce their benchmarks under this group of entry points.
+ENTRY_POINTS = "lm_factuality.benchmarks"
 
 _YAML = (".yaml", ".yml")
-_NEAR = 0.8  # of difflib, by which a key of a YAML is taken for a misspelt one
+_MISSPELT_SIMILARITY = 0.8  # difflib's ratio from which a key counts as a misspelt setting
 
 # The keys of metadata that all tasks of the suite read.
 _COMMON_SETTINGS = (
@@ -45,8 +45,11 @@ _COMMON_SETTINGS = (
     "think_end_token",
 )
 
-Config = dict[str, Any]
-Found = Iterator[tuple[str, Config | FactualityError]]
+Config: TypeAlias = dict[str, Any]
+"""The content of a task's YAML, with everything that it includes."""
+
+ConfigOrError: TypeAlias = Config | FactualityError
+"""A config, or why it cannot be read. Errors are returned, so that other tasks are still read."""
 
 
 def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
@@ -68,32 +71,30 @@ def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
 
 
 def with_suite(include_path: Sequence[str] = ()) -> list[str]:
-    """Put the suite's folder before others."""
+    """Return the suite's folder of tasks, followed by the other folders."""
     suite = tasks_folder().resolve()
     return [str(suite), *(path for path in include_path if Path(path).resolve() != suite)]
 
 
-def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False) -> Found:
-    """Find every task that a name stands for.
+def find_configs(
+    target: str, include_path: Sequence[str] = (), may_import: bool = False
+) -> Iterator[tuple[str, ConfigOrError]]:
+    """Find the config of every task that a name or path stands for.
 
     Args:
-        target: The path of a YAML, or the name of a task, a group or a tag.
+        target: The path of a YAML, or the name of a task, a group or a tag. For example, the group
+            ``felm`` stands for its tasks.
         include_path: Folders with more tasks.
-        may_import: Whether to import the Python that a YAML of others names, which is said before.
-            It is refused otherwise.
+        may_import: Whether to import a Python function of a user's own module that a YAML names
+            with ``!function``. A warning is logged before the import. If False, such a YAML is an
+            error.
 
     Yields:
-        The name of each task, and its config or what is wrong with it.
+        The name of each task, and its config or the error that says what is wrong with it.
     """
     if _is_path(target):
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
-
-    # A YAML that is no group needs no index, and others in its folder may be of any kind.
-    @cache
-    def index() -> TaskManager:
-        return suite_tasks(include_path)
-
-    yield from _expand(target, index, may_import, ())
+    yield from _ConfigFinder(include_path, may_import).find(target)
 
 
 def check_tasks(
@@ -102,76 +103,70 @@ def check_tasks(
     model_args: Mapping[str, Any],
     metadata: Mapping[str, Any],
 ) -> bool:
-    """Make every task of the suite once, which says what is wrong with it.
+    """Check every task of a run by building the suite's ones, before the model is loaded.
 
     Args:
         tasks: Paths and names, as `find_configs` takes them.
         include_path: Folders with more tasks.
-        model_args: The model's arguments, which lm_eval adds to the metadata.
-        metadata: That of the command line.
+        model_args: The model's arguments, which lm_eval adds to the metadata of each task.
+        metadata: The settings of the command line's ``--metadata``.
 
     Returns:
-        Whether all tasks are the suite's.
+        Whether all tasks are the suite's; tasks of lm_eval are not checked.
 
     Raises:
-        ConfigError: A name that nobody knows, a setting that no task has, or a task that cannot be
-            made because of its settings or its judge.
+        ConfigError: A task does not exist, no task reads a setting, or a task cannot be built with
+            its settings or its judge.
         DataError: The data of a task cannot be read.
     """
-    suite_configs: list[Config] = []
-    is_only_suites = True
+    configs = []
     for target in tasks:
         for name, config in find_configs(target, include_path, may_import=True):
-            if isinstance(config, FactualityError) and not _is_lm_evals(name):
-                raise config
-            if isinstance(config, FactualityError) or not is_suites(config):
-                is_only_suites = False
-                continue
-            for problem in unknown_keys(name, config):
-                raise ConfigError(problem)
-            suite_configs.append(config)
-    if is_only_suites:
+            configs.append(_checked_suite_config(name, config))
+
+    suite_configs = [config for config in configs if config is not None]
+    is_suite_only = len(suite_configs) == len(configs)
+    if is_suite_only:
         _check_settings(suite_configs, metadata)
     for config in suite_configs:
         all_metadata = {**config["metadata"], **model_args, **metadata}
-        with quietly():
+        # The task warns when lm_eval builds it again for the run.
+        with warnings_silenced():
             config["class"](config={**config, "metadata": all_metadata})
-    return is_only_suites
+    return is_suite_only
 
 
-def is_suites(config: Mapping[str, Any]) -> bool:
+def is_suite_task(config: Mapping[str, Any]) -> bool:
     """Tell whether a YAML names a class of the suite's tasks."""
-    kind = config.get("class")
-    return isinstance(kind, type) and issubclass(kind, SuiteTask)
+    task_class = config.get("class")
+    return isinstance(task_class, type) and issubclass(task_class, SuiteTask)
 
 
-def settings_of(kind: type) -> frozenset[str]:
+def settings_of(task_class: type) -> frozenset[str]:
     """Return the keys of metadata that a class of tasks reads.
 
     They are the keys that all tasks read, and those in ``reads`` of the class and its bases.
     """
     keys = set(_COMMON_SETTINGS)
-    for base in kind.__mro__:
+    for base in task_class.__mro__:
         # `vars` ignores inherited attributes, each of which its own class contributes.
         keys.update(vars(base).get("reads", ()))
     return frozenset(keys)
 
 
-def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for each key of a YAML that is probably misspelt.
+def misspelt_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each key of a suite task's YAML that is probably misspelt.
 
-    Only YAMLs of the suite's tasks are checked.
+    Such keys are top-level keys that lm_eval does not know, and keys of the metadata that are
+    similar to a setting. Other keys of the metadata are the user's notes.
 
     Args:
         name: The name of the task, for the messages.
         config: The task's YAML.
 
     Yields:
-        A message for each key that lm_eval does not know, and for each key of the metadata that is
-        nearly a setting. Other keys of the metadata are the user's notes.
+        Messages such as ``my_task: unknown key 'dataset'; did you mean dataset_path?``.
     """
-    if not is_suites(config):
-        return
     keys = {"class", "include", *internal("lm_eval.config.task:TaskConfig").__dataclass_fields__}
     for key in config:
         if key not in keys:
@@ -179,33 +174,51 @@ def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
 
     settings = settings_of(config["class"])
     for key in config.get("metadata") or {}:
-        hint = did_you_mean(str(key), settings, cutoff=_NEAR)
+        hint = did_you_mean(str(key), settings, cutoff=_MISSPELT_SIMILARITY)
         if key not in settings and hint:
             yield f"{name}: metadata: no setting {key!r}{hint}"
+
+
+def _checked_suite_config(name: str, config: ConfigOrError) -> Config | None:
+    """Return the config of one of the suite's tasks, or None for a task of lm_eval.
+
+    Raises:
+        FactualityError: The config could not be read, and lm_eval has no task of this name either.
+        ConfigError: A key of the config is misspelt.
+    """
+    if isinstance(config, FactualityError):
+        if _is_lm_eval_task(name):
+            return None
+        raise config
+    if not is_suite_task(config):
+        return None
+    for problem in misspelt_keys(name, config):
+        raise ConfigError(problem)
+    return config
 
 
 def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> None:
     """Check that each setting of ``--metadata`` is one that a task of the run reads.
 
     Args:
-        configs: The YAMLs of the run's tasks.
+        configs: The YAMLs of the run's tasks, whose classes declare the settings.
         metadata: The settings of the command line.
 
     Raises:
-        ConfigError: No task reads a setting.
+        ConfigError: No task reads a setting. The message suggests a similar one, or lists the
+            settings that not all tasks have.
     """
     settings: set[str] = set()
     for config in configs:
         settings |= settings_of(config["class"])
+    special_settings = ", ".join(sorted(settings.difference(_COMMON_SETTINGS)))
     for key in metadata:
-        if key in settings:
-            continue
-        special_settings = ", ".join(sorted(settings.difference(_COMMON_SETTINGS)))
-        hint = did_you_mean(key, settings) or f"; they have {special_settings}"
-        raise ConfigError(f"--metadata {key}: no task of this run has such a setting{hint}")
+        if key not in settings:
+            hint = did_you_mean(key, settings) or f"; they have {special_settings}"
+            raise ConfigError(f"--metadata {key}: no task of this run has such a setting{hint}")
 
 
-def _is_lm_evals(name: str) -> bool:
+def _is_lm_eval_task(name: str) -> bool:
     """Tell whether lm_eval itself has tasks of a name. It takes seconds to list them."""
     return Path(name).is_dir() or bool(TaskManager().match_tasks([name]))
 
@@ -215,75 +228,102 @@ def _is_path(target: str) -> bool:
     return target.lower().endswith(_YAML)
 
 
-def _expand(
-    member: str | Config,
-    index: Callable[[], TaskManager],
-    may_import: bool,
-    within: tuple[str, ...],
-) -> Found:
-    """Yield the tasks of a name, a path, or what is written out in a group.
+class _ConfigFinder:
+    """Finds the configs of tasks, and of all tasks in a group."""
+
+    def __init__(self, include_path: Sequence[str], may_import: bool) -> None:
+        """Prepare to look in some folders.
+
+        Args:
+            include_path: Folders with task YAMLs, besides the suite's own.
+            may_import: Whether YAMLs may import the user's own Python.
+        """
+        self._include_path = include_path
+        self._may_import = may_import
+
+    @cached_property
+    def _manager(self) -> TaskManager:
+        """The index of all task names.
+
+        It is made when the first name is looked up, because the path of a YAML needs no index, and
+        other YAMLs in its folder may be broken.
+        """
+        return suite_tasks(self._include_path)
+
+    def find(
+        self, entry: str | Config, parents: tuple[str, ...] = ()
+    ) -> Iterator[tuple[str, ConfigOrError]]:
+        """Yield the tasks that an entry of a group stands for; an entry may be a group itself.
+
+        Args:
+            entry: The name or path of a task, group or tag, or the config of a task or group that
+                is written out within its group.
+            parents: The groups and tags that contain the entry, the outermost first.
+
+        Yields:
+            The name of each task, and its config or error.
+        """
+        name = entry if isinstance(entry, str) else str(entry.get("group") or entry["task"])
+        if name in parents:
+            path = " > ".join([*parents, name])
+            yield name, ConfigError(f"{name!r} holds itself, by way of {path}")
+            return
+
+        config: ConfigOrError
+        if isinstance(entry, dict) and name not in self._manager.task_index:
+            # lm_eval builds tasks that are written out; the suite's are named.
+            config = {**entry, "class": None}
+        else:
+            config = self._read(name)
+
+        # A task names itself under "task", and a group lists its members there.
+        members = config.get("task") if isinstance(config, dict) else None
+        if not isinstance(members, list):
+            yield name, config
+            return
+        for member in members:
+            yield from self.find(member, (*parents, name))
+
+    def _read(self, target: str) -> ConfigOrError:
+        """Read the config of a task or group, given by its path or name.
+
+        Args:
+            target: The path of a YAML, or the name of a task, group or tag.
+
+        Returns:
+            The config, or the error. A tag becomes a group of the tasks that have it.
+        """
+        if _is_path(target):
+            return _load(Path(target), self._may_import)
+
+        # Fails with advice if another release of lm_eval has no such attribute.
+        internal("lm_eval.tasks:TaskManager.task_index")
+        entry = self._manager.task_index.get(target)
+        if entry is None:
+            names = self._manager.all_tasks
+            hint = did_you_mean(target, names, most=2) or f"; known: {', '.join(names)}"
+            return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
+        if entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
+            return {"task": sorted(entry.tags)}
+        # A subtask that is written out in a group has no YAML of its own.
+        if not entry.yaml_path:
+            return dict(entry.cfg or {})
+        return _load(Path(entry.yaml_path), self._may_import)
+
+
+def _load(path: Path, may_import: bool) -> ConfigOrError:
+    """Return the config in a YAML with all that it includes, or the error that says what is wrong.
 
     Args:
-        member: One of these.
-        index: Returns the index to look names up in.
-        may_import: As of `find_configs`.
-        within: The groups and tags that it is in.
+        path: The YAML.
+        may_import: Whether the YAML may import the user's own Python.
     """
-    name = member if isinstance(member, str) else str(member.get("group") or member["task"])
-    if name in within:
-        path = " > ".join([*within, name])
-        yield name, ConfigError(f"{name!r} holds itself, by way of {path}")
-        return
-    config: Config | FactualityError
-    if isinstance(member, dict) and name not in index().task_index:
-        config = {**member, "class": None}  # lm_eval's to make
-    else:
-        config = _read(name, index, may_import)
-    if isinstance(config, FactualityError) or not isinstance(config.get("task"), list):
-        yield name, config
-        return
-    for part in config["task"]:
-        yield from _expand(part, index, may_import, (*within, name))
-
-
-def _read(
-    target: str, index: Callable[[], TaskManager], may_import: bool
-) -> Config | FactualityError:
-    """Read the config of a task or group by its path or name.
-
-    Args:
-        target: The path of a YAML, or the name of a task, group or tag.
-        index: Returns the index of all names; it is made at the first call.
-        may_import: Whether Python that the YAML names may be imported.
-
-    Returns:
-        The config, or the error. A tag becomes a group of the tasks that have it.
-    """
-    if _is_path(target):
-        return _load(Path(target), may_import)
-
-    internal("lm_eval.tasks:TaskManager.task_index")
-    manager = index()
-    entry = manager.task_index.get(target)
-    if entry is None:
-        hint = did_you_mean(target, manager.all_tasks, most=2)
-        hint = hint or f"; known: {', '.join(manager.all_tasks)}"
-        return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
-    if entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
-        return {"task": sorted(entry.tags)}
-    # A subtask that is written out in a group has no YAML of its own.
-    if not entry.yaml_path:
-        return dict(entry.cfg or {})
-    return _load(Path(entry.yaml_path), may_import)
-
-
-def _load(path: Path, may_import: bool) -> Config | FactualityError:
-    """Return the config in a YAML with all that it includes, or what is wrong with it."""
     if not path.is_file():
         neighbours = [file.name for file in path.parent.glob("*.y*ml")]
         return ConfigError(f"{path}: no such file{did_you_mean(path.name, neighbours)}")
     try:
-        return _load_checked(path, may_import)
+        config = _load_yaml(path, may_import)
+        return _check_config(path, config)
     except ConfigError as error:
         return error
     except Exception as error:  # noqa: BLE001  the Python file that the YAML names may raise anything
@@ -291,26 +331,77 @@ def _load(path: Path, may_import: bool) -> Config | FactualityError:
         return ConfigError(f"{path}: cannot be loaded as a task's YAML: {problem}")
 
 
-def _load_checked(path: Path, may_import: bool) -> Config:
+def _load_yaml(path: Path, may_import: bool) -> Config:
+    """Load a YAML as lm_eval does, but import only the Python functions that may be imported.
+
+    Args:
+        path: The YAML, which names functions as in ``!function my_module.my_function``.
+        may_import: Whether it may import the user's own Python.
+
+    Raises:
+        ConfigError: The YAML names the user's own Python, and may not import it.
+    """
     loader = internal("lm_eval.tasks._yaml_loader")
     import_function = internal("lm_eval.tasks._yaml_loader:_import_func_in_yml")
 
-    def import_checked(name: str, folder: Path) -> object:
-        if not _is_installed(name.rpartition(".")[0], folder):
-            if not may_import:
-                raise ConfigError(
-                    f"{path}: !function {name}: Python that is not the suite's, so it was not"
-                    " imported; if you trust its author, import it with --run-code"
-                )
-            text = f"{path}: importing {name}, as its !function says: Python of somebody else"
-            current_run().tell_once(logger, text)
+    def check_and_import(name: str, folder: Path) -> object:
+        if not _is_trusted_function(name, folder):
+            _check_import_is_allowed(path, name, may_import)
         return import_function(name, folder)
 
     # The loader in C, which lm_eval prefers, crashes on a YAML that is nested too deeply.
-    with replaced(loader, _import_func_in_yml=import_checked, _Base=yaml.SafeLoader):
+    with replaced(loader, _import_func_in_yml=check_and_import, _Base=yaml.SafeLoader):
         config: Config = loader.load_yaml(path, resolve_func=True)
-    if count_values(config, MOST_VALUES) > MOST_VALUES:
-        raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
+    return config
+
+
+def _is_trusted_function(name: str, folder: Path) -> bool:
+    """Tell whether a function may be imported unasked: the suite's, or an installed benchmark's.
+
+    Args:
+        name: The name of the function, such as ``lm_factuality.benchmarks.felm.task.FelmTask``.
+        folder: The folder of the YAML. As in lm_eval, a module in it hides an installed one.
+    """
+    module = name.rpartition(".")[0]
+    if (folder / f"{module.replace('.', '/')}.py").exists():
+        return False
+    trusted_packages = {"lm_factuality"}
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        trusted_packages.add(entry_point.module.partition(".")[0])
+    return module.partition(".")[0] in trusted_packages
+
+
+def _check_import_is_allowed(path: Path, name: str, may_import: bool) -> None:
+    """Check that a YAML may import the user's own Python, and warn once that it does.
+
+    Args:
+        path: The YAML.
+        name: The function that it names.
+        may_import: Whether the import is allowed.
+
+    Raises:
+        ConfigError: The import is not allowed.
+    """
+    if not may_import:
+        raise ConfigError(
+            f"{path}: !function {name}: Python that is not the suite's, so it was not imported; if"
+            " you trust its author, import it with --run-code"
+        )
+    text = f"{path}: importing {name}, as its !function says; it is not part of the suite"
+    current_run().log_once(logger, text)
+
+
+def _check_config(path: Path, config: Config) -> Config:
+    """Check the content of a task's YAML, and return it with its path added to the metadata.
+
+    Args:
+        path: The YAML, whose path becomes ``config_source`` in the metadata.
+        config: Its content, whose ``metadata`` are replaced.
+
+    Raises:
+        ConfigError: The content is no task or group, or is too large.
+    """
+    check_size(path, config)
     if "task" not in config and "group" not in config:
         keys = ", ".join(sorted(config)[:8])
         raise ConfigError(
@@ -324,18 +415,3 @@ def _load_checked(path: Path, may_import: bool) -> Config:
         )
     config["metadata"] = {**metadata, "config_source": str(path)}
     return config
-
-
-def _is_installed(module: str, folder: Path) -> bool:
-    """Tell whether a module that a YAML names is the suite's or an installed benchmark's.
-
-    Args:
-        module: The name of the module, such as ``lm_factuality.benchmarks.felm.task``.
-        folder: The folder of the YAML. As in lm_eval, a module in it hides an installed one.
-    """
-    if (folder / f"{module.replace('.', '/')}.py").exists():
-        return False
-    trusted_packages = {"lm_factuality"}
-    for entry_point in entry_points(group=ENTRY_POINTS):
-        trusted_packages.add(entry_point.module.partition(".")[0])
-    return module.partition(".")[0] in trusted_packages

@@ -20,7 +20,7 @@ from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
-from lm_factuality.harness.samples import read_samples, texts
+from lm_factuality.harness.samples import flatten_responses, read_samples
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.evidence import Evidence, has_template, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
@@ -284,7 +284,7 @@ def _compare_task(
 def _outputs_by_row(task: TaskResult) -> dict[int, list[str]]:
     """Read the outputs of a model, i.e. its texts or log-probabilities, by row number."""
     samples = read_samples(task.samples) if task.samples else ()
-    return {sample["doc_id"]: texts(sample["resps"]) for sample in samples}
+    return {sample["doc_id"]: flatten_responses(sample["resps"]) for sample in samples}
 
 
 def _mean_length(outputs: Mapping[int, Sequence[str]], row_ids: Sequence[int]) -> int:

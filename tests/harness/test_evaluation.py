@@ -137,7 +137,7 @@ def test_processes_that_work_in_step_are_left_alone(base, is_wrapped, monkeypatc
     monkeypatch.setattr(
         evaluator, "evaluate", lambda lm, **options: seen.append("generate_until" in vars(lm))
     )
-    evaluation.install()
+    evaluation.extend_evaluate()
     evaluator.evaluate(base(), task_dict={})
     assert seen == [is_wrapped]
 
@@ -147,8 +147,8 @@ def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):
         raise RuntimeError
 
     monkeypatch.setattr(evaluator, "evaluate", fail)
-    evaluation.install()
-    evaluation.install()  # twice does no harm
+    evaluation.extend_evaluate()
+    evaluation.extend_evaluate()  # twice does no harm
     model = type("Model", (), {"generate_until": lambda self, requests: []})()
     with pytest.raises(RuntimeError):
         evaluator.evaluate(model)

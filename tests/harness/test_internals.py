@@ -32,7 +32,7 @@ NAMES = {
     name
     for path in (REPOSITORY / "lm_factuality").rglob("*.py")
     for name in re.findall(
-        r'(?:internal|lacks)\(f?"(lm_eval[\w.:{}]+)"', path.read_text(encoding="utf-8")
+        r'(?:internal)\(f?"(lm_eval[\w.:{}]+)"', path.read_text(encoding="utf-8")
     )
 }
 

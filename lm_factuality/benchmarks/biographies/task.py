@@ -30,7 +30,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.own_data import find_data, own_data
+from lm_factuality.harness.own_data import find_data, own_data_file
 from lm_factuality.harness.suite_task import TaskSettings
 
 Render = Callable[[Doc], str]
@@ -99,7 +99,7 @@ class AmbigBioTask(JudgedTask):
         if generations:
             self._own_data = Path(str(generations)).expanduser()
         else:
-            self._own_data = own_data(config, "JSON as ALCE has it")
+            self._own_data = own_data_file(config, "JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}

@@ -120,7 +120,7 @@ def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
     description = _describe_join(join, sound_row)
     message = f"{task}: prefix and completion meet as {description}"
     # A run makes each task twice, so the message is logged only once.
-    current_run().tell_once(logger, message, logging.INFO)
+    current_run().log_once(logger, message, logging.INFO)
     return description
 
 

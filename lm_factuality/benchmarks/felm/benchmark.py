@@ -41,7 +41,7 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import texts
+from lm_factuality.harness.samples import flatten_responses
 
 FACTUAL = "factual"
 """The verdict on a segment without an error, as people and judges state it."""
@@ -77,7 +77,7 @@ def keep_response(sample: Sample) -> KeptRow:
     # No score depends on the rest of the document, which is most of it.
     keys = ("index", "domain", "labels", "owners", "problem", "mode")
     doc = {key: sample["doc"][key] for key in keys}
-    return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
+    return {"doc": doc, "outputs": flatten_responses(sample["filtered_resps"])}
 
 
 def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
@@ -272,7 +272,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample: A line of lm_eval's samples file.
     """
     doc = sample["doc"]
-    outputs = texts(sample["filtered_resps"])
+    outputs = flatten_responses(sample["filtered_resps"])
     judged = read_judged_document(doc, outputs, _setting_of_run(result, "protocol"))
 
     is_wrong_by_segment = None

@@ -31,8 +31,8 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.samples import texts
+from lm_factuality.harness.own_data import find_data, own_data_file
+from lm_factuality.harness.samples import flatten_responses
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
@@ -67,7 +67,7 @@ class FelmTask(SuiteTask):
         self._settings = read_settings(
             FelmSettings, settings_in_yaml, f"{config.get('task')}: metadata"
         )
-        self._own_data = own_data(config, "JSONL in FELM's columns")
+        self._own_data = own_data_file(config, "JSONL in FELM's columns")
 
         lm_eval_config = {
             "output_type": "generate_until",
@@ -229,7 +229,7 @@ class FelmTask(SuiteTask):
             results: The model's outputs, nested in lists as lm_eval's filters leave them.
         """
         settings = self._settings
-        return response_metrics(doc, texts(results), settings.protocol, settings.mode)
+        return response_metrics(doc, flatten_responses(results), settings.protocol, settings.mode)
 
 
 def _why_no_claims(claims: RowClaims | None) -> str:

@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.own_data import find_data, own_data
+from lm_factuality.harness.own_data import find_data, own_data_file
 from lm_factuality.harness.suite_task import TaskSettings
 
 
@@ -50,7 +50,7 @@ class FelmGenTask(JudgedTask):
             ConfigError: The file in ``dataset_path`` does not exist.
         """
         self._references = str(metadata.get("references", PUBLISHED))
-        self._own_data = own_data(config, "JSONL in FELM's columns")
+        self._own_data = own_data_file(config, "JSONL in FELM's columns")
         # The base class adds what results say about the judge.
         lm_eval_config = {"doc_to_text": "text", "doc_to_target": "index"}
         return FELM_GEN, TaskSettings(lm_eval_config, {})
