@@ -276,8 +276,8 @@ def _with_collocations(
 ) -> BuildSettings:
     """Return the settings with the file of collocations, which the English rules need.
 
-    The file says beside which words each word of the corpus occurs, so that a word is replaced only
-    by one that occurs beside the same words. It is written if it does not exist.
+    The file says which words of the corpus occur side by side, so that a word is replaced only by
+    one with the same neighbours. The file is written if it does not exist.
 
     Args:
         settings: The settings of the build.
