@@ -88,10 +88,10 @@ def build(
         corpus_files = find_corpus_files(settings).values()
         finish_earlier_build(out)
         refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
-        return _build_alone(settings, out, restart, opener)
+        return _build_in_locked_folder(settings, out, restart, opener)
 
 
-def _build_alone(
+def _build_in_locked_folder(
     settings: BuildSettings, out: Path, restart: bool, opener: StageOpener
 ) -> BuiltBenchmark:
     """Build a benchmark in a folder that no other build works in.
@@ -226,7 +226,7 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
         folder.write_shard(num_shards, shard)
         num_shards += 1
     if num_shards == 0:
-        raise _no_documents(num_left_out)
+        raise _no_documents_error(num_left_out)
 
     counts = _CorpusCounts(num_shards, dict(sorted(num_left_out.items())))
     # This file marks the documents as complete.
@@ -234,7 +234,7 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     return counts
 
 
-def _no_documents(num_left_out: Counter[str]) -> DataError:
+def _no_documents_error(num_left_out: Counter[str]) -> DataError:
     """Return the error for a corpus without documents.
 
     Args:
@@ -276,8 +276,8 @@ def _with_collocations(
 ) -> BuildSettings:
     """Return the settings with the file of collocations, which the English rules need.
 
-    The file says beside which words each word of the corpus occurs, so that a word is replaced only
-    by one that occurs beside the same words. It is written if it does not exist.
+    The file says which words of the corpus occur side by side, so that a word is replaced only by
+    one with the same neighbours. The file is written if it does not exist.
 
     Args:
         settings: The settings of the build.

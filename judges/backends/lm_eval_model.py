@@ -187,6 +187,7 @@ class LmEvalBackend(Backend):
         Raises:
             BackendDownError: The model fails, for example for lack of memory.
         """
+        import torch
         from aiohttp import ClientError
 
         arguments: dict[str, Any] = {
@@ -200,7 +201,7 @@ class LmEvalBackend(Backend):
             arguments["top_p"] = decoding.top_p
             seed = (decoding.seed or 0) + sample
             if _is_hf_class(type(self._model)):
-                _seed_torch(seed)
+                torch.manual_seed(seed)
             else:
                 arguments["seed"] = seed
 
@@ -291,13 +292,6 @@ def _is_hf_class(model_class: type[LM]) -> bool:
     from lm_eval.models.huggingface import HFLM
 
     return issubclass(model_class, HFLM)
-
-
-def _seed_torch(seed: int) -> None:
-    """Seed torch's generator, so that sampling in this process can be repeated."""
-    import torch
-
-    torch.manual_seed(seed)
 
 
 def _prompts_per_round(model: LM) -> int:
