@@ -16,7 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations, product, starmap
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -79,15 +79,23 @@ def choose_rows(
             continue
 
         usable = usable_candidates(example, settings)
-        num_types = len({candidate.type for candidate in usable})
-        if len(usable) < settings.contradictions:
-            yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
-        elif num_types < settings.min_types:
-            yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
-        else:
-            # The random numbers of a document do not depend on the documents before it.
-            rng = random.Random(f"{seed}/choose/{example.doc_id}")
-            yield _choose_row(example, usable, settings, rng, ledger)
+        reason = _reason_for_no_row(usable, settings)
+        if reason:
+            yield example.drop("choose", reason)
+            continue
+
+        # The random numbers of a document do not depend on the documents before it.
+        rng = random.Random(f"{seed}/choose/{example.doc_id}")
+        yield _choose_row(example, usable, settings, rng, ledger)
+
+
+def _reason_for_no_row(candidates: Sequence[Candidate], settings: ChooseSettings) -> str:
+    """Say why some candidates do not suffice for a row, or return an empty text if they do."""
+    if len(candidates) < settings.contradictions:
+        return f"fewer than {settings.contradictions} contradictions"
+    if len({candidate.type for candidate in candidates}) < settings.min_types:
+        return f"contradictions of fewer than {settings.min_types} types"
+    return ""
 
 
 def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:
@@ -109,15 +117,12 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
             continue
         # Candidates that differ only in white space are the same sentence.
         sentence = " ".join(candidate.text.split())
-        if sentence not in distinct:
-            distinct[sentence] = candidate
+        distinct.setdefault(sentence, candidate)
 
     # More doubtful candidates are added only until there are enough for a row.
-    usable: list[Candidate] = []
     for max_doubt in range(settings.most_doubtful + 1):
         usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
-        num_types = len({candidate.type for candidate in usable})
-        if len(usable) >= settings.contradictions and num_types >= settings.min_types:
+        if not _reason_for_no_row(usable, settings):
             break
     return usable
 
@@ -133,7 +138,7 @@ def _choose_row(
 
     Args:
         example: The document of the row.
-        usable: Enough candidates for a row.
+        usable: Enough candidates, i.e. generated contradictions, for a row.
         settings: How many contradictions to choose, and how.
         rng: The random numbers of this document.
         ledger: The rows so far. The row is added to it if the choice is balanced.
@@ -144,10 +149,10 @@ def _choose_row(
     shuffled = rng.sample(usable, len(usable))
     candidates = _limit_candidates(shuffled, settings.contradictions)
     selections = _best_selections(example.completion, candidates, settings, rng)
-
-    # In these rows all contradictions are edits of the true completion, which is therefore in the
-    # centre: more similar to the other choices than they are to each other.
     num_centred = len(selections)
+
+    # So far the true completion is in the centre of every row: each contradiction shares more
+    # with it than with the others. Compounds allow rows with a contradiction in the centre.
     if settings.hide_centre:
         compounds = combine_edits(example.completion, candidates)
         off_centre = _compound_selections(selections, compounds, len(candidates))
@@ -159,11 +164,7 @@ def _choose_row(
         is_centred = np.arange(len(selections)) < num_centred
         selection = ledger.add_most_even_row(example.completion, texts, selections, is_centred)
     else:
-        has_compounds = len(selections) > num_centred
-        # The true completion is in the centre of one row in (contradictions + 1).
-        is_off_centre = has_compounds and rng.randrange(settings.contradictions + 1) > 0
-        row_index = num_centred if is_off_centre else 0
-        selection = tuple(selections[row_index].tolist())
+        selection = _pick_at_random(selections, num_centred, rng)
 
     # The columns are in random order, so that the first is not always of the same kind.
     column_order = rng.sample(selection, len(selection))
@@ -171,31 +172,28 @@ def _choose_row(
 
 
 def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
-    """Leave contradictions out until all ways to make a row of the others can be ranked.
+    """Keep few enough candidates that every row that can be made of them can be ranked.
 
     Args:
         candidates: The contradictions that were generated for a document, in random order.
         row_size: How many contradictions a row has.
 
     Returns:
-        Some of the candidates, in the same order, with as many types as possible.
+        The candidates to keep, in the same order, with as many types as possible.
     """
     limit = max(_MAX_CANDIDATES, row_size)
+    # Of 24 candidates, 10,626 rows of four can be made, but two million rows of ten.
     while limit > row_size and math.comb(limit, row_size) > _MAX_RANKED:
         limit -= 1
 
     # The first candidate of each type stays, even if its type is rare.
-    types = set()
-    first_of_type = []
-    others = []
-    for index, candidate in enumerate(candidates):
-        if candidate.type in types:
-            others.append(index)
-        else:
-            types.add(candidate.type)
-            first_of_type.append(index)
-    indices = [*first_of_type, *others][:limit]
-    return [candidates[index] for index in sorted(indices)]
+    first_by_type: dict[str, Candidate] = {}
+    for candidate in candidates:
+        first_by_type.setdefault(candidate.type, candidate)
+    others = [candidate for candidate in candidates if candidate not in first_by_type.values()]
+
+    kept = [*first_by_type.values(), *others][:limit]
+    return [candidate for candidate in candidates if candidate in kept]
 
 
 class _SelectionRank(NamedTuple):
@@ -214,83 +212,122 @@ class _SelectionRank(NamedTuple):
 def _best_selections(
     completion: str, candidates: Sequence[Candidate], settings: ChooseSettings, rng: random.Random
 ) -> Ints:
-    """Return the best ways to choose the contradictions of a row from some candidates.
+    """Return the best selections, i.e. ways to choose the contradictions of a row.
 
-    As few of them as possible are doubtful, i.e. likely to be bad. Among such rows, as few as
-    possible edit the same words; among those, they have as many error types as possible.
+    The best ones have the fewest doubtful contradictions. Among these, as few contradictions as
+    possible edit the same words; among those, the row has as many error types as possible.
 
     Args:
         completion: The true completion.
-        candidates: The candidates, so few that all rows can be ranked.
+        candidates: The candidates, so few that all selections of them can be ranked.
         settings: How many contradictions and types a row has.
         rng: The random numbers of this document.
 
     Returns:
-        An array (rows, contradictions) of indices of ``candidates``. Both the rows and the indices
-        of each are in random order.
+        An array (selections, contradictions) of indices of ``candidates``. Both the selections and
+        the indices of each are in random order.
     """
-    # Pairs are compared once here, since each of them is in many of the rows below.
-    edits = [find_edits(completion, candidate.text) for candidate in candidates]
-    is_overlapping = {}
-    for first, second in combinations(range(len(candidates)), 2):
-        is_overlapping[first, second] = not _lie_apart(edits[first], edits[second], min_gap=0)
-
-    # Rows of the same rank are equally good.
+    overlaps = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
         num_types = len({candidates[index].type for index in selection})
         if num_types < settings.min_types:
             continue
         doubt = sum(candidates[index].doubtful for index in selection)
-        num_overlaps = sum(is_overlapping[pair] for pair in combinations(selection, 2))
+        num_overlaps = len(overlaps.intersection(combinations(selection, 2)))
         rank = _SelectionRank(doubt, num_overlaps, -num_types)
         selections_by_rank[rank].append(selection)
 
+    # Selections of the same rank are equally good.
     best = selections_by_rank[min(selections_by_rank)]
     sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
     return np.array([rng.sample(selection, len(selection)) for selection in sample])
 
 
+def _overlapping_pairs(completion: str, candidates: Sequence[Candidate]) -> set[tuple[int, int]]:
+    """Return the pairs of candidates that edit the same words of the completion.
+
+    Args:
+        completion: The true completion.
+        candidates: Contradictions of it.
+
+    Returns:
+        Pairs of indices of ``candidates``, the lesser index first.
+    """
+    edits = [find_edits(completion, candidate.text) for candidate in candidates]
+    pairs = set()
+    for first, second in combinations(range(len(candidates)), 2):
+        if not _lie_apart(edits[first], edits[second], min_gap=0):
+            pairs.add((first, second))
+    return pairs
+
+
 class CandidatePair(NamedTuple):
-    """The indices of two candidates whose edits are made in one sentence."""
+    """The indices of two candidates whose edits are made in one sentence, the compound."""
 
     inner: int
-    """The candidate that may also be a contradiction of the row by itself."""
+    """The candidate that is in the centre of a row, because the whole row shares its edit."""
 
     outer: int
-    """The candidate whose edit is made in the first one."""
+    """The candidate whose edit is made in addition. The compound has its error type."""
 
 
 def _compound_selections(
     selections: Ints, compounds: Iterable[CandidatePair], num_candidates: int
 ) -> Ints:
-    """Return ways to make a row in which a contradiction is in the centre of the choices.
+    """Return selections for rows in which a contradiction, not the true completion, is central.
 
-    All other contradictions of the row are compounds, i.e. they have that contradiction's edit and
-    an edit of their own.
+    One contradiction is the centre, i.e. the choice that has the most in common with the others.
+    The other contradictions are compounds: each has the edit of the centre and one of its own.
 
     Args:
-        selections: Ways to make a row without compounds, an array (rows, contradictions) of indices
+        selections: Selections without compounds, an array (selections, contradictions) of indices
             of candidates.
         compounds: The pairs of candidates that can be combined.
         num_candidates: The number of candidates. The compounds are numbered after them.
 
     Returns:
-        An array (rows, contradictions) of indices of candidates and compounds.
+        An array (selections, contradictions) of indices of candidates and compounds.
+
+    Example:
+        The selection ``[0, 1, 2]`` gives one with candidate 0 and the compounds of 0 with 1 and of
+        0 with 2, and likewise one with candidate 1 and one with candidate 2 in the centre.
     """
     index_of_pair = {pair: num_candidates + number for number, pair in enumerate(compounds)}
 
     compound_selections = []
     for selection in selections.tolist():
-        for centre in selection:
-            pairs = [CandidatePair(centre, index) for index in selection if index != centre]
+        for centre_index in selection:
+            pairs = [CandidatePair(centre_index, index) for index in selection]
+            pairs.remove(CandidatePair(centre_index, centre_index))
             # Edits of the same words cannot be combined.
             if all(pair in index_of_pair for pair in pairs):
-                compound_selections.append([centre, *(index_of_pair[pair] for pair in pairs)])
+                compound_indices = [index_of_pair[pair] for pair in pairs]
+                compound_selections.append([centre_index, *compound_indices])
 
     # Without a shape, an empty list would become an array of one dimension.
     array = np.array(compound_selections, dtype=selections.dtype)
     return array.reshape(-1, selections.shape[1])
+
+
+def _pick_at_random(selections: Ints, num_centred: int, rng: random.Random) -> tuple[int, ...]:
+    """Pick a selection so that each choice of a row is equally likely to be in the centre.
+
+    Args:
+        selections: An array (selections, contradictions) of indices of candidates. Those with the
+            true completion in the centre come first. Both parts are in random order.
+        num_centred: How many selections have the true completion in the centre.
+        rng: The random numbers of this document.
+
+    Returns:
+        The indices of the contradictions.
+    """
+    # Among four choices, the true completion is to be in the centre of one row in four.
+    num_choices = selections.shape[1] + 1
+    has_off_centre = len(selections) > num_centred
+    is_off_centre = has_off_centre and rng.randrange(num_choices) > 0
+    picked = selections[num_centred if is_off_centre else 0]
+    return tuple(picked.tolist())
 
 
 def combine_edits(
@@ -298,39 +335,32 @@ def combine_edits(
 ) -> dict[CandidatePair, Candidate]:
     """Combine every two contradictions whose edits lie apart into one sentence with both edits.
 
-    If every contradiction is an edit of the true completion, the latter is the most similar to the
-    others, and comparing the choices finds it without any knowledge: in 91% of the rows of the
-    published News-FACTOR. If two of three contradictions share the edit of the first, the first is
-    the most similar instead.
+    If all contradictions are edits of the true completion, comparing the choices finds it: it has
+    the most in common with the others, in 91% of the rows of the published News-FACTOR. With
+    compounds, a contradiction can have the most in common with the others instead.
 
     Args:
         completion: The true completion.
         candidates: Contradictions of it.
 
     Returns:
-        The compounds by the indices of their candidates. Each has the type of the outer one. It
-        has no scores, because the filters saw only its two edits.
+        The compounds by the indices of their candidates. The text is the same for both orders of
+        a pair, but the error type is that of the outer candidate. A compound has no scores,
+        because the filters saw only its two edits.
 
     Example:
         "She left Rome" and "He left Oslo", made of "She left Oslo", give "He left Rome".
     """
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
-    pieces = _PIECES.findall(completion)
     compounds = {}
-    for first, second in permutations(range(len(candidates)), 2):
-        if not _lie_apart(edits[first], edits[second]):
+    for pair in starmap(CandidatePair, permutations(range(len(candidates)), 2)):
+        if not _lie_apart(edits[pair.inner], edits[pair.outer]):
             continue
-
-        # From right to left, so that the positions of the edits to come stay valid.
-        edited_pieces = pieces.copy()
-        for edit in sorted([*edits[first], *edits[second]], reverse=True):
-            edited_pieces[edit.start : edit.end] = edit.replacement
-
+        inner = candidates[pair.inner]
+        outer = candidates[pair.outer]
         # The columns of the row show both edits and both rules.
-        inner = candidates[first]
-        outer = candidates[second]
-        compounds[CandidatePair(first, second)] = Candidate(
-            text="".join(edited_pieces),
+        compounds[pair] = Candidate(
+            text=_apply_edits(completion, [*edits[pair.inner], *edits[pair.outer]]),
             type=outer.type,
             edit=f"{inner.edit}; {outer.edit}",
             generator=f"{inner.generator} + {outer.generator}",
@@ -373,14 +403,27 @@ def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
     true_pieces = _PIECES.findall(completion)
     false_pieces = _PIECES.findall(contradiction)
 
-    # rapidfuzz returns runs of pieces that are equal, replaced, inserted or deleted.
     edits = []
     for operation in levenshtein.opcodes(true_pieces, false_pieces):
+        # The other operations are "replace", "insert" and "delete".
         if operation.tag == "equal":
             continue
         replacement = tuple(false_pieces[operation.dest_start : operation.dest_end])
         edits.append(PieceEdit(operation.src_start, operation.src_end, replacement))
     return edits
+
+
+def _apply_edits(completion: str, edits: Iterable[PieceEdit]) -> str:
+    """Return a completion with some edits, none of which overlap.
+
+    Example:
+        "In May it rained" with ``PieceEdit(2, 3, ("June",))`` is "In June it rained".
+    """
+    pieces = _PIECES.findall(completion)
+    # From right to left, so that the positions of the edits to come stay valid.
+    for edit in sorted(edits, reverse=True):
+        pieces[edit.start : edit.end] = edit.replacement
+    return "".join(pieces)
 
 
 def _lie_apart(

@@ -77,19 +77,19 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         The settings as :func:`load_build` reads them, without those that are None. Absolute paths
         are cut to their last part, because the folders of this machine mean nothing elsewhere.
     """
-    content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
+    description: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, setting.section_names)
-        # Settings that are None are not among the content.
+        section = _section(description, setting.section_names)
+        # Settings that are None are not in the description.
         if setting.key in section:
             section[setting.key] = shorten_paths(section[setting.key])
 
     # A filter that is off is None in the settings, but has to be named in a YAML.
-    filters = content["filter"]
-    content["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
-    return content
+    filters = description["filter"]
+    description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
+    return description
 
 
 def _section(content: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -194,16 +194,26 @@ def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
         section = _section(content, setting.section_names)
         value = section.get(setting.key)
-        if not isinstance(value, str) or value.startswith(("~", "/")):
-            continue
-
-        # A value such as "gpt2" may be a name: it is a path only if it looks like one or exists.
-        is_judge_file = setting.key == "judge" and (
-            "/" in value or value.endswith((".yaml", ".yml"))
-        )
-        is_folder = bool(value) and (old_folder / value).is_dir()
-        if setting in _PATHS or is_judge_file or is_folder:
+        if isinstance(value, str) and _is_relative_path(setting, value, old_folder):
             section[setting.key] = os.path.relpath(old_folder / value, new_folder)
+
+
+def _is_relative_path(setting: _Setting, value: str, folder: Path) -> bool:
+    """Tell whether the value of a setting is a relative path, rather than a name such as ``gpt2``.
+
+    Args:
+        setting: A setting that holds a path, or either a path or a name.
+        value: The value in the YAML.
+        folder: The folder of the YAML.
+    """
+    if value.startswith(("~", "/")):
+        return False
+    if setting in _PATHS:
+        return True
+    # The name of a judge has no slash and no ending, unlike that of a model on the Hub.
+    if setting.key == "judge" and ("/" in value or value.endswith((".yaml", ".yml"))):
+        return True
+    return bool(value) and (folder / value).is_dir()
 
 
 def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

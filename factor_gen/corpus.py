@@ -82,23 +82,27 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
         pattern: An absolute path, whose parts may hold ``*`` and ``**``.
 
     Returns:
-        The path of each file by its path from the folder that the pattern starts in.
+        The path of each file by its id, i.e. its path from the last existing folder of the pattern.
 
     Example:
         ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
     """
-    # An existing folder or file is meant literally, even if its name contains a "*".
-    root = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
-    matches = [pattern.name]
-    if not pattern.is_file():
-        relative_pattern = str(pattern.relative_to(root))
+    # A folder with a "*" in its name is meant literally if it exists.
+    folder = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
+    if pattern.is_file():
+        # So is a file.
+        paths = [pattern]
+    else:
         # Unlike this function, pathlib's glob also returns hidden files.
-        matches = glob.glob(relative_pattern, root_dir=root, recursive=True)  # noqa: PTH207
+        matches = glob.glob(  # noqa: PTH207
+            str(pattern.relative_to(folder)), root_dir=folder, recursive=True
+        )
+        paths = sorted(folder / match for match in matches)
 
     files = {}
-    for path in sorted(root / match for match in matches):
+    for path in paths:
         if path.is_file():
-            file_id = replace_surrogates(path.relative_to(root).as_posix())
+            file_id = replace_surrogates(path.relative_to(folder).as_posix())
             files[file_id] = path
     return files
 
@@ -118,8 +122,8 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
     Raises:
         DataError: The files or the dataset do not exist, or a file cannot be read.
     """
-    # Files are identified by their content.
     corpus = settings.corpus
+    # Files are identified by their content. Only a dataset of the Hub has none on this machine.
     if corpus.dataset is None or _dataset_folder(settings) is not None:
         files = find_corpus_files(settings).items()
         progress = tqdm(files, desc="corpus", unit=" files", delay=2)
@@ -127,7 +131,8 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
 
     # The newest commit may change while a build is stopped, but the build must not.
     dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
-    if dataset.items() <= earlier.items():
+    is_same_dataset = dataset.items() <= earlier.items()
+    if is_same_dataset:
         return dict(earlier)
     setting = f"corpus.dataset, no folder in {settings.folder}"
     return {**dataset, "commit": commit_of(corpus.dataset, setting, corpus.revision)}
@@ -151,15 +156,17 @@ def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
 def read_documents(
     settings: BuildSettings, commit: str | None, num_left_out: Counter[str]
 ) -> Iterator[Example]:
-    """Yield the first ``corpus.documents`` documents, in the order of the files and their rows.
+    """Return an iterator over the first ``corpus.documents`` documents of the corpus.
+
+    They come in the order of the files and their rows. Nothing is read before the iterator is used.
 
     Args:
         settings: The settings of the build.
         commit: The commit of a dataset of the Hub. None: that in the YAML, or the newest.
         num_left_out: Counts rows that fail a condition of ``corpus.where``, by reason. The
-            function adds to it.
+            iterator adds to it while it reads.
 
-    Yields:
+    Returns:
         Documents, each with its whole text as its prefix.
 
     Raises:
@@ -174,7 +181,7 @@ def read_documents(
     files = find_corpus_files(settings)
     documents_by_file = []
     for file_id, path in files.items():
-        # The numbers of the rows begin with 1 in each file, so that the file belongs to the id.
+        # The rows of every file are numbered from 1: with the file, their ids are unique.
         id_prefix = f"{file_id}:" if len(files) > 1 else ""
         table_reader = _TableReader(corpus, num_left_out, id_prefix)
         documents_by_file.append(_read_file(file_id, path, table_reader))
@@ -190,14 +197,20 @@ def _dataset_rows(
         corpus: The settings of the corpus, with the names of the dataset and its splits.
         folder: The folder of the dataset, or None if it is on the Hub.
         commit: The commit to read on the Hub. None: the newest.
-    """
-    setting = f"corpus.dataset {corpus.dataset!r}"
-    example = "corpus: {dataset: NAME, split: NAME}"
-    source = folder or corpus.dataset or ""
 
-    # The datasets library accepts "validation+test" only if it does not stream.
+    Example:
+        The second row of the split ``test`` of ``wikitext`` is called ``wikitext[test], row 2``.
+    """
+    # These two are parts of error messages.
+    setting_in_message = f"corpus.dataset {corpus.dataset!r}"
+    example_in_message = "corpus: {dataset: NAME, split: NAME}"
+
+    source = folder or corpus.dataset or ""
+    # The datasets library streams one split at a time: "validation+test" is read as two.
     for split in map(str.strip, corpus.split.split("+")):
-        rows = stream_rows(source, corpus.config, split, commit, setting, example)
+        rows = stream_rows(
+            source, corpus.config, split, commit, setting_in_message, example_in_message
+        )
         for number, values in enumerate(rows, start=1):
             yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
 
@@ -211,27 +224,36 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
         table_reader: Reads the documents of a table.
 
     Raises:
-        DataError: The file cannot be read, is no UTF-8, or has an unknown ending.
+        DataError: The file cannot be read, is not UTF-8, or has an unknown ending.
     """
     if path.suffix.lower() in TEXT_ENDINGS:
-        try:
-            # Decoding bytes keeps the line breaks as they are, unlike reading text.
-            text = path.read_bytes().decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
-        yield Example(file_id, text)
+        yield Example(file_id, _read_text(path))
         return
 
     # A table may be compressed: "a.csv.gz" is read as "a.csv".
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     read_rows = FORMATS.get(ending)
     if read_rows is None:
+        # The last text ending is that of a file without one.
         endings = ", ".join([*FORMATS, ".csv.gz", ".jsonl.gz", *TEXT_ENDINGS[:-1]])
         raise DataError(
             f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
             " pattern such as corpus: my_texts/*.txt"
         )
     yield from table_reader.read(read_rows(path))
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file with its line breaks as they are.
+
+    Raises:
+        DataError: The file cannot be read, or is not UTF-8.
+    """
+    try:
+        # Path.read_text would change the line breaks.
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
 
 
 @dataclass(frozen=True)
@@ -285,24 +307,25 @@ def _check_columns(row: TableRow, columns: Iterable[str]) -> None:
         DataError: The row lacks a column. The message names it and similar columns.
     """
     for column in columns:
-        if column in row.values:
-            continue
-        # The message suggests similar names, because the settings may have a typing error.
-        names = [str(name) for name in row.values]
-        raise DataError(
-            f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
-            f" {', '.join(map(repr, names)) or 'none'}; name another in corpus.text,"
-            " corpus.id or corpus.where, which ask for it: corpus: {text: NAME}"
-        )
+        if column not in row.values:
+            names = [str(name) for name in row.values]
+            raise DataError(
+                f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
+                f" {', '.join(map(repr, names)) or 'none'}; name another in corpus.text,"
+                " corpus.id or corpus.where, which ask for it: corpus: {text: NAME}"
+            )
 
 
 def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
     """Return the id of the document in a row.
 
+    If the YAML names no column of ids, the column ``id`` is used, and the default where that has
+    no value.
+
     Args:
         row: A row of the corpus.
         id_column: The column of the ids in the YAML. None if the YAML names none.
-        default: The id of a row without a value in the column ``id``, if the YAML names none.
+        default: The id of a row without a value.
 
     Returns:
         The id as a text that can be written as UTF-8.
@@ -326,13 +349,13 @@ def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
 
 
 def split_into_sentences(
-    documents: Iterable[Example], unwrapped: bool = False, language: str = ENGLISH
+    documents: Iterable[Example], should_unwrap: bool = False, language: str = ENGLISH
 ) -> Iterator[Example]:
     """Yield documents with their sentences, and drop those that repeat an earlier document.
 
     Args:
         documents: Documents with their whole text as their prefix.
-        unwrapped: Whether to join the lines of paragraphs that were broken at a width.
+        should_unwrap: Whether to join the lines of paragraphs that were broken at a width.
         language: The language of the texts as an ISO 639-1 code.
 
     Yields:
@@ -340,7 +363,8 @@ def split_into_sentences(
         before is marked as unused.
     """
     ids: set[str] = set()
-    # Hashes of 64 bits save memory: two of a billion texts share one with a probability of 1/37.
+    # Hashes take less memory than texts. That two of a billion texts have the same hash of 64
+    # bits is unlikely (1 in 37).
     text_hashes: set[int] = set()
     sentence_hashes: set[int] = set()
     for document in documents:
@@ -357,9 +381,9 @@ def split_into_sentences(
             continue
         text_hashes.add(text_hash)
 
-        text = unwrap(document.prefix) if unwrapped else document.prefix
-        positions = _find_sentences(text, language, sentence_hashes)
-        yield replace(document, prefix=text, sentences=positions)
+        text = unwrap(document.prefix) if should_unwrap else document.prefix
+        sentences = _find_sentences(text, language, sentence_hashes)
+        yield replace(document, prefix=text, sentences=sentences)
 
 
 def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple[Sentence, ...]:
@@ -374,14 +398,14 @@ def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple
     Returns:
         The sentences in the order of the text.
     """
-    positions = []
-    new_hashes = set()
+    sentences = []
+    hashes = set()
     for start, end in sentence_spans(text, language):
         # Sentences that differ only in case, spaces and end marks count as the same.
         sentence_hash = hash(comparable_text(text[start:end]))
-        positions.append(Sentence(start, end, sentence_hash in earlier_hashes))
-        new_hashes.add(sentence_hash)
+        sentences.append(Sentence(start, end, is_repeated=sentence_hash in earlier_hashes))
+        hashes.add(sentence_hash)
 
-    # A sentence that occurs twice in one document is not repeated from an earlier one.
-    earlier_hashes |= new_hashes
-    return tuple(positions)
+    # Added last, because a sentence that occurs twice in one document is not a repeated one.
+    earlier_hashes.update(hashes)
+    return tuple(sentences)

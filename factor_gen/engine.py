@@ -33,10 +33,11 @@ class LocalEngine:
         """
         # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
-        # So many shards should be submitted at the same time to keep all processes busy.
+        # The number of shards to keep in flight, so that all processes are busy.
         self.capacity = 1
 
         self._runner = StageRunner(settings, opener)
+        # A single worker needs no pool: all stages run in this process.
         self._pool: ProcessPoolExecutor | None = None
         num_workers = count_workers(settings, num_shards)
         if num_workers > 1:
@@ -51,7 +52,9 @@ class LocalEngine:
     def submit(
         self, group: int, shard_number: int, examples: Sequence[Example]
     ) -> Future[list[Example]]:
-        """Take the examples of a shard through a group of stages.
+        """Take the examples of a shard through a group of stages, in the pool if there is one.
+
+        Stages with a model run in this process, and the caller waits for them.
 
         Args:
             group: The index of the group in ``groups``.
@@ -59,17 +62,16 @@ class LocalEngine:
             examples: The examples of the shard.
 
         Returns:
-            A future with the examples after the last stage, or with the error. It is done already
-            if the stages ran in this process.
+            A future with the examples after the last stage, or with the error.
         """
         has_model, names = self.groups[group]
         future: Future[list[Example]] = Future()
         try:
             if self._pool is not None and not has_model:
                 return self._pool.submit(_run_in_worker, names, shard_number, examples)
-            # The caller waits here while a model runs.
             future.set_result(self._runner.run(names, shard_number, examples))
-        except Exception as error:  # noqa: BLE001 (the future raises it when it is asked)
+        # An error belongs in the future, as an error in the pool does.
+        except Exception as error:  # noqa: BLE001
             future.set_exception(error)
         return future
 

@@ -19,10 +19,14 @@ from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
-from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.trie import build_trie
 
 DTYPE = torch.float32
+# The window of a model without a limit, greater than any text.
+_NO_WINDOW = 2**31
+# The engine is tested on at most so many tokens.
+_MAX_ENGINE_WINDOW = 1024
 # A typical sentence has so many tokens. A vocabulary of 50,000 gives 200 kB of numbers for each.
 _TOKENS_OF_TEXT = 64
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
@@ -64,14 +68,19 @@ class FluencyModel:
                 name, revision=settings.revision, dtype=DTYPE
             )
         self.model: Any = loaded.to(default_device()).eval()
-        # The model reads so many tokens in one pass.
+        # The number of tokens in one pass of the model.
         self.budget = settings.batch_size * _TOKENS_OF_TEXT
         # Some models, such as those with relative positions, have no limit.
-        self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
+        window = getattr(self.model.config, "max_position_embeddings", None)
+        self._window = window or _NO_WINDOW
         self._start_token = _start_token(self._tokenizer, name)
+
+        # The engine computes shared beginnings once. It is None for models that cannot do so.
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         with torch.inference_mode():
-            self._engine = find_engine(self.model, vocabulary, min(self._window, 1024))
+            self._engine = find_engine(
+                self.model, vocabulary, min(self._window, _MAX_ENGINE_WINDOW)
+            )
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
         """Return the mean log-probability of each text's tokens after its context.
@@ -87,12 +96,16 @@ class FluencyModel:
         Returns:
             The means in nats per token. NaN for a text without tokens, or longer than the window.
         """
-        # Texts that cannot be scored are left out and get NaN at the end.
         encoded_texts = self.encode(texts, contexts)
-        scorable = [encoded for encoded in encoded_texts if encoded.num_scored]
+        scorable = [index for index, encoded in enumerate(encoded_texts) if encoded.num_scored]
         with torch.inference_mode():
-            means = iter(self._mean_logprobs_of_tokens(scorable))
-        return [next(means) if encoded.num_scored else math.nan for encoded in encoded_texts]
+            scored = self._mean_logprobs_of_tokens([encoded_texts[index] for index in scorable])
+
+        # Texts that cannot be scored keep NaN.
+        means = [math.nan] * len(texts)
+        for index, mean in zip(scorable, scored, strict=True):
+            means[index] = mean
+        return means
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
         """Encode each text after its context, whose beginning is cut if both exceed the window.
@@ -102,7 +115,8 @@ class FluencyModel:
             contexts: The text before each of them.
 
         Returns:
-            The tokens. A text without tokens, or with too many, has ``num_scored`` 0.
+            The tokens. A text without tokens, or with too many for the window, has ``num_scored``
+            0, which means that it cannot be scored.
         """
         encoded_texts = []
         for text, context in zip(texts, contexts, strict=True):
@@ -110,12 +124,16 @@ class FluencyModel:
             # Most tokenizers join a space to the word after it.
             tokens = self._tokenise(f" {text}" if context_tokens else text)
 
-            # The end of the context is the part that matters most.
+            # The start token takes one position of the window, and the text its own.
             room = self._window - 1 - len(tokens)
+            # The end of the context matters most, so that its beginning is cut.
             excess = max(0, len(context_tokens) - room)
-            num_scored = len(tokens) if room >= 0 else 0
-            all_tokens = [self._start_token, *context_tokens[excess:], *tokens]
-            encoded_texts.append(EncodedText(all_tokens, num_scored))
+            encoded_texts.append(
+                EncodedText(
+                    tokens=[self._start_token, *context_tokens[excess:], *tokens],
+                    num_scored=len(tokens) if room >= 0 else 0,
+                )
+            )
         return encoded_texts
 
     def _tokenise(self, text: str) -> list[int]:
@@ -133,18 +151,19 @@ class FluencyModel:
         Returns:
             The means, in the order of the texts.
         """
+        # This model cannot compute a beginning once for several texts.
         if self._engine is None:
             return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
 
-        # A forest holds the texts as trees whose branches share their beginnings.
-        forest = plant(
+        # The trie stores a beginning that several texts share once.
+        trie = build_trie(
             [encoded.tokens for encoded in encoded_texts],
             [encoded.num_scored for encoded in encoded_texts],
         )
-        # The passes are the same on every machine, so that the digits that are kept are too.
-        budget = PassBudget(self.budget, self.budget)
-        scores = score(forest, self._engine, budget)
-        return [float(scores.logprobs[targets].mean()) for targets in forest.answers]
+        # At most so many tokens, and as many of them scored, go into one pass. The limit does not
+        # depend on the memory of the machine, and so rounding errors do not either.
+        scores = score_trie(trie, self._engine, PassBudget(self.budget, self.budget))
+        return [float(scores.logprobs[targets].mean()) for targets in trie.targets_by_request]
 
     def _mean_logprob_alone(self, encoded: EncodedText) -> float:
         """Return the mean log-probability of one text, by a model that cannot share beginnings."""
@@ -205,11 +224,13 @@ class NliModel:
             settings.model, settings.revision, dtype=DTYPE
         )
         self._batch_size = settings.batch_size
-        self._label = find_label(settings.model, self.model.config.id2label, _CONTRADICTION_LABELS)
+        self._contradiction_label = find_label(
+            settings.model, self.model.config.id2label, _CONTRADICTION_LABELS
+        )
         # Pairs are encoded before they are padded. The tokenizer would warn that this is slow.
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
-    def contradictions(self, pairs: Sequence[ContradictionPair]) -> list[float]:
+    def contradiction_probabilities(self, pairs: Sequence[ContradictionPair]) -> list[float]:
         """Return the probability that each sentence contradicts its completion.
 
         Args:
@@ -221,8 +242,8 @@ class NliModel:
         """
         encoded_pairs = self.encode(pairs)
         fitting = [index for index, encoded in enumerate(encoded_pairs) if encoded]
-        # If the longest pairs exceed the memory, it should be known at once.
-        fitting.sort(key=lambda index: -len(encoded_pairs[index]["input_ids"]))
+        # The longest come first, so that a lack of memory shows at once.
+        fitting.sort(key=lambda index: len(encoded_pairs[index]["input_ids"]), reverse=True)
 
         probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
         starts = range(0, len(fitting), self._batch_size)
@@ -232,7 +253,7 @@ class NliModel:
                 indices = fitting[start : start + self._batch_size]
                 batch = self.pad_batch([encoded_pairs[index] for index in indices])
                 logits = self.model(**batch).logits.float()
-                probabilities[indices] = logits.softmax(dim=-1)[:, self._label]
+                probabilities[indices] = logits.softmax(dim=-1)[:, self._contradiction_label]
         return probabilities.tolist()
 
     def encode(self, pairs: Sequence[ContradictionPair]) -> list[dict[str, list[int]]]:
@@ -258,16 +279,15 @@ class NliModel:
 
         inputs: list[dict[str, list[int]]] = []
         for index, pair in enumerate(pairs):
-            # The side of a token is 0 in the premise, 1 in the hypothesis, and None if the token,
-            # such as a separator, belongs to neither.
             token_ends = [end for _, end in offsets[index]]
+            # 0 for tokens of the premise, 1 for the hypothesis, None for separators.
             sides = encoded_pairs.sequence_ids(index)
-            kept = self._positions_in_window(token_ends, sides, len(pair.context))
-            if len(kept) > self._window:
+            positions = self._positions_in_window(token_ends, sides, len(pair.context))
+            if len(positions) > self._window:
                 inputs.append({})
                 continue
             values_by_name = {name: values[index] for name, values in encoded_pairs.items()}
-            inputs.append(_take_positions(values_by_name, kept))
+            inputs.append(_take_positions(values_by_name, positions))
         return inputs
 
     def _positions_in_window(
@@ -275,15 +295,17 @@ class NliModel:
     ) -> list[int]:
         """Return the positions of a pair's tokens without those that are cut from its context.
 
+        Both premise and hypothesis begin with the context, and both lose as much of it.
+
         Args:
-            token_ends: Where each token ends in its text, in characters.
+            token_ends: Where each token ends in the premise or the hypothesis, in characters.
             sides: For each token 0 if it belongs to the premise, 1 if to the hypothesis, and None
                 if to neither.
             context_length: The length of the context in characters.
 
         Returns:
-            The positions in order. They are more than the window if the context is too short to
-            cut enough of it.
+            The positions to keep, in order. They may still exceed the window if the context is
+            short.
         """
         excess = max(0, len(token_ends) - self._window)
         # Half of the excess is cut from each side, rounded up.
@@ -308,10 +330,11 @@ class NliModel:
             The inputs of the model by name, each an array (pairs, tokens).
         """
         names = inputs[0].keys()
-        columns = {name: [pair_inputs[name] for pair_inputs in inputs] for name in names}
-        batch = self._tokenizer.pad(columns, return_tensors="pt")
-        # The copy to a GPU may overlap with its computations.
+        values_by_name = {name: [pair_inputs[name] for pair_inputs in inputs] for name in names}
+        batch = self._tokenizer.pad(values_by_name, return_tensors="pt")
+
         device = self.model.device
+        # A copy to a GPU that does not block overlaps with its computations.
         return {name: batch[name].to(device, non_blocking=True) for name in names}
 
 

@@ -72,22 +72,23 @@ class FilterStage:
         Raises:
             ModelError: A model cannot be loaded, or is of the wrong kind.
         """
-        checked = [example for example in examples if example.candidates]
-        if checked and self._settings.nli is not None:
-            checked = self._check_contradiction(self._settings.nli, checked)
-        if checked and self._settings.fluency is not None:
-            checked = self._check_fluency(self._settings.fluency, checked)
+        # A shard without candidates should not load the models.
+        if not any(example.candidates for example in examples):
+            return list(examples)
 
-        # Examples without candidates, which were not checked, keep their positions.
-        remaining = iter(checked)
-        return [next(remaining) if example.candidates else example for example in examples]
+        filtered = list(examples)
+        if self._settings.nli is not None:
+            filtered = self._check_contradiction(self._settings.nli, filtered)
+        if self._settings.fluency is not None:
+            filtered = self._check_fluency(self._settings.fluency, filtered)
+        return filtered
 
     def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
-        """Reject generated sentences that the NLI model does not take for contradictions.
+        """Reject candidates that the NLI model does not take for contradictions.
 
         Args:
             nli: The thresholds, and how much context precedes premise and hypothesis.
-            examples: Documents with at least one candidate, i.e. generated sentence, each.
+            examples: Documents with their candidates, i.e. generated contradictions.
 
         Returns:
             The documents with the probability of a contradiction in each candidate.
@@ -100,45 +101,46 @@ class FilterStage:
             for candidate in example.candidates:
                 pairs.append(ContradictionPair(context, example.completion, candidate.text))
 
-        def threshold_of(candidate: Candidate) -> float:
+        def nli_threshold(candidate: Candidate) -> float:
             # The paper's threshold is lower for coreference errors (appendix A.2).
             return nli.coreference if candidate.type == COREFERENCE else nli.threshold
 
-        scores = self._nli_model.contradictions(pairs)
-        return _apply_scores(examples, scores, "contradiction", threshold_of, NOT_CONTRADICTORY)
+        scores = self._nli_model.contradiction_probabilities(pairs)
+        return _apply_scores(examples, scores, "contradiction", nli_threshold, NOT_CONTRADICTORY)
 
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
     ) -> list[Example]:
-        """Reject contradictions whose mean log-likelihood is too far below that of the completion.
+        """Reject candidates whose mean log-likelihood is too far below that of the completion.
 
         Args:
             fluency: The margin in nats per token, and how much context the model reads.
-            examples: Documents with at least one candidate, i.e. generated contradiction, each.
+            examples: Documents with their candidates, i.e. generated contradictions.
 
         Returns:
             The documents with the difference to the completion in each candidate, in nats per
             token.
         """
+        with_candidates = [example for example in examples if example.candidates]
         texts = []
         contexts = []
-        for example in examples:
-            context = last_words(example.prefix, fluency.context)
+        for example in with_candidates:
             choices = [example.completion, *(candidate.text for candidate in example.candidates)]
             texts += choices
-            contexts += [context] * len(choices)
+            contexts += [last_words(example.prefix, fluency.context)] * len(choices)
+        means = self._fluency_model.mean_logprobs(texts, contexts)
 
-        # The means come in the order of the texts: a completion, then its candidates.
-        means = iter(self._fluency_model.mean_logprobs(texts, contexts))
+        # The means of a document are those of its completion and then of its candidates.
         scores = []
-        for example in examples:
-            completion_mean = next(means)
-            scores += [next(means) - completion_mean for _ in example.candidates]
+        start = 0
+        for example in with_candidates:
+            end = start + 1 + len(example.candidates)
+            scores += [mean - means[start] for mean in means[start + 1 : end]]
+            start = end
 
-        def threshold_of(candidate: Candidate) -> float:
-            return -fluency.margin
-
-        checked = _apply_scores(examples, scores, "fluency", threshold_of, NOT_FLUENT)
+        checked = _apply_scores(
+            examples, scores, "fluency", lambda candidate: -fluency.margin, NOT_FLUENT
+        )
         if fluency.best is None:
             return checked
         return [_reject_less_fluent(example, fluency.best) for example in checked]
@@ -169,7 +171,8 @@ def _apply_scores(
 
     Args:
         examples: Documents with their candidates, i.e. the generated contradictions.
-        scores: The score of each candidate, in order. NaN if it could not be scored.
+        scores: The scores of the candidates of all documents, in order. NaN if a candidate could
+            not be scored.
         score_name: The field of the candidate that gets the score.
         threshold_of: Returns the number that the score of a candidate must exceed.
         reason: Why candidates with too low a score are rejected.
@@ -177,25 +180,21 @@ def _apply_scores(
     Returns:
         Copies of the examples. A candidate that was rejected before keeps its reason.
     """
-    # The scores are one list for all candidates of all examples.
     remaining_scores = iter(scores)
     scored_examples = []
     for example in examples:
         candidates = []
         for candidate in example.candidates:
             score = round(next(remaining_scores), _DIGITS)
-            is_scored = not math.isnan(score)
-
+            if math.isnan(score):
+                # JSON has no NaN: the score stays None.
+                problem = NOT_SCORED
+            else:
+                problem = "" if score > threshold_of(candidate) else reason
+                changes: dict[str, Any] = {score_name: score}
+                candidate = replace(candidate, **changes)
             # The first filter that a candidate fails gives the reason.
-            rejected = candidate.rejected
-            if not rejected and not is_scored:
-                rejected = NOT_SCORED
-            elif not rejected and score <= threshold_of(candidate):
-                rejected = reason
-
-            # JSON has no NaN.
-            changes: dict[str, Any] = {score_name: score if is_scored else None}
-            candidates.append(replace(candidate, rejected=rejected, **changes))
+            candidates.append(replace(candidate, rejected=candidate.rejected or problem))
         scored_examples.append(replace(example, candidates=tuple(candidates)))
     return scored_examples
 
@@ -213,17 +212,17 @@ def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
     # The candidates keep their order, only their indices are sorted.
     candidates = list(example.candidates)
     most_fluent_first = sorted(
-        range(len(candidates)), key=lambda index: -(candidates[index].fluency or 0)
+        range(len(candidates)), key=lambda index: candidates[index].fluency or 0, reverse=True
     )
 
-    num_of_type: Counter[str] = Counter()
+    num_by_type: Counter[str] = Counter()
     for index in most_fluent_first:
         candidate = candidates[index]
         # A candidate that failed a filter takes no place from others.
         if candidate.rejected:
             continue
-        num_of_type[candidate.type] += 1
-        if num_of_type[candidate.type] > max_per_type:
+        num_by_type[candidate.type] += 1
+        if num_by_type[candidate.type] > max_per_type:
             candidates[index] = replace(candidate, rejected=LESS_FLUENT)
     return replace(example, candidates=tuple(candidates))
 
@@ -240,10 +239,10 @@ def _filter_fingerprint(settings: NliSettings | FluencySettings | None) -> objec
     if settings is None:
         return OFF
     identity = model_identity(settings.model, settings.revision)
-    filter_settings = {**asdict(settings), **identity, "dtype": _DTYPE}
+    fingerprint = {**asdict(settings), **identity, "dtype": _DTYPE}
     # In float32, the size of a batch changes only digits that are rounded away.
-    del filter_settings["batch_size"]
-    return filter_settings
+    del fingerprint["batch_size"]
+    return fingerprint
 
 
 def model_identity(name: str, revision: str | None) -> dict[str, Any]:
@@ -260,9 +259,10 @@ def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     Raises:
         ModelError: The model is neither on this machine nor available on the Hub.
     """
+    # A folder gets a hash of its files. The name of a model on the Hub is returned unchanged.
     identity = fingerprint_checkpoint(name)
-    # Only the name of a folder is changed, by adding the hash.
-    if identity != name:
+    is_folder = identity != name
+    if is_folder:
         return {"model": identity}
 
     from transformers import PreTrainedConfig

@@ -24,10 +24,10 @@ _LISTS = Path(__file__).parent / "generate" / "rules" / "data" / "languages"
 LANGUAGES_WITH_RULES = (ENGLISH, *sorted(path.stem for path in _LISTS.glob("*.tsv")))
 
 # More characters take longer to identify, and the result does not improve.
-_CHARACTERS_LOOKED_AT = 400
+_NUM_SAMPLED_CHARACTERS = 400
 # None of 2,712 English sentences of many genres has another language with this probability.
 _MIN_PROBABILITY = 0.6
-_DOCUMENTS_LOOKED_AT = 100
+_NUM_SAMPLED_DOCUMENTS = 100
 
 
 @cache
@@ -44,8 +44,8 @@ def identify_language(text: str) -> str:
         ``identify_language("The house is very old and stands by the river.")`` is ``"en"``.
     """
     # A title or a licence stands at one end of a text, so that the middle tells more.
-    start = max(0, (len(text) - _CHARACTERS_LOOKED_AT) // 2)
-    middle = text[start : start + _CHARACTERS_LOOKED_AT]
+    start = max(0, (len(text) - _NUM_SAMPLED_CHARACTERS) // 2)
+    middle = text[start : start + _NUM_SAMPLED_CHARACTERS]
     code, probability = _load_identifier().classify(" ".join(middle.split()))
     return str(code) if probability >= _MIN_PROBABILITY else ""
 
@@ -67,18 +67,18 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
     """
     num_documents: Counter[str] = Counter()
     remaining = iter(documents)
-    for document in islice(remaining, _DOCUMENTS_LOOKED_AT):
+    for document in islice(remaining, _NUM_SAMPLED_DOCUMENTS):
         num_documents[identify_language(document.prefix)] += 1
         yield document
 
-    # Documents of uncertain language count neither for nor against the expected one.
+    # The empty text stands for an uncertain language, which counts neither for nor against.
     del num_documents[""]
     if 3 * num_documents[language] < num_documents.total():
-        raise _wrong_language(num_documents, language)
+        raise _wrong_language_error(num_documents, language)
     yield from remaining
 
 
-def _wrong_language(num_documents: Counter[str], expected: str) -> DataError:
+def _wrong_language_error(num_documents: Counter[str], expected: str) -> DataError:
     """Return the error for a corpus that is not in the expected language.
 
     Args:

@@ -26,7 +26,7 @@ from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
 from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.counts import BuiltBenchmark
-from factor_gen.output.folder import refuse_to_overwrite
+from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
 from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import shorten_paths
@@ -86,11 +86,12 @@ def build(
         # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
         corpus_files = find_corpus_files(settings).values()
+        finish_earlier_build(out)
         refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
-        return _build_alone(settings, out, restart, opener)
+        return _build_in_locked_folder(settings, out, restart, opener)
 
 
-def _build_alone(
+def _build_in_locked_folder(
     settings: BuildSettings, out: Path, restart: bool, opener: StageOpener
 ) -> BuiltBenchmark:
     """Build a benchmark in a folder that no other build works in.
@@ -225,7 +226,7 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
         folder.write_shard(num_shards, shard)
         num_shards += 1
     if num_shards == 0:
-        raise _no_documents(num_left_out)
+        raise _no_documents_error(num_left_out)
 
     counts = _CorpusCounts(num_shards, dict(sorted(num_left_out.items())))
     # This file marks the documents as complete.
@@ -233,7 +234,7 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     return counts
 
 
-def _no_documents(num_left_out: Counter[str]) -> DataError:
+def _no_documents_error(num_left_out: Counter[str]) -> DataError:
     """Return the error for a corpus without documents.
 
     Args:
@@ -275,8 +276,8 @@ def _with_collocations(
 ) -> BuildSettings:
     """Return the settings with the file of collocations, which the English rules need.
 
-    The file says beside which words each word of the corpus occurs, so that a word is replaced only
-    by one that occurs beside the same words. It is written if it does not exist.
+    The file says which words of the corpus occur side by side, so that a word is replaced only by
+    one with the same neighbours. The file is written if it does not exist.
 
     Args:
         settings: The settings of the build.

@@ -18,6 +18,7 @@ from factor_gen.settings import BuildSettings
 from factor_gen.stages import (
     RESUME_ADVICE,
     StageError,
+    StageGroup,
     StageOpener,
     StageRunner,
     describe_shard,
@@ -50,8 +51,6 @@ class RayEngine:
         """
         # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
-        # So many shards should be submitted at the same time to keep all actors busy.
-        self.capacity = 0
 
         self._ray = need("ray", "engine: ray", "ray")
         # A notebook may be connected to a cluster already, and keeps it after the build.
@@ -62,44 +61,60 @@ class RayEngine:
         # Actors may run in another folder than this process.
         self._settings = replace(settings, folder=settings.folder.resolve())
         self._opener = opener
-        self._idle_actors = [
-            self._start_actors(group.names[0], group.has_model, num_shards) for group in self.groups
-        ]
+        # The number of shards to keep in flight, so that all actors are busy.
+        self.capacity = 0
+        self._idle_actors = []
+        for group in self.groups:
+            num_actors = self._count_actors(group.has_model, num_shards)
+            self._idle_actors.append(self._start_actors(group, num_actors))
+            self.capacity += num_actors
         # Each thread waits for one actor.
         self._threads = ThreadPoolExecutor(self.capacity)
 
-    def _start_actors(
-        self, first_stage: str, has_model: bool, num_shards: int
-    ) -> "SimpleQueue[Any]":
-        """Start the actors of a group of stages, and add their number to ``capacity``.
+    def _count_actors(self, has_model: bool, num_shards: int) -> int:
+        """Return how many actors to start for a group of stages.
 
         Args:
-            first_stage: The first stage of the group, which each actor opens at once.
-            has_model: Whether the stages run a model, which takes a GPU if the cluster has one.
+            has_model: Whether the stages run a model.
             num_shards: How many shards there are to process.
+
+        Returns:
+            As many as ``workers`` or the cluster's cores, but at most one per shard, and for stages
+            with a model at most one per GPU, if the cluster has GPUs.
+        """
+        resources = self._ray.cluster_resources()
+        num_cores = max(1, int(resources.get("CPU", 1)))
+        num_actors = min(num_shards, self._settings.workers or num_cores)
+        num_gpus = int(resources.get("GPU", 0))
+        if has_model and num_gpus > 0:
+            return min(num_actors, num_gpus)
+        return num_actors
+
+    def _start_actors(self, group: StageGroup, num_actors: int) -> "SimpleQueue[Any]":
+        """Start the actors of a group of stages.
+
+        Args:
+            group: The stages. Each actor opens the first of them at once.
+            num_actors: How many actors to start.
 
         Returns:
             The actors that wait for a shard. Each joins the queue when it is ready.
         """
-        resources = self._ray.cluster_resources()
-        num_cores = max(1, int(resources.get("CPU", 1)))
-        num_workers = min(num_shards, self._settings.workers or num_cores)
-        num_gpus = int(resources.get("GPU", 0)) if has_model else 0
+        has_gpu = group.has_model and self._ray.cluster_resources().get("GPU", 0) >= 1
         actor_class = self._ray.remote(StageRunner).options(
             # The actors of all groups run side by side on the same cores.
             num_cpus=1 / len(self.groups),
-            num_gpus=min(num_gpus, 1),
+            num_gpus=int(has_gpu),
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
         )
 
         idle_actors: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(min(num_workers, num_gpus or num_workers)):
+        for _ in range(num_actors):
             actor = actor_class.remote(self._settings, self._opener)
             # An actor that the cluster has no room for never opens its stage, and is never used.
-            is_open = actor.open.remote(first_stage).future()
-            is_open.add_done_callback(lambda _, actor=actor: idle_actors.put(actor))
-            self.capacity += 1
+            opening = actor.open.remote(group.names[0]).future()
+            opening.add_done_callback(lambda _, actor=actor: idle_actors.put(actor))
         return idle_actors
 
     def submit(
@@ -131,17 +146,17 @@ class RayEngine:
         Raises:
             FactualityError: A stage failed, or Ray could not run it.
         """
-        names = list(self.groups[group].names)
         # An actor takes one shard at a time, and is idle again when it returns the result.
         actor = self._idle_actors[group].get()
+        names = list(self.groups[group].names)
         try:
             task = actor.run.remote(names, shard_number, examples)
             return self._ray.get(task)  # type: ignore[no-any-return]
         except self._ray.exceptions.RayError as error:
-            # Ray wraps an error of a stage in one of its own.
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, FactualityError):
-                raise cause from error
+            # Ray wraps an error of a stage in one of its own. Its other errors have no cause.
+            stage_error = getattr(error, "cause", None)
+            if isinstance(stage_error, FactualityError):
+                raise stage_error from error
             shard = describe_shard(shard_number, examples)
             raise StageError(
                 f"{', '.join(names)}, {shard}: Ray could not run it: {first_line(error)}\n"
@@ -162,16 +177,16 @@ def _connect(ray: ModuleType, num_workers: int) -> None:
 
     Args:
         ray: The module ``ray``.
-        num_workers: How many cores a cluster on this machine gets.
+        num_workers: How many workers, each with a core, a cluster on this machine gets.
 
     Raises:
         ConfigError: There is no cluster at ``RAY_ADDRESS``.
     """
     address = os.environ.get("RAY_ADDRESS", "local")
     # Only a cluster that starts here can be given a number of cores.
-    cores = {"num_cpus": num_workers} if address == "local" else {}
+    options = {"num_cpus": num_workers} if address == "local" else {}
     try:
-        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **cores)
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(
             f"RAY_ADDRESS is {address!r}: {error}; start a cluster there with ray start --head,"

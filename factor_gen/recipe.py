@@ -218,7 +218,7 @@ def _check_template(text: str) -> str:
     Raises:
         ValueError: It is a template that Jinja cannot read.
     """
-    # A template should fail when the settings are read, not at the first document.
+    # Checked when the settings are read, so that a long build does not fail at a document.
     try:
         if is_template(text):
             _ENVIRONMENT.compile(text)

@@ -181,7 +181,6 @@ def shorten_paths(value: object) -> object:
     Example:
         ``{"model": "/home/me/gpt2", "nli": "a/b"}`` becomes ``{"model": "gpt2", "nli": "a/b"}``.
     """
-    # Settings are nested mappings and lists with texts in them.
     if isinstance(value, Mapping):
         return {key: shorten_paths(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
@@ -203,7 +202,8 @@ def last_words(text: str, count: int) -> str:
         count: The number of words to keep.
 
     Returns:
-        The whole text if it has fewer words, but no more than 40 characters per word.
+        The last words, or the whole text if it has fewer. If they have more than 40 characters on
+        average, only their end is returned.
 
     Example:
         ``last_words("one two  three ", 2)`` is ``"two  three "``.
@@ -213,9 +213,8 @@ def last_words(text: str, count: int) -> str:
 
     # A document may be very long: only its end is split into words.
     end = text[-count * _MAX_CHARACTERS_PER_WORD :]
+    # The first part, before the words, is the rest of the text: ["one", "two", "three"].
     rest_and_words = end.rsplit(maxsplit=count)
     if len(rest_and_words) <= count:
         return end
-
-    rest = rest_and_words[0]
-    return end[len(rest) :].lstrip()
+    return end.removeprefix(rest_and_words[0]).lstrip()

@@ -38,7 +38,7 @@ _WEB = re.compile(
 _MARKUP = re.compile(
     r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]"
 )
-_OPENING = "\"'“„‘«»([$€£¥¿¡「『《（"
+_OPENING_MARKS = "\"'“„‘«»([$€£¥¿¡「『《（"
 _OPENING_OF_CLOSING = {
     ")": "(",
     "]": "[",
@@ -49,6 +49,7 @@ _OPENING_OF_CLOSING = {
     "》": "《",
     "）": "（",
 }
+_OPENING_SIGNS = {"„", *_OPENING_OF_CLOSING.values()}
 # After these ends of sentences and labels, the next sentence may follow without a space.
 _NO_SPACE_NEEDED = re.compile(r"([。！？][”」』）》]*|^\w+:)\Z", re.MULTILINE)
 # A line that ends in a comma or one of these words goes on in the next line.
@@ -91,7 +92,7 @@ class SelectStage:
             "sentencex": version("sentencex"),
             **asdict(self._settings),
         }
-        # A draw gives the same sentence however many draws are allowed.
+        # The number of draws decides how often the stage runs, not what it selects in one of them.
         del fingerprint["draws"]
         if self._settings.position == "random":
             fingerprint["seed"] = self._seed
@@ -135,7 +136,7 @@ class SelectStage:
             # The reason of the document is that of its best sentence.
             furthest_check = max(furthest_check, failed_check)
 
-        reason = self._reason(example, furthest_check)
+        reason = self._reason_unused(example, furthest_check)
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
     def _order_sentences(self, example: Example) -> list[int]:
@@ -157,7 +158,7 @@ class SelectStage:
             order.reverse()
         return order
 
-    def _reason(self, example: Example, furthest_check: int) -> str:
+    def _reason_unused(self, example: Example, furthest_check: int) -> str:
         """Say why no sentence of a document was selected.
 
         Args:
@@ -166,9 +167,10 @@ class SelectStage:
                 was tried.
 
         Returns:
-            The reason for the dataset card and ``unused.jsonl``.
+            The reason for the dataset card and ``unused.jsonl``. That of a check is a template,
+            such as ``no sentence of {settings.min_words} words or more``, which is filled in.
         """
-        # An earlier draw found a sentence, which gave no row.
+        # An earlier draw found a sentence, but that sentence gave no row.
         if example.draw.tried:
             return "no other sentence"
         if furthest_check < 0:
@@ -181,7 +183,7 @@ class _Document:
     """A document, with the facts about it that the checks of all its sentences share."""
 
     def __init__(self, example: Example, settings: SelectSettings, language: str) -> None:
-        """Find the lines of code, and simplify the text.
+        """Prepare the document for the checks of its sentences.
 
         Args:
             example: A document with its whole text as its prefix.
@@ -200,17 +202,17 @@ class _Document:
 class _SentenceInDocument:
     """A sentence that may be selected, with its document and the text before it."""
 
-    def __init__(self, document: _Document, position: Sentence) -> None:
+    def __init__(self, document: _Document, span: Sentence) -> None:
         """Cut the sentence and the text before it out of the document.
 
         Args:
             document: The document.
-            position: Where the sentence begins and ends.
+            span: Where the sentence begins and ends.
         """
         self.document = document
-        self.is_in_earlier_document = position.is_repeated
-        self.prefix = document.text[: position.start]
-        self.text = document.text[position.start : position.end]
+        self.is_in_earlier_document = span.is_repeated
+        self.prefix = document.text[: span.start]
+        self.text = document.text[span.start : span.end]
         # Patterns search only the last characters before the sentence, because a text may be long.
         self.near_prefix = self.prefix[-_CONTEXT_LENGTH:]
 
@@ -229,12 +231,14 @@ def _has_end_mark(sentence: _SentenceInDocument) -> bool:
 
 def _has_capital_or_digit_first(sentence: _SentenceInDocument) -> bool:
     """Tell whether the sentence begins with a capital or a digit, after two quotes at most."""
-    bare_text = sentence.text.lstrip(_OPENING)
+    bare_text = sentence.text.lstrip(_OPENING_MARKS)
+    num_marks = len(sentence.text) - len(bare_text)
+    if num_marks > 2:
+        return False
     first = bare_text[:1]
     # Letters of scripts without case, such as Chinese, count as capitals.
     is_capital = first.isalpha() and not first.islower()
-    num_opening = len(sentence.text) - len(bare_text)
-    return num_opening <= 2 and (first.isdecimal() or is_capital)
+    return is_capital or first.isdecimal()
 
 
 def _has_enough_words(sentence: _SentenceInDocument) -> bool:
@@ -318,18 +322,16 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
     still_open: list[str] = []
     for character in sentence.text:
         # German quotes open with „ and close with “, which opens in English.
-        if still_open[-1:] == ["„"] and character in "“”":
+        closes_german_quote = character in "“”" and still_open[-1:] == ["„"]
+        if closes_german_quote:
             still_open.pop()
-            continue
-        if character == "„" or character in _OPENING_OF_CLOSING.values():
+        elif character in _OPENING_SIGNS:
             still_open.append(character)
-            continue
-
-        opening = _OPENING_OF_CLOSING.get(character)
-        if opening is None:
-            continue
-        if not still_open or still_open.pop() != opening:
-            return False
+        elif character in _OPENING_OF_CLOSING:
+            # The last sign that was opened has to be closed first.
+            last_opened = still_open.pop() if still_open else ""
+            if last_opened != _OPENING_OF_CLOSING[character]:
+                return False
     return not still_open
 
 

@@ -21,7 +21,7 @@ from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 OFF = "none"
 
 # Errors about these settings say what is expected.
-_NEEDS_JUDGE = (
+_NEEDS_JUDGE_ADVICE = (
     "the generator llm asks a model: name its judge, generate: {generator: llm, judge:"
     " openai-server} or the path of a judge's YAML"
 )
@@ -329,8 +329,8 @@ class BuildSettings(WorkSettings):
         """Check the settings of one section that depend on those of another.
 
         Raises:
-            ValueError: A row cannot have as many types as it shall have, or the generator or a
-                filter cannot work as it is set.
+            ValueError: ``min_types`` exceeds ``contradictions``, the generator lacks a judge or
+                rules, or a filter reads another language.
         """
         # Each contradiction has one type.
         if self.choose.min_types > self.choose.contradictions:
@@ -345,15 +345,15 @@ class BuildSettings(WorkSettings):
     def _check_generator(self) -> None:
         """Check that ``llm`` has a judge, and that ``rules`` knows the language of the corpus."""
         language = self.corpus.language
-        # No judge is the default, because none is installed with the package.
         if self.generate.generator == "llm" and self.generate.judge is None:
             raise ValueError(
-                f"generate.judge is missing; {_NEEDS_JUDGE}; without a model, generate: rules"
+                f"generate.judge is missing; {_NEEDS_JUDGE_ADVICE}; without a model, generate:"
+                " rules"
             )
         if self.generate.generator == "rules" and language not in LANGUAGES_WITH_RULES:
             languages = ", ".join(LANGUAGES_WITH_RULES)
             raise ValueError(
-                f"there are rules for {languages} and not for {language!r}; {_NEEDS_JUDGE}"
+                f"there are rules for {languages} and not for {language!r}; {_NEEDS_JUDGE_ADVICE}"
             )
 
     def _check_filter_languages(self) -> None:

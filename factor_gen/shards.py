@@ -31,7 +31,7 @@ from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
-_SETTINGS_FILE = "settings.json"
+_PLAN_FILE = "settings.json"
 # The last line of a shard has the number of its examples. A file that was cut short lacks it.
 _LAST_LINE = "{} examples\n"
 _EXAMPLE = adapter_of(Example)
@@ -74,6 +74,8 @@ class ShardFolder:
     def read_shard(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, and keep only one of them in memory at a time.
 
+        The last line of a complete shard has the number of its examples.
+
         Args:
             number: The number of the shard, counted from 0.
 
@@ -82,20 +84,20 @@ class ShardFolder:
         """
         path = self.shard_path(number)
         count = 0
+        problem: Exception | str = "the end is missing"
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    # The count in the last line also shows if lines are missing before it.
                     if line == _LAST_LINE.format(count):
                         return
                     count += 1
                     yield _EXAMPLE.validate_json(line)
-            raise ValueError("the end is missing")
-        # The errors of JSON and of pydantic are ValueErrors too.
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{path}:{count}: damaged ({error}); remove {self.path} and start the build again"
-            ) from error
+            # The errors of JSON and of pydantic are ValueErrors too.
+            problem = error
+        raise DataError(
+            f"{path}:{count}: damaged ({problem}); remove {self.path} and start the build again"
+        )
 
 
 def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
@@ -103,15 +105,14 @@ def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
 
     Args:
         path: The folder. It is emptied if its shards were made with another plan.
-        plan: The settings that decide the content of the shards, as a JSON object. They are saved
-            in the folder.
+        plan: The settings that decide the content of the shards. They are saved in the folder.
 
     Returns:
         The folder, which holds only shards that were made with the plan.
     """
-    # The plan in the file has lists in the place of tuples.
+    # JSON turns tuples into lists, as in the plan that was saved.
     plan = json.loads(json.dumps(plan))
-    saved_plan = read_json_object(path / _SETTINGS_FILE)
+    saved_plan = read_json_object(path / _PLAN_FILE)
     if saved_plan == plan:
         return ShardFolder(path)
 
@@ -121,7 +122,7 @@ def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
         changed = [key for key in keys if saved_plan.get(key) != plan.get(key)]
         _LOG.warning("%s are made again: %s changed", path.name, ", ".join(changed))
     remove_folder(path)
-    write_json(path / _SETTINGS_FILE, plan)
+    write_json(path / _PLAN_FILE, plan)
     return ShardFolder(path)
 
 
@@ -194,18 +195,24 @@ def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
     choose = settings.choose
     usable = usable_candidates(example, choose)
     num_types = len({candidate.type for candidate in usable})
-
-    # A draw that the last stage dropped lacks one stage, and one that "read" dropped lacks all.
-    missing_stages = 0
-    if example.unused:
-        missing_stages = len(ALL_STAGES) - ALL_STAGES.index(example.refusal.stage)
     return Shortfall(
-        stages=missing_stages,
+        stages=_count_missing_stages(example),
         contradictions=max(0, choose.contradictions - len(usable)),
         required_types=max(0, choose.min_types - num_types),
         doubt=max((candidate.doubtful for candidate in usable), default=0),
         desired_types=max(0, sufficient_num_types(settings) - num_types),
     )
+
+
+def _count_missing_stages(example: Example) -> int:
+    """Count the stages that a draw did not get through, including the one that dropped it.
+
+    Example:
+        A draw that the last stage dropped lacks one stage, and a draw that none dropped lacks 0.
+    """
+    if not example.unused:
+        return 0
+    return len(ALL_STAGES) - ALL_STAGES.index(example.refusal.stage)
 
 
 class StageRequest(NamedTuple):
@@ -239,32 +246,35 @@ def draw_sentences(
 
     Returns:
         The best draw of each document.
+
+    Example:
+        With one group of stages and two draws of the first document, the caller runs::
+
+            request = next(draws)             # the first sentence of every document
+            request = draws.send(results)     # the second sentence of the first document
+            draws.send(results)               # ends: StopIteration has the best draws
     """
-    best = list(documents)
-    # The first draw is made from all documents, later ones from those that lack something.
-    indices = list(range(len(documents)))
-    examples = best
+    best_draws: dict[int, Example] = {}
+    # The documents to draw from, by their index. The first draw is made from all of them.
+    next_draws = dict(enumerate(documents))
     for draw_number in range(1, settings.select.draws + 1):
+        examples = list(next_draws.values())
         for group in range(num_groups):
             examples = yield StageRequest(group, examples)
+        results = dict(zip(next_draws, examples, strict=True))
 
-        next_indices = []
-        next_examples = []
-        for index, example in zip(indices, examples, strict=True):
-            is_first = draw_number == 1
-            best[index] = _better_draw(best[index], example, settings, is_first)
-            if _has_sentence(example) and any(shortfall(example, settings)):
+        next_draws = {}
+        for index, result in results.items():
+            best_draws[index] = _better_draw(best_draws.get(index), result, settings)
+            if _has_sentence(result) and any(shortfall(result, settings)):
                 # The next draw continues after the sentences that this one tried.
-                next_draw = Draw(draw_number + 1, example.draw.tried)
-                next_indices.append(index)
-                next_examples.append(replace(documents[index], draw=next_draw))
+                next_draw = Draw(draw_number + 1, result.draw.tried)
+                next_draws[index] = replace(documents[index], draw=next_draw)
 
         # All documents have given a row, or have no other sentence.
-        if not next_indices:
+        if not next_draws:
             break
-        indices = next_indices
-        examples = next_examples
-    return best
+    return list(best_draws.values())
 
 
 def _has_sentence(example: Example) -> bool:
@@ -272,27 +282,25 @@ def _has_sentence(example: Example) -> bool:
     return example.refusal.stage not in _STAGES_WITHOUT_SENTENCE
 
 
-def _better_draw(
-    best: Example, latest: Example, settings: BuildSettings, is_first: bool
-) -> Example:
+def _better_draw(best: Example | None, latest: Example, settings: BuildSettings) -> Example:
     """Return the better of two draws of a document, with the counts of all its draws.
 
     Args:
-        best: The best draw so far. If there is none yet, the document itself.
+        best: The best draw so far. None if ``latest`` is the first.
         latest: The latest draw.
         settings: The settings of the build, which say what a row needs.
-        is_first: Whether ``latest`` is the first draw.
 
     Returns:
         The better draw, with the number of sentences that were drawn so far.
     """
-    better = latest
-    if not is_first:
-        # If both lack the same, the earlier one stays.
-        better = min(best, latest, key=lambda draw: shortfall(draw, settings))
+    num_sentences = int(_has_sentence(latest))
+    if best is None:
+        return replace(latest, draw=replace(latest.draw, total=num_sentences))
 
+    # If both lack the same, the earlier one stays.
+    better = min(best, latest, key=lambda draw: shortfall(draw, settings))
     # The counts are those of all draws, whichever of them is kept.
-    total = best.draw.total + int(_has_sentence(latest))
+    total = best.draw.total + num_sentences
     lost = Counter(best.lost) + Counter(latest.lost)
     return replace(better, draw=replace(better.draw, total=total), lost=dict(lost))
 
@@ -386,9 +394,9 @@ class _ShardRun:
         """
         try:
             request = shard.draws.send(results)
-        # A generator returns its value, the best draws, by this exception.
-        except StopIteration as end:
-            self.finished.write_shard(shard.number, end.value)
+        except StopIteration as stop:
+            # A generator returns its value, the best draws, by this exception.
+            self.finished.write_shard(shard.number, stop.value)
             self.progress.update()
             return
         self._submit(shard, request)

@@ -86,15 +86,14 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
         With the generator ``rules`` and a filter, the groups are ``select``, ``types`` and
         ``generate`` without a model, and ``filter`` with one.
     """
-    has_model = {
-        "generate": settings.generate.generator == "llm",
-        "filter": settings.filter.is_on,
-    }
-    # All other stages run without a model.
-    groups = []
-    for group_has_model, names in groupby(STAGES, key=lambda name: has_model.get(name, False)):
-        groups.append(StageGroup(group_has_model, list(names)))
-    return groups
+    stages_with_model = set()
+    if settings.generate.generator == "llm":
+        stages_with_model.add("generate")
+    if settings.filter.is_on:
+        stages_with_model.add("filter")
+
+    groups = groupby(STAGES, key=stages_with_model.__contains__)
+    return [StageGroup(has_model, list(names)) for has_model, names in groups]
 
 
 class StageRunner:
@@ -178,6 +177,7 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
     try:
         return _import_and_open(settings, name)
     except ModuleNotFoundError as error:
+        # The message names the extra of this package that installs the module.
         module = (error.name or "").partition(".")[0]
         extra = "spacy" if module == "spacy" else "generate"
         raise missing_package(module, f"the stage {name}", extra, error) from error
@@ -212,18 +212,17 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
 
         return TypesStage(_with_model_path(settings.types, settings.folder), language)
 
-    # Either filter may be off, in which case its settings are None.
     if name == "filter":
         from factor_gen.filters import FilterStage
 
+        # Either filter may be off, in which case its settings are None.
         nli = settings.filter.nli
+        if nli is not None:
+            nli = _with_model_path(nli, settings.folder)
         fluency = settings.filter.fluency
-        return FilterStage(
-            FilterSettings(
-                nli and _with_model_path(nli, settings.folder),
-                fluency and _with_model_path(fluency, settings.folder),
-            )
-        )
+        if fluency is not None:
+            fluency = _with_model_path(fluency, settings.folder)
+        return FilterStage(FilterSettings(nli, fluency))
     return _open_generator(settings)
 
 
@@ -234,13 +233,13 @@ def _open_generator(settings: BuildSettings) -> Stage:
         settings: The settings of the build.
 
     Returns:
-        The generator, which needs a model only if it is ``llm``.
+        The generator ``llm``, which asks a model, or ``rules``.
     """
     language = settings.corpus.language
-    # Only the generator that asks a model reads files of the user, such as a judge's YAML.
     if settings.generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
 
+        # The folder is that of the user's files, such as the YAML of a judge.
         return LLMGenerator(settings.generate, settings.folder, language=language)
 
     from factor_gen.generate.rules.generator import RulesGenerator

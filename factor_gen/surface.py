@@ -10,7 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,8 @@ A blind baseline picks the completion with the greatest number, or the least.
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# So many numbers stand for words and pairs of words. Words that share one blur the ledger a little.
+# How many numbers stand for words and pairs of words. Two words may share a number: that blurs the
+# ledger a little.
 _NUM_FEATURES = 1 << 20
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -67,56 +68,56 @@ class BalanceLedger:
             contradictions: How many contradictions a row has.
         """
         self._num_choices = contradictions + 1
-        # A row counts as so many parts. Ties divide them without a remainder, so that all sums are
-        # whole numbers, which are the same on every machine.
-        self._parts = math.lcm(*range(1, self._num_choices + 1))
-        # The sums of the words come first, then those of the ranks, last that of the centre.
+        # Up to four choices may tie and share their ranks, in a half, a third or a quarter of a
+        # row each. Twelfths of a row keep all sums whole, and so the same on every machine.
+        self._units_per_row = math.lcm(*range(1, self._num_choices + 1))
+        self._fair_share = self._units_per_row // self._num_choices
+
+        # One sum for each feature, one for each rank in each order, and one for the centre.
         num_orders = len(STATISTICS) + 1
-        size = _NUM_FEATURES + num_orders * self._num_choices + 1
+        num_sums = _NUM_FEATURES + num_orders * self._num_choices + 1
         # The sums of the changes of all rows, and of their squares for the standard deviation.
-        self._sums = np.zeros(size, dtype=np.int64)
-        self._squares = np.zeros(size, dtype=np.int64)
+        self._sums = np.zeros(num_sums, dtype=np.int64)
+        self._squares = np.zeros(num_sums, dtype=np.int64)
 
     def add_most_even_row(
         self, completion: str, texts: Sequence[str], selections: Ints, is_centred: Bools
     ) -> tuple[int, ...]:
         """Add the row after which the ledger is the most even, and return its contradictions.
 
+        The ledger is even if its sums differ from 0 no more than chance explains.
+
         Args:
             completion: The true completion.
             texts: Its possible contradictions.
             selections: The rows to choose from, an array (rows, contradictions) of indices of
                 ``texts``. If several are equally good, the first is added.
-            is_centred: For each row, whether all its contradictions are edits of the true
-                completion alone, so that the true completion is in the centre.
+            is_centred: For each row, whether the true completion is in its centre, i.e. has more
+                in common with the contradictions than they have with each other.
 
         Returns:
             The indices of the row's contradictions in ``texts``.
         """
-        words = _word_changes(completion, texts)
-        word_changes = words.changes[selections].sum(axis=1)
+        features = _feature_changes(completion, texts)
+        feature_changes = features.changes[selections].sum(axis=1)
         rank_changes = self.rank_changes(completion, texts, selections)
         # Each of the choices should be in the centre of its row equally often.
-        centre_changes = self._parts * is_centred[:, None] - self._parts // self._num_choices
-        changes = np.concatenate([word_changes, rank_changes, centre_changes], axis=1)
-        slots = np.concatenate([words.slots, np.arange(_NUM_FEATURES, len(self._sums))])
+        centre_changes = self._units_per_row * is_centred[:, None] - self._fair_share
+        changes = np.concatenate([feature_changes, rank_changes, centre_changes], axis=1)
 
-        # Chance alone leaves a sum of about one standard deviation.
-        sums = self._sums[slots]
-        deviation = np.sqrt(self._squares[slots]).astype(np.int64)
-        excess = np.sign(sums) * np.maximum(0, np.abs(sums) - deviation)
-
+        # The sums that these rows change: of their own features, and all that follow features.
+        positions = np.concatenate([features.numbers, np.arange(_NUM_FEATURES, len(self._sums))])
         # The product is the least if the changes point the other way than the excess.
-        best = int(np.argmin(changes @ excess))
-        self._sums[slots] += changes[best]
-        self._squares[slots] += changes[best] ** 2
+        best = int(np.argmin(changes @ self._excess(positions)))
+        self._sums[positions] += changes[best]
+        self._squares[positions] += changes[best] ** 2
         return tuple(selections[best].tolist())
 
     def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
-        """Return how the sums of the true completion's ranks change with each possible row.
+        """Return how much each possible row adds to the sums of the true completion's ranks.
 
-        The choices of a row are sorted by each surface statistic and by the alphabet. If the true
-        completion ties with others, it has an equal share of all their ranks.
+        The choices of a row are sorted by each surface statistic and by the alphabet. A true
+        completion that ties with others has an equal share of all their ranks.
 
         Args:
             completion: The true completion.
@@ -124,8 +125,11 @@ class BalanceLedger:
             selections: Possible rows, an array (rows, contradictions) of indices of ``texts``.
 
         Returns:
-            An array (rows, orders * ranks): the share of each rank above an even one, in parts of
-            a row.
+            An array (rows, orders * ranks): the share of each rank minus a fair share, in units.
+
+        Example:
+            Of four choices, the true completion and another are the shortest. Ranks 0 and 1 get
+            half a row each, which is 6 of 12 units, minus the fair 3; ranks 2 and 3 get 0 - 3.
         """
         choices = [completion, *texts]
         orders = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
@@ -133,58 +137,69 @@ class BalanceLedger:
         alphabet = sorted(choices)
         orders.append([alphabet.index(text) for text in choices])
 
+        ranks = np.arange(self._num_choices)
         changes = []
         for values in np.array(orders):
             # The true completion comes first among the choices.
             true_value = values[0]
             false_values = values[1:][selections]
-            first_rank = (false_values < true_value).sum(axis=1)
-            num_tied = 1 + (false_values == true_value).sum(axis=1)
-            for rank in range(self._num_choices):
-                # Choices that tie share their ranks evenly.
-                has_rank = (first_rank <= rank) & (rank < first_rank + num_tied)
-                share = has_rank * (self._parts // num_tied)
-                changes.append(share - self._parts // self._num_choices)
-        return np.stack(changes, axis=1)
+            first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
+            num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
+            has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
+            changes.append(has_rank * (self._units_per_row // num_tied) - self._fair_share)
+        return np.concatenate(changes, axis=1)
+
+    def _excess(self, positions: Ints) -> Ints:
+        """Return by how much some sums exceed what chance alone would leave.
+
+        Args:
+            positions: The positions of the sums in the ledger.
+
+        Returns:
+            The excess of each sum, in the same order.
+
+        Example:
+            With a standard deviation of 10, a sum of -14 has an excess of -4, and 7 has none.
+        """
+        sums = self._sums[positions]
+        deviations = np.sqrt(self._squares[positions]).astype(np.int64)
+        return np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
 
 
-class _WordChanges(NamedTuple):
-    """The words that contradictions have more or fewer times than the true completion."""
+class _FeatureChanges(NamedTuple):
+    """The features, such as words, that contradictions have more or less often than the truth."""
 
-    slots: Ints
-    """The numbers of the words that occur in the true completion or a contradiction."""
+    numbers: Ints
+    """The numbers of the features that occur in the true completion or a contradiction."""
 
     changes: Ints
-    """An array (texts, slots): how many more times each contradiction has each word."""
+    """An array (texts, features): how many more times each contradiction has each feature."""
 
 
-def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
-    """Count how many more times each contradiction has each word than the true completion.
+def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
+    """Count how many more times each contradiction has each feature than the true completion.
 
     Args:
         completion: The true completion.
         texts: Its contradictions.
 
     Returns:
-        The changes of all words that occur in one of the texts.
+        The changes of all features that occur in one of the texts.
     """
-    true_features = _count_features(completion)
-    false_features = [_count_features(text) for text in texts]
-
+    true_counts = _count_features(completion)
+    false_counts = [_count_features(text) for text in texts]
     # A dict keeps the order of the first occurrence, unlike a set.
-    slots = dict.fromkeys(true_features)
-    for features in false_features:
-        slots.update(dict.fromkeys(features))
+    numbers = dict.fromkeys(chain(true_counts, *false_counts))
 
-    # A counter returns 0 for a word that a text lacks.
     changes = []
-    for features in false_features:
-        changes.append([features[slot] - true_features[slot] for slot in slots])
-    return _WordChanges(np.array(list(slots)), np.array(changes, dtype=np.int64))
+    for counts in false_counts:
+        # A counter returns 0 for a feature that a text lacks.
+        changes.append([counts[number] - true_counts[number] for number in numbers])
+    return _FeatureChanges(np.array(list(numbers)), np.array(changes, dtype=np.int64))
 
 
 def _count_features(text: str) -> Counter[int]:
-    """Count the words of a text, its pairs of words, the shapes of its numbers and its capitals.
+    """Count the features of a text: words, pairs of words, shapes of numbers, and capitals.
 
     Args:
         text: A completion or a contradiction.
@@ -197,11 +212,14 @@ def _count_features(text: str) -> Counter[int]:
     """
     words = _TOKEN.findall(text)
     lower_words = [word.lower() for word in words]
+    # An empty text stands for the beginning and the end of the sentence.
+    word_pairs = pairwise(["", *lower_words, ""])
 
     features = list(lower_words)
-    # An empty text stands for the beginning and the end of the sentence.
-    features += [f"{first} {second}" for first, second in pairwise(["", *lower_words, ""])]
+    features += [f"{first} {second}" for first, second in word_pairs]
+    # All numbers of four digits have the shape "#0000".
     features += ["#" + _DIGIT.sub("0", word) for word in words if _DIGIT.search(word)]
+    # Each capitalised word adds the same feature.
     features += ["^" for word in words if word[:1].isupper()]
     return Counter(map(_feature_number, features))
 

@@ -87,20 +87,19 @@ def certified_identity(config: JudgeConfig, model_identity: str) -> str:
         decoding, the number of samples, the hashes of the user's own prompts, and settings that
         differ from their defaults.
     """
-    # Only the user's own prompts: those of the suite are compared when a certificate is found.
-    prompt_hashes = Prompts(config.prompts).hashes(config.prompts)
     parts: list[Any] = [
         model_identity,
         config.system,
         config.decoding.to_dict(),
         config.samples,
-        prompt_hashes,
+        # The prompts of the suite are left out: `find_certificates` compares their hashes.
+        Prompts(config.prompts).hashes(config.prompts),
     ]
-    changed_settings = {
-        key: getattr(config, key)
-        for key, default in _DEFAULT_SETTINGS.items()
-        if getattr(config, key) != default
-    }
+    changed_settings = {}
+    for key, default in _DEFAULT_SETTINGS.items():
+        value = getattr(config, key)
+        if value != default:
+            changed_settings[key] = value
     if changed_settings:
         parts.append(changed_settings)
     # Sorted keys give equal judges equal identities.
@@ -118,15 +117,15 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
     """Write a certificate to a file, and to the user's cache folder if later runs may use it.
 
     Args:
-        certificate: The certificate. It goes to the cache folder, where runs of the same judge find
-            it, only if it was measured on the published data.
-        out: The file to write. None writes none.
+        certificate: The certificate.
+        out: The file to write, if the user named one.
 
     Returns:
         The files that were written.
     """
     paths = []
-    # A score on a user's own data says little about other data.
+    # Runs of the same judge find certificates in the cache folder. A score on a user's own data
+    # says little about other data, so it does not go there.
     if certificate["data"]["is_published"]:
         folder = certificates_folder(str(certificate["identity"]))
         paths.append(folder / f"{certificate['setting']}.json")
@@ -139,15 +138,14 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
 
 
 def find_certificates(judge: Judge) -> dict[str, Any] | None:
-    """Find the newest certificates of a judge that are still valid.
-
-    A certificate is no longer valid if a prompt has changed since it was made.
+    """Find the newest certificates of a judge whose prompts have not changed since.
 
     Args:
         judge: The judge.
 
     Returns:
-        The summary of each certificate (`summarize_certificate`), by setting. None without any.
+        The summary of each certificate (`summarize_certificate`) by its setting, such as
+        ``segment_cot``. None if the judge has no valid certificate.
 
     Raises:
         DataError: A file is damaged.
@@ -186,19 +184,17 @@ def _has_same_prompts(judge: Judge, prompt_hashes: Mapping[str, str]) -> bool:
 
 
 def summarize_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a certificate that results repeat.
-
-    Args:
-        certificate: A certificate, as it is read from a file.
+    """Return the part of a certificate that results files show next to the scores of a run.
 
     Returns:
-        What the certificate is about, the scores of all questions together with their intervals,
-        and under ``unscored`` the number of responses without a verdict.
+        What was certified, when and on which data, the ``scores`` of all questions together, and
+        the number of ``unscored`` responses.
 
     Raises:
         KeyError: A key is missing.
         TypeError: A section does not have the form of a certificate's.
     """
+    # Scores by group of questions would be too long for a results file.
     scores = certificate["scores"]
     summary = {key: certificate[key] for key in _SUMMARY_KEYS}
     summary["scores"] = scores["ALL"]

@@ -82,16 +82,10 @@ def _check_base_url(base_url: str) -> str:
         ValueError: It is not a web address, or it contains a user, a password, a query or a
             fragment. The message leaves the URL out, since it may hold a password.
     """
-    try:
-        url = urlsplit(base_url)
-        # Reading the port raises a ValueError if it is not a number.
-        is_web_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        is_web_address = False
-
-    if not is_web_address:
+    if not _is_web_address(base_url):
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
 
+    url = urlsplit(base_url)
     # Servers log addresses, and results contain them.
     has_credentials = url.username is not None or url.password is not None
     if has_credentials or url.query or url.fragment:
@@ -100,6 +94,17 @@ def _check_base_url(base_url: str) -> str:
             " only: name the variable by api_key_env"
         )
     return base_url
+
+
+def _is_web_address(text: str) -> bool:
+    """Return whether a text is a URL of the form ``http://HOST...`` or ``https://HOST...``."""
+    try:
+        url = urlsplit(text)
+        # Reading the port raises a ValueError if it is not a number.
+        has_valid_port = url.port != 0
+    except ValueError:
+        return False
+    return url.scheme in ("http", "https") and bool(url.hostname) and has_valid_port
 
 
 String = Annotated[str, Strict()]
@@ -294,15 +299,18 @@ class JudgeConfig(
 
     @model_validator(mode="wrap")
     @classmethod
-    def _validate_settings(
-        cls, values: object, validate: ModelWrapValidatorHandler["JudgeConfig"]
+    def _explain_wrong_arguments(
+        cls, settings: object, make_config: ModelWrapValidatorHandler["JudgeConfig"]
     ) -> "JudgeConfig":
-        """Validate a config; raise a ConfigError if Python code passed values that are wrong.
+        """Make a config; raise a ConfigError if Python code passed wrong arguments.
+
+        Pydantic calls this in place of its own validation, so that users of the Python interface
+        see the same kind of error as those of YAML files.
 
         Args:
-            values: The settings: a mapping if they come from a YAML file, or the arguments of
+            settings: A mapping if the settings come from a YAML file, or the arguments of
                 ``JudgeConfig(...)`` or ``dataclasses.replace``.
-            validate: Makes a config of the settings.
+            make_config: Makes a config of the settings.
 
         Returns:
             The config.
@@ -313,13 +321,13 @@ class JudgeConfig(
                 which names the file.
         """
         try:
-            return validate(values)
+            return make_config(settings)
         except ValidationError as error:
-            # Values of a file are a mapping; `read_settings` explains what is wrong with them.
-            if not isinstance(values, ArgsKwargs):
+            if not isinstance(settings, ArgsKwargs):
                 raise
             # The name is the first field. It may be an argument by position or by name.
-            name = values.args[0] if values.args else (values.kwargs or {}).get("name")
+            keyword_arguments = settings.kwargs or {}
+            name = settings.args[0] if settings.args else keyword_arguments.get("name")
             lines = [f"judge {name}: {problem}" for problem in problems_of(cls, error)]
             raise ConfigError("\n".join(lines)) from error
 
@@ -330,7 +338,8 @@ class JudgeConfig(
             ValueError: They do. The message holds all problems.
         """
         problems = [
-            *self._contradictions(),
+            *self._model_problems(),
+            *self._logprobs_problems(),
             *self._cascade_problems(),
             *self._cost_problems(),
         ]
@@ -338,23 +347,29 @@ class JudgeConfig(
             # Pydantic turns a ValueError into a ValidationError, to which the file is added.
             raise ValueError("; ".join(problems))
 
-    def _contradictions(self) -> Iterator[str]:
-        """Find settings that rule each other out.
+    def _model_problems(self) -> Iterator[str]:
+        """Find settings that the backend or its model cannot use.
 
         Yields:
             A sentence for each problem, with what to do.
         """
+        # Some backends, such as the lexical judge, have no model to name.
         model_description = BACKENDS[self.backend].model_description
-        # A backend without a description has no key `model`.
         if model_description and not self.model:
             yield f"model is missing: {model_description}"
-        # The number of alternatives is set by the code that reads them.
-        if self.decoding.top_logprobs:
-            yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
-        # A backend that reads no prompts is deterministic.
+        # A backend that reads no prompts gives the same answer each time.
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
+    def _logprobs_problems(self) -> Iterator[str]:
+        """Find settings with which verdicts cannot be read from log-probabilities.
+
+        Yields:
+            A sentence for each problem, with what to do.
+        """
+        # Questions with ``verdicts: logprobs`` set this number themselves.
+        if self.decoding.top_logprobs:
+            yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
         if self.verdicts != "logprobs":
             return
         if self.thinking_tokens:
@@ -374,14 +389,14 @@ class JudgeConfig(
         if self.backend != "cascade":
             return
         if self.first is None or self.then is None or self.unsure is None:
-            yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
+            yield "a cascade needs first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
             return
 
         if "cascade" in (self.first.backend, self.then.backend):
             yield "a cascade cannot be part of another cascade"
+        # A language model gives a verdict without a reliable probability.
         elif self.first.capabilities.reads_prompts:
-            # A language model gives a verdict without a reliable probability.
-            yield "a cascade has a classifier or lexical as first, which gives probabilities"
+            yield "a cascade needs probabilities: name a classifier or lexical as first"
         # A cascade passes single claims on and combines verdicts in text.
         if self.then.verdicts != "text" or self.then.verify != "fact":
             yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
@@ -402,12 +417,11 @@ class JudgeConfig(
         if self.prices is None:
             yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
 
-        unlimited_keys = [key for key in self.extra_body if key in _KEYS_THAT_ADD_TOKENS]
-        if unlimited_keys:
+        token_adding_keys = [key for key in self.extra_body if key in _KEYS_THAT_ADD_TOKENS]
+        if token_adding_keys:
             yield (
-                "max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds"
-                f" {', '.join(unlimited_keys)}; take it out of extra_body, or max_cost out of the"
-                " judge"
+                f"max_cost could be exceeded: extra_body holds {', '.join(token_adding_keys)}; take"
+                " it out, or max_cost"
             )
 
     @property
@@ -415,13 +429,13 @@ class JudgeConfig(
         """The capabilities of the backend; those of the second judge for a cascade."""
         if self.first is None or self.then is None:
             return capabilities_of(self.backend)
-        first = self.first.capabilities
-        then = self.then.capabilities
+        first_capabilities = self.first.capabilities
+        second_capabilities = self.then.capabilities
         # The first judge's weaknesses show in the scores of the cascade too.
         return replace(
-            then,
-            matches_words=then.matches_words or first.matches_words,
-            caution=then.caution or first.caution,
+            second_capabilities,
+            matches_words=second_capabilities.matches_words or first_capabilities.matches_words,
+            caution=second_capabilities.caution or first_capabilities.caution,
         )
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
@@ -494,7 +508,7 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     values: dict[str, object] = {}
     for key, value in content.items():
         if key in keys:
-            values[key] = _load_referenced_files(path, key, value)
+            values[key] = _resolve_files(path.parent, key, value)
         else:
             problem = unknown_key(str(key), sorted(keys))
             problems.append(f"{path}: backend {backend}: {problem}")
@@ -516,13 +530,13 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     return config
 
 
-def _load_referenced_files(path: Path, key: str, value: object) -> object:
-    """Return the value of a key, with the files that it names found.
+def _resolve_files(folder: Path, key: str, value: object) -> object:
+    """Replace names of files in a value of a judge's YAML by what the rest of the code needs.
 
     Args:
-        path: The YAML, to whose folder the names of files are relative.
-        key: The key.
-        value: Its value in the YAML.
+        folder: The folder of the YAML, to which the names of files are relative.
+        key: The key, such as ``first``.
+        value: Its value in the YAML, such as ``lexical.yaml``.
 
     Returns:
         The config of the judge for ``first`` and ``then``, whole paths for the files in ``prompts``
@@ -530,16 +544,25 @@ def _load_referenced_files(path: Path, key: str, value: object) -> object:
     """
     if key in ("first", "then") and isinstance(value, str):
         # A judge in the same folder goes before one that the suite has.
-        neighbour = path.parent / value
+        neighbour = folder / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
-
     if key in ("prompts", "options") and isinstance(value, dict):
-        # Options may also be numbers, which stay as they are.
-        return {
-            name: str(path.parent / file) if isinstance(file, str) else file
-            for name, file in value.items()
-        }
+        return _with_whole_paths(folder, value)
     return value
+
+
+def _with_whole_paths(folder: Path, options: Mapping[str, object]) -> dict[str, object]:
+    """Return options in which names of files are paths that begin with a folder.
+
+    Example:
+        In the folder ``judges``: ``{"verify": "mine.jinja", "threshold": 0.5}`` → ``{"verify":
+        "judges/mine.jinja", "threshold": 0.5}``
+    """
+    whole_paths: dict[str, object] = {}
+    for name, value in options.items():
+        # Every text among the options is the name of a file.
+        whole_paths[name] = str(folder / value) if isinstance(value, str) else value
+    return whole_paths
 
 
 def _find_file(path: Path) -> Path:
@@ -548,10 +571,11 @@ def _find_file(path: Path) -> Path:
     Raises:
         ConfigError: There is no such file.
     """
-    # A bare name is looked up among the judges that come with the suite.
     has_yaml_suffix = path.suffix in (".yaml", ".yml")
     is_bare_name = not has_yaml_suffix and len(path.parts) == 1 and not path.is_file()
-    file = find_config(CONFIG_FOLDER / f"{path}.yaml" if is_bare_name else path)
+    # A bare name is looked up among the judges that come with the suite.
+    config_path = CONFIG_FOLDER / f"{path}.yaml" if is_bare_name else path
+    file = find_config(config_path)
     if file.is_file():
         return file
 

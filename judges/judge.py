@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -63,7 +63,7 @@ class Judge(AbstractContextManager["Judge"]):
     def __init__(
         self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts
     ) -> None:
-        """Combine parts that are open already; `Judge.open` opens them."""
+        """Use a backend, a store and prompts that are open already; `Judge.open` opens them."""
         self.config = config
         self.prompts = prompts
         self._backend = backend
@@ -77,7 +77,7 @@ class Judge(AbstractContextManager["Judge"]):
         store: Path | None = None,
         spending_limit: SpendingLimit | None = None,
     ) -> Judge:
-        """Open a judge.
+        """Open a judge: its prompts, its backend and its answer store.
 
         Args:
             config: The settings of the judge.
@@ -96,6 +96,7 @@ class Judge(AbstractContextManager["Judge"]):
         prompts = Prompts(config.prompts)
         backend = open_backend(config, spending_limit)
         answer_store = AnswerStore(store)
+        # A cascade keeps the answers of both its judges in the same store.
         backend.bind(answer_store)
         return cls(config, backend, answer_store, prompts)
 
@@ -142,7 +143,7 @@ class Judge(AbstractContextManager["Judge"]):
             ConfigError: The prompt cannot be rendered.
             DataError: The store cannot be used.
         """
-        requests = self._requests(prompt_name, subjects, samples, decoding)
+        requests = self._make_requests(prompt_name, subjects, samples, decoding)
         answers = self._answers(requests, description)
         return _group_by_subject(answers, len(subjects))
 
@@ -179,47 +180,51 @@ class Judge(AbstractContextManager["Judge"]):
             DataError: The store cannot be used.
         """
         schema = self._schema(reply_type)
-        requests = self._requests(prompt_name, subjects, samples, decoding, schema)
+        requests = self._make_requests(prompt_name, subjects, samples, decoding, schema)
         answers = self._answers(requests, description)
-        replies = []
-        for request, answer in zip(requests, answers, strict=True):
-            replies.append(read_reply(answer, reply_type, request.subject, check))
+        replies = [
+            read_reply(answer, reply_type, request.subject, check)
+            for request, answer in zip(requests, answers, strict=True)
+        ]
 
         # A backend that does not read prompts would give the same answer again.
         if self.config.capabilities.reads_prompts:
-            self._retry_replies(replies, requests, reply_type, check, description)
+            replies = self._retry_replies(replies, requests, reply_type, check, description)
         return _group_by_subject(replies, len(subjects))
 
     def _retry_replies(
         self,
-        replies: list[ParsedReply[ReplyT]],
+        replies: Sequence[ParsedReply[ReplyT]],
         requests: Sequence[Request],
         reply_type: type[ReplyT],
         check: ReplyCheck[ReplyT] | None,
         description: str,
-    ) -> None:
-        """Ask once more for each reply that cannot be used, and replace it in ``replies``.
+    ) -> list[ParsedReply[ReplyT]]:
+        """Ask once more for each reply that cannot be used.
 
         Args:
-            replies: The replies to the requests, which are changed in place.
+            replies: The first replies to the requests.
             requests: The requests, in the same order.
             reply_type: The class of the replies.
             check: Finds problems of a reply that its type does not show.
             description: The label of the progress bar of the first try.
+
+        Returns:
+            The replies, in the same order. The second reply to a question replaces the first.
         """
         indices = [index for index, reply in enumerate(replies) if is_worth_retrying(reply)]
-        if not indices:
-            return
-
         retries = [retry_request(requests[index], replies[index]) for index in indices]
         answers = self._answers(retries, f"{description}, once more")
+
+        final_replies = list(replies)
         for index, answer in zip(indices, answers, strict=True):
             reply = read_reply(answer, reply_type, requests[index].subject, check)
+            # If the second try got no reply at all, users need the problem of the first.
             if answer.error:
-                # The first problem says why the second request was sent at all.
                 problem = f"{replies[index].problem}; asked once more: {reply.problem}"
                 reply = replace(reply, problem=problem)
-            replies[index] = reply
+            final_replies[index] = reply
+        return final_replies
 
     def offline_copy(self) -> Judge:
         """Return a judge that answers from the store alone; other questions get an error."""
@@ -230,28 +235,32 @@ class Judge(AbstractContextManager["Judge"]):
         """Whether the judge answers from the store alone."""
         return isinstance(self._backend, _OfflineBackend)
 
-    def plan(self, work: Callable[[Judge], object]) -> Plan:
-        """Estimate what some work would ask, without sending anything.
+    def plan(self, ask: Callable[[Judge], object]) -> Plan:
+        """Estimate how many requests a function would send and what they cost; nothing is sent.
 
         Args:
-            work: Asks the judge that it is given. Here that is an offline copy, so what the work
-                would ask after a reply is not foreseen.
+            ask: Asks the judge that it is passed, which answers from the store alone. A request
+                that depends on a reply that is not stored yet is therefore not foreseen.
 
         Returns:
-            The requests that the work would send, with their cost.
+            The estimate, with and without a second try of each request.
         """
         backend = _OfflineBackend(self._backend)
-        judge = Judge(self.config, backend, self._store, self.prompts)
-        work(judge)
+        offline_judge = Judge(self.config, backend, self._store, self.prompts)
+        ask(offline_judge)
 
         # The store was looked up first, so only requests without an answer were recorded.
         missing = backend.requests
-        estimate = self._backend.estimate(missing)
-        estimate_with_retries = estimate
+        retries = []
+        # A backend that does not read prompts is never asked once more.
         if self.config.capabilities.reads_prompts:
             retries = [longest_retry_request(request) for request in missing]
-            estimate_with_retries = self._backend.estimate([*missing, *retries])
-        return Plan(judge.usage.stored, len(missing), estimate, estimate_with_retries)
+        return Plan(
+            stored=offline_judge.usage.stored,
+            to_send=len(missing),
+            estimate=self._backend.estimate(missing),
+            estimate_with_retries=self._backend.estimate([*missing, *retries]),
+        )
 
     def close(self) -> None:
         """Close the backend and the store."""
@@ -282,33 +291,30 @@ class Judge(AbstractContextManager["Judge"]):
             return answers
 
         cut_off = [index for index, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
-        if cut_off:
-            # The new limit gives these requests keys of their own in the store.
-            longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
-            title = f"{description}, with room to think"
-            longer_answers = self._answer_once(longer_requests, title)
-            for index, answer in zip(cut_off, longer_answers, strict=True):
-                # A cut-off answer is better than an error.
-                if not answer.error:
-                    answers[index] = answer
+        # The new limit gives these requests keys of their own in the store.
+        longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
+        longer_answers = self._answer_once(longer_requests, f"{description}, with room to think")
+        for index, answer in zip(cut_off, longer_answers, strict=True):
+            # A cut-off answer is better than an error.
+            if not answer.error:
+                answers[index] = answer
         return answers
 
     def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Answer requests from the store or the backend, and count those from the store."""
-        return answer_requests(
-            self._backend, self._store, requests, description, self._count_stored
-        )
 
-    def _count_stored(self, count: int) -> None:
-        """Add to the number of answers that came from the store."""
-        self._num_stored += count
+        def count_stored(count: int) -> None:
+            """Add to the number of answers that came from the store."""
+            self._num_stored += count
+
+        return answer_requests(self._backend, self._store, requests, description, count_stored)
 
     def _schema(self, reply_type: type[Reply]) -> str:
         """Return the JSON schema to send for a reply, empty if the judge is sent none."""
         is_sent = self.config.capabilities.accepts_schema and self.config.schema
         return json_schema_of(reply_type) if is_sent else ""
 
-    def _requests(
+    def _make_requests(
         self,
         prompt_name: str,
         subjects: Subjects,
@@ -330,6 +336,9 @@ class Judge(AbstractContextManager["Judge"]):
         """
         config = self.config
         decoding: Decoding = replace(config.decoding, **decoding_changes)
+        if config.thinking_tokens is not None:
+            max_tokens = decoding.max_tokens + config.thinking_tokens
+            decoding = replace(decoding, max_tokens=max_tokens)
         num_samples = config.samples if samples is None else samples
         # All prompts are rendered before anything is sent, so that a wrong template costs nothing.
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
@@ -338,7 +347,7 @@ class Judge(AbstractContextManager["Judge"]):
         for prompt, subject in zip(prompts, subjects, strict=True):
             for sample in range(num_samples):
                 request = Request(prompt, decoding, sample, config.system, subject, schema)
-                requests.append(_add_tokens(request, config.thinking_tokens or 0))
+                requests.append(request)
         return requests
 
 
@@ -386,13 +395,11 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     Example:
         ``["a1", "a2", "b1", "b2"]`` and 2 subjects → ``[["a1", "a2"], ["b1", "b2"]]``
     """
-    # Without subjects there are no items, and the result is empty.
-    num_samples = len(items) // max(1, num_subjects)
-    groups = []
-    for index in range(num_subjects):
-        start = index * num_samples
-        groups.append(list(items[start : start + num_samples]))
-    return groups
+    # Each subject has an empty list if no samples were wanted.
+    if not items:
+        return [[] for _ in range(num_subjects)]
+    num_samples = len(items) // num_subjects
+    return [list(items[start : start + num_samples]) for start in range(0, len(items), num_samples)]
 
 
 class _OfflineBackend(Backend):
@@ -465,49 +472,83 @@ def answer_requests(
     # Requests that the backend cannot tell apart have the same key.
     keys = [request.key(backend.identity, backend.reads_subject) for request in requests]
     missing = dict(zip(keys, requests, strict=True))
-    answers: dict[str, Answer] = {}
-    progress_bar: tqdm[Any] = tqdm(
+    with tqdm(
         total=len(missing), desc=description, unit="answer", disable=not requests
-    )
-
-    def keep(key: str, answer: Answer) -> None:
-        """Store an answer, and take its request off the missing ones."""
-        # Another process may have stored an answer first. All then use that one.
-        answers[key] = store.put(key, answer, backend.identity)
-        if missing.pop(key, None) is not None:
-            progress_bar.update()
-
-    def take_stored_answers() -> int:
-        """Take over the answers that are in the store by now, and return how many there were."""
-        stored_answers = store.get_many(missing)
-        answers.update(stored_answers)
-        for key in stored_answers:
-            del missing[key]
-        progress_bar.update(len(stored_answers))
-        on_stored(len(stored_answers))
-        return len(stored_answers)
-
-    with progress_bar:
-        take_stored_answers()
+    ) as progress_bar:
+        work = _Work(backend, store, missing, progress_bar)
+        on_stored(work.take_stored_answers())
         wait = _FIRST_WAIT
-        while missing:
-            # Requests that another process has claimed are not sent twice.
-            claimed = store.claim(missing)
-            if claimed:
-                claimed_requests = {key: missing[key] for key in missing if key in claimed}
-                try:
-                    _send(backend, claimed_requests, keep)
-                # Requests without an answer are free for other processes.
-                finally:
-                    store.release(claimed)
-
+        while work.missing:
+            num_sent = work.send_unclaimed()
             # Other processes are asking for the rest. Their answers appear in the store.
-            is_progress = bool(take_stored_answers() or claimed)
-            if missing:
+            num_stored = work.take_stored_answers()
+            on_stored(num_stored)
+            if work.missing:
                 time.sleep(wait)
                 # As long as answers arrive, more will arrive soon.
+                is_progress = num_sent > 0 or num_stored > 0
                 wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
-    return [answers[key] for key in keys]
+    return [work.answers[key] for key in keys]
+
+
+@dataclass
+class _Work:
+    """Distinct requests, and the answers to them that have arrived so far."""
+
+    backend: Backend
+    """Answers the requests."""
+
+    store: AnswerStore
+    """Keeps the answers, also those of other processes."""
+
+    missing: dict[str, Request]
+    """The requests without an answer, by key."""
+
+    progress_bar: tqdm[Any]
+    """Shows how many requests are answered."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """The answers, by the key of their request."""
+
+    def take_stored_answers(self) -> int:
+        """Move the requests that have an answer in the store by now from missing to answered.
+
+        Returns:
+            How many there were.
+        """
+        stored_answers = self.store.get_many(self.missing)
+        self.answers.update(stored_answers)
+        for key in stored_answers:
+            del self.missing[key]
+        self.progress_bar.update(len(stored_answers))
+        return len(stored_answers)
+
+    def send_unclaimed(self) -> int:
+        """Have the backend answer the requests that no other process is asking already.
+
+        Returns:
+            The number of requests that were sent.
+
+        Raises:
+            BackendDownError: The backend failed, or left requests without an answer.
+        """
+        claimed_keys = self.store.claim(self.missing)
+        if not claimed_keys:
+            return 0
+        requests = {key: self.missing[key] for key in self.missing if key in claimed_keys}
+        try:
+            _send(self.backend, requests, self.keep)
+        finally:
+            # Requests that got no answer are free for other processes.
+            self.store.release(claimed_keys)
+        return len(requests)
+
+    def keep(self, key: str, answer: Answer) -> None:
+        """Store an answer, and take its request off the missing ones."""
+        # Another process may have stored an answer first. All then use that one.
+        self.answers[key] = self.store.put(key, answer, self.backend.identity)
+        if self.missing.pop(key, None) is not None:
+            self.progress_bar.update()
 
 
 def _send(
@@ -530,6 +571,7 @@ def _send(
     def keep_arrival(arrival: NumberedAnswer) -> None:
         """Keep an answer from the backend under the key of its request."""
         number, answer = arrival
+        # Backends number the requests from 0, in the order of ``keys``.
         keep(keys[number], answer)
         unanswered.discard(keys[number])
 

@@ -74,7 +74,7 @@ class AnswerStore:
         # Each opened store is an owner of leases, also within one process.
         self._owner = uuid.uuid4().hex
         self._owner_lock = self._lock_of(self._owner)
-        self._lock = threading.RLock()
+        self._thread_lock = threading.RLock()
 
         with self._exclusive_access():
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +84,8 @@ class AnswerStore:
             try:
                 self._create_tables()
                 self._delete_stale_lock_files()
-            # The caller gets no store that it could close.
             except BaseException:
+                # The caller gets no store that it could close.
                 self._database.close()
                 raise
 
@@ -95,6 +95,7 @@ class AnswerStore:
             with self._exclusive_access():
                 self._delete_leases_of(self._owner)
             self._owner_lock.release()
+            # Another process that saw the lock released may have deleted its file already.
             Path(self._owner_lock.lock_file).unlink(missing_ok=True)
         self._database.close()
 
@@ -139,12 +140,14 @@ class AnswerStore:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self._exclusive_access():
             inserted = self._database.execute(
-                "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model)
+                "INSERT OR IGNORE INTO answers (key, answer, time, model) VALUES (?, ?, ?, ?)",
+                (key, text, now, model),
             )
 
-        # INSERT OR IGNORE inserts nothing if the key has an answer already.
-        is_first = inserted.rowcount == 1
-        return answer if is_first else self.get_many([key])[key]
+        if inserted.rowcount == 1:
+            return answer
+        # Nothing was inserted, because another process was first. Its answer counts.
+        return self.get_many([key])[key]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Claim requests that the caller is about to ask.
@@ -165,18 +168,21 @@ class AnswerStore:
             if not self._owner_lock.is_locked:
                 self._owner_lock.acquire()
 
-            # Keys of processes that were killed are free again.
-            rows = self._database.execute("SELECT DISTINCT owner FROM leases").fetchall()
-            for (owner,) in rows:
-                if owner != self._owner and self._has_ended(owner):
-                    self._delete_leases_of(owner)
+            self._free_keys_of_dead_processes()
+            claimed_keys = set()
+            for key in keys:
+                added = self._database.execute(_ADD_LEASE, (key, self._owner))
+                # No lease is added for a key with an answer or with the lease of another process.
+                if added.rowcount:
+                    claimed_keys.add(key)
+            return claimed_keys
 
-            # Only keys that got a lease are ours.
-            return {
-                key
-                for key in keys
-                if self._database.execute(_ADD_LEASE, (key, self._owner)).rowcount
-            }
+    def _free_keys_of_dead_processes(self) -> None:
+        """Delete the leases of processes that were killed, so that others can claim their keys."""
+        rows = self._database.execute("SELECT DISTINCT owner FROM leases").fetchall()
+        for (owner,) in rows:
+            if owner != self._owner and self._delete_lock_if_ended(owner):
+                self._delete_leases_of(owner)
 
     def release(self, keys: Collection[str]) -> None:
         """Give up keys that `claim` returned. Keys that another process has claimed stay so."""
@@ -195,18 +201,19 @@ class AnswerStore:
         with self._transaction():
             (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
             (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            if application_id != _APPLICATION_ID:
-                if num_tables:
-                    raise DataError(
-                        f"{self.path}: an SQLite database, but not of judges' answers; name another"
-                        " file"
-                    )
+            is_answer_store = application_id == _APPLICATION_ID
+            if num_tables and not is_answer_store:
+                raise DataError(
+                    f"{self.path}: an SQLite database, but not of judges' answers; name another"
+                    " file"
+                )
+            if not is_answer_store:
                 for statement in _TABLES:
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
-        # This fails at once if another process is setting the mode. The file keeps the mode, so it
-        # is enough that one of them succeeds.
+        # The file keeps this mode. While another process sets it, setting it fails, but then it is
+        # not needed either.
         with suppress(sqlite3.OperationalError):
             self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -220,7 +227,7 @@ class AnswerStore:
         for lock_file in self.path.parent.glob(f"{self.path.name}.*.lock"):
             # answers.sqlite.OWNER.lock
             owner = lock_file.suffixes[-2].removeprefix(".")
-            self._has_ended(owner)
+            self._delete_lock_if_ended(owner)
 
     def _parse_answer(self, key: str, text: str) -> Answer:
         """Parse an answer as it is stored.
@@ -232,24 +239,28 @@ class AnswerStore:
         Raises:
             DataError: It is not an answer with a text.
         """
+        problem = "it has no text"
         try:
             answer = to_model(Answer, parse_json(text))
-            if answer.text is None:
-                raise ValueError("it has no text")
+            if answer.text is not None:
+                return answer
         except ValueError as error:
-            raise DataError(
-                f"{self.path}: the answer {key} cannot be read: {error}; it is damaged, or of a"
-                " later version of the suite; update the suite, or delete that row of the table"
-                " answers and its request is sent again, or name another file"
-            ) from error
-        return answer
+            problem = str(error)
+        raise DataError(
+            f"{self.path}: the answer {key} cannot be read: {problem}; update the suite if a later"
+            " version wrote it, or delete that row of the table answers to ask again"
+        )
 
     def _lock_of(self, owner: str) -> FileLock:
         """Return the file lock that the process of an owner holds while it runs."""
         return FileLock(f"{self.path}.{owner}.lock", thread_local=False)
 
-    def _has_ended(self, owner: str) -> bool:
-        """Return whether the process of an owner has ended, and delete its lock file if so."""
+    def _delete_lock_if_ended(self, owner: str) -> bool:
+        """Delete the lock file of an owner if its process has ended.
+
+        Returns:
+            Whether the process has ended.
+        """
         lock = self._lock_of(owner)
         try:
             with lock.acquire(timeout=0):
@@ -278,7 +289,7 @@ class AnswerStore:
         Raises:
             DataError: SQLite or the file system failed. The message names the file.
         """
-        with self._lock:
+        with self._thread_lock:
             try:
                 yield
             except (sqlite3.Error, OSError) as error:

@@ -30,30 +30,32 @@ def register_prompts(prefix: str, folder: Path) -> None:
         ConfigError: Another folder has this prefix.
     """
     folder = folder.resolve()
-    # A module that is imported twice registers its folder twice.
-    registered_folder = _registered_folders.get(prefix, folder)
+    registered_folder = _registered_folders.setdefault(prefix, folder)
+    # Two folders with one prefix would hide each other's prompts.
     if registered_folder != folder:
         raise ConfigError(
-            f"{folder}: prompts called {prefix}/NAME are those of {registered_folder}; take"
-            " another prefix"
+            f"{folder}: the prefix {prefix!r} already belongs to the prompts in"
+            f" {registered_folder}; take another prefix"
         )
-    _registered_folders[prefix] = folder
 
 
 def prompt_names(folder: Path | None = None) -> list[str]:
     """List the names of prompts.
 
+    Example:
+        ``segment_cot.jinja`` in the folder that is registered as ``felm`` is the prompt
+        ``felm/segment_cot``.
+
     Args:
         folder: The folder to look in. By default all registered folders.
 
     Returns:
-        The names in order, such as ``felm/segment_cot`` for ``segment_cot.jinja`` in the folder
-        that is registered as ``felm``. Files whose names begin with an underscore are parts that
-        other templates include, so they are left out.
+        The names in alphabetical order.
     """
     names = []
     for prefix, prompt_folder in _folders_by_prefix(folder).items():
         for file in prompt_folder.rglob(f"*{_SUFFIX}"):
+            # An underscore marks a part that other templates include.
             if file.name.startswith("_"):
                 continue
             name = file.relative_to(prompt_folder).with_suffix("").as_posix()
@@ -84,13 +86,10 @@ class Prompts:
         self._folder = folder
         self._overrides = dict(overrides or {})
 
+        known_names = prompt_names(folder)
         for name, override in self._overrides.items():
-            names = prompt_names(folder)
-            if name not in names:
-                raise ConfigError(
-                    f"prompts: no prompt is called {name!r}{did_you_mean(name, names)}; known:"
-                    f" {', '.join(names)}"
-                )
+            if name not in known_names:
+                raise self._unknown_prompt(name)
             # A text is a template itself, which needs no file.
             if isinstance(override, Path) and not override.is_file():
                 raise ConfigError(f"prompts: {name}: {override}: no such file")
@@ -119,7 +118,7 @@ class Prompts:
             # Subjects may have any type, so templates of users can fail in many ways.
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
-            raise self._unknown_prompt(error) from error
+            raise self._unknown_prompt(str(error.name)) from error
         except (
             TemplateError,
             TypeError,
@@ -150,36 +149,40 @@ class Prompts:
             # Null bytes separate the parts, so that moving text from one to the next shows.
             for yaml_file in sorted(self._default_file(name).parent.glob("*.yaml")):
                 digest.update(yaml_file.read_bytes() + b"\0")
-            for template_name in sorted(self._names_with_includes(name)):
+            for template_name in sorted(self._find_template_names(name)):
                 template = self._read_template(template_name)
                 digest.update(template_name.encode() + b"\0" + template.encode() + b"\0")
         except TemplateNotFound as error:
-            raise self._unknown_prompt(error) from error
+            raise self._unknown_prompt(str(error.name)) from error
         return digest.hexdigest()[:16]
 
     def hashes(self, names: Iterable[str]) -> dict[str, str]:
         """Return the hash of each prompt, by its name."""
         return {name: self.hash(name) for name in names}
 
-    def _unknown_prompt(self, error: TemplateNotFound) -> ConfigError:
-        """Return the error for a prompt that does not exist, with a similar name as a hint."""
-        hint = did_you_mean(str(error.name), prompt_names(self._folder))
-        return ConfigError(f"no prompt is called {error.name!r}{hint}")
+    def _unknown_prompt(self, name: str) -> ConfigError:
+        """Return the error for a prompt that does not exist, with the names of those that do."""
+        names = prompt_names(self._folder)
+        return ConfigError(
+            f"no prompt is called {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
+        )
 
     def _default_file(self, name: str) -> Path:
         """Return the file that holds a prompt if the user does not replace it.
 
+        Example:
+            ``felm/segment_cot`` is ``segment_cot.jinja`` in the folder that is registered as
+            ``felm``. ``verify`` is ``verify.jinja`` in the folder that has no prefix.
+
         Args:
-            name: The prompt, such as ``felm/segment_cot``: ``segment_cot.jinja`` in the folder that
-                is registered as ``felm``. Without a registered prefix it is a path in the folder
-                that has no prefix.
+            name: The prompt.
 
         Raises:
             TemplateNotFound: The name, such as ``../secret``, leads out of the folder of prompts.
         """
         folders = _folders_by_prefix(self._folder)
         prefix, _, name_in_folder = name.partition("/")
-        # A slash may also separate a subfolder, as in "own/verify".
+        # The slash in "own/verify" may separate a subfolder instead of a registered prefix.
         if not name_in_folder or prefix not in folders:
             prefix = ""
             name_in_folder = name
@@ -201,18 +204,18 @@ class Prompts:
             TemplateNotFound: There is no such template.
             ConfigError: Its file cannot be read.
         """
-        # A template may replace one that another includes.
-        source = self._overrides.get(name) or self._default_file(name)
-        if isinstance(source, str):
-            return source
+        # An override is the text of a template or its file.
+        text_or_file = self._overrides.get(name) or self._default_file(name)
+        if isinstance(text_or_file, str):
+            return text_or_file
         try:
-            return source.read_text(encoding="utf-8")
+            return text_or_file.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise TemplateNotFound(name) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{source}: cannot be read as UTF-8 text: {error}") from error
+            raise ConfigError(f"{text_or_file}: cannot be read as UTF-8 text: {error}") from error
 
-    def _names_with_includes(self, name: str) -> set[str]:
+    def _find_template_names(self, name: str) -> set[str]:
         """Find the templates that a prompt is rendered from.
 
         Args:

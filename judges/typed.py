@@ -88,17 +88,26 @@ def json_schema_of(reply_type: type[Reply]) -> str:
         if "properties" in object_schema:
             object_schema["required"] = list(object_schema["properties"])
             object_schema["additionalProperties"] = False
-    return json.dumps(json.loads(json.dumps(schema), object_hook=_without_title))
+    return json.dumps(_without_titles(schema))
 
 
-def _without_title(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a JSON schema without the title that pydantic derives from a name.
+def _without_titles(node: object) -> object:
+    """Return a part of a JSON schema without the titles that pydantic derives from names.
 
-    A field of a reply may be called ``title`` too, but its value is a schema and not a string.
+    Example:
+        ``{"title": "Reason", "type": "string"}`` → ``{"type": "string"}``
     """
-    if isinstance(node.get("title"), str):
-        return {name: value for name, value in node.items() if name != "title"}
-    return node
+    if isinstance(node, list):
+        return [_without_titles(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+
+    # A reply may have a field called "title", whose value is a schema and not a string.
+    return {
+        name: _without_titles(value)
+        for name, value in node.items()
+        if name != "title" or not isinstance(value, str)
+    }
 
 
 def read_reply(
@@ -109,12 +118,9 @@ def read_reply(
 ) -> ParsedReply[ReplyT]:
     """Parse the answer of a judge as a typed reply.
 
-    Thinking, and text around the JSON object, are removed first. A list alone is taken for the only
-    field of a reply, if that field is a list.
-
     Example:
-        For a reply with the field ``names``: ``Sure! {"names": ["Ada"]}`` and ``["Ada"]`` → a reply
-        with ``names == ["Ada"]``; ``I cannot.`` → the problem ``no JSON object``.
+        For a reply with the field ``names``: ``Sure! {"names": ["Ada"]}`` → a reply with
+        ``names == ["Ada"]``; ``I cannot.`` → the problem ``no JSON object``.
 
     Args:
         answer: The answer.
@@ -125,30 +131,42 @@ def read_reply(
     Returns:
         The reply, or the problem because of which there is none.
     """
-    if answer.text is None or answer.error is not None:
-        return ParsedReply(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
-
-    text = without_thinking(answer.text)
-    if text is None:
-        return ParsedReply(None, UNFINISHED, answer)
-    if not text.strip():
-        is_filtered = answer.finish_reason == "content_filter"
-        return ParsedReply(None, "content filter" if is_filtered else "empty answer", answer)
-
     try:
-        content = _parse_json(text.strip())
-    except ValueError:
-        return ParsedReply(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
-
-    try:
-        value = reply_type.model_validate(_wrap_list(content, reply_type))
-    except ValidationError as error:
-        return ParsedReply(None, f"wrong form: {_first_fault(error)}", answer)
+        value = _parse_reply(answer, reply_type)
+    except ValueError as error:
+        return ParsedReply(None, str(error), answer)
 
     problem = check(value, subject) if check else ""
     if problem:
         return ParsedReply(None, problem, answer)
     return ParsedReply(value, "", answer)
+
+
+def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
+    """Parse the answer of a judge, without its thinking, as a reply of a type.
+
+    Raises:
+        ValueError: The answer holds no reply of this type. The message says why.
+    """
+    if answer.text is None or answer.error is not None:
+        raise ValueError(f"{JUDGE_ERROR}: {answer.error or 'no text'}")
+
+    text = without_thinking(answer.text)
+    # The answer ends within a thought.
+    if text is None:
+        raise ValueError(UNFINISHED)
+    if not text.strip():
+        is_filtered = answer.finish_reason == "content_filter"
+        raise ValueError("content filter" if is_filtered else "empty answer")
+
+    try:
+        content = _parse_json(text.strip())
+    except ValueError:
+        raise ValueError(CUT_OFF if answer.is_cut_off else NO_OBJECT) from None
+    try:
+        return reply_type.model_validate(_wrap_list(content, reply_type))
+    except ValidationError as error:
+        raise ValueError(f"wrong form: {_form_problem(error)}") from None
 
 
 def _parse_json(text: str) -> object:
@@ -170,21 +188,35 @@ def _parse_json(text: str) -> object:
     parts = text.split("```")
     fenced_text = parts[1].removeprefix("json") if len(parts) == 3 else ""
 
-    # A complete list within an incomplete object is not the reply, so braces go first.
-    opening, closing = "{}" if "{" in text else "[]"
-    bracketed_text = ""
-    if opening in text:
-        bracketed_text = text[text.find(opening) : text.rfind(closing) + 1]
-
-    for candidate in (text, fenced_text, bracketed_text):
+    for candidate in (text, fenced_text, _bracketed_part(text)):
         try:
-            value = json.loads(candidate)
-            # JSON may hold half of a surrogate pair (\ud800), which no UTF-8 file can hold.
-            storable = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-            return json.loads(storable)
+            return _replace_surrogates(json.loads(candidate))
         except (ValueError, RecursionError):
             continue
     raise ValueError(NO_OBJECT)
+
+
+def _bracketed_part(text: str) -> str:
+    """Return a text from its first opening bracket to its last closing one.
+
+    Example:
+        ``The names are ["Ada"].`` → ``["Ada"]``. A text without brackets gives an empty string.
+    """
+    # A list in a text with braces is a field of the object, even if the object is incomplete.
+    opening, closing = "{}" if "{" in text else "[]"
+    if opening not in text:
+        return ""
+    return text[text.index(opening) : text.rfind(closing) + 1]
+
+
+def _replace_surrogates(value: object) -> object:
+    r"""Replace each half of a surrogate pair in a JSON value by a question mark.
+
+    JSON may hold half of a pair, such as ``"\ud800"``, but a UTF-8 file cannot.
+    """
+    # Encoding the whole value as one text reaches all strings in it.
+    encoded = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return json.loads(encoded)
 
 
 def _wrap_list(content: object, reply_type: type[Reply]) -> object:
@@ -199,27 +231,29 @@ def _wrap_list(content: object, reply_type: type[Reply]) -> object:
     if not isinstance(content, list) or len(reply_type.model_fields) != 1:
         return content
     # Small models often leave out the object around the only list.
-    [(name, field)] = reply_type.model_fields.items()
+    name, field = next(iter(reply_type.model_fields.items()))
     is_list_field = get_origin(field.annotation) in (list, tuple)
     return {name: content} if is_list_field else content
 
 
-def _first_fault(error: ValidationError) -> str:
-    """Return the first fault that pydantic found in a reply, at most 300 characters of it.
+def _form_problem(error: ValidationError) -> str:
+    """Return the first problem that pydantic found in a reply, at most 300 characters of it.
 
     Example:
-        ``names.N: Input should be a valid string``, where N stands for the index in a list, so that
-        the same fault in different items is counted as one.
+        ``names.N: Input should be a valid string``
     """
-    # One fault is enough for the judge to see what is wrong.
+    # One problem is enough for the judge to see what is wrong.
     details = error.errors(include_url=False, include_input=False)[0]
+    # "N" stands for any index in a list, so that reports count the same problem as one.
     keys = ["N" if isinstance(key, int) else key for key in details["loc"]]
     message = details["msg"]
-    fault = f"{'.'.join(keys)}: {message}" if keys else message
-    return fault[:_MAX_PROBLEM]
+    problem = f"{'.'.join(keys)}: {message}" if keys else message
+    return problem[:_MAX_PROBLEM]
 
 
-def numbering_problem(numbers: Sequence[int], count: int, noun: str, is_whole: bool = True) -> str:
+def numbering_problem(
+    numbers: Sequence[int], count: int, noun: str, must_be_complete: bool = True
+) -> str:
     """Return what is wrong with the numbers that a reply gives to the items of a list.
 
     The numbers have to be between 1 and ``count``, each at most once.
@@ -232,7 +266,7 @@ def numbering_problem(numbers: Sequence[int], count: int, noun: str, is_whole: b
         numbers: The numbers in the reply.
         count: The number of items in the list.
         noun: The word for an item, such as ``segment``.
-        is_whole: Whether every item has to have its number in the reply.
+        must_be_complete: Whether every item has to have its number in the reply.
 
     Returns:
         The problem, for the judge to read. Empty if there is none.
@@ -245,8 +279,10 @@ def numbering_problem(numbers: Sequence[int], count: int, noun: str, is_whole: b
     if repeated_numbers:
         return f"{noun} {_list_numbers(repeated_numbers)} twice"
 
-    # A question may allow a reply to leave items out.
-    missing = sorted(set(range(1, count + 1)).difference(numbers)) if is_whole else []
+    # Some questions allow a reply to leave items out.
+    if not must_be_complete:
+        return ""
+    missing = sorted(set(range(1, count + 1)).difference(numbers))
     return f"no {noun} {_list_numbers(missing)}" if missing else ""
 
 
@@ -278,16 +314,23 @@ def retry_request(request: Request, parsed_reply: ParsedReply[Any]) -> Request:
     Returns:
         The same request, with the reply and the problem added to the prompt.
     """
-    reply = without_thinking(parsed_reply.answer.text or "") or ""
-    if len(reply) > _MAX_QUOTE:
-        reply = f"{reply[:_MAX_QUOTE]} ..."
-    quote = reply.strip() or "(nothing)"
+    quote = _quote(parsed_reply.answer)
+    # The limit keeps the request no longer than `longest_retry_request` expects.
     problem = parsed_reply.problem[:_MAX_PROBLEM]
     prompt = (
         f"{request.prompt}\n\nYour reply to this was:\n{quote}\n\nIt cannot be used: {problem}."
         " Reply once more, with the JSON object alone."
     )
     return replace(request, prompt=prompt)
+
+
+def _quote(answer: Answer) -> str:
+    """Return the text of an answer without its thinking, cut off after 2,000 characters."""
+    # A judge that only thought has written nothing to quote.
+    text = without_thinking(answer.text or "") or ""
+    if len(text) > _MAX_QUOTE:
+        text = f"{text[:_MAX_QUOTE]} ..."
+    return text.strip() or "(nothing)"
 
 
 def longest_retry_request(request: Request) -> Request:

@@ -24,7 +24,7 @@ UNSCORED: Literal["unscored"] = "unscored"
 PAGE_TOKENS = 4096
 
 # The most claims in one question about a page.
-PAGE_CLAIMS = 40
+MAX_CLAIMS_PER_PAGE = 40
 
 # A stated probability contradicts the verdict if it is this close to the other verdict's. Judges
 # have thresholds of their own, so other probabilities are taken as they are.
@@ -92,7 +92,9 @@ class Pair:
             return "no evidence"
         # A claim of punctuation alone says nothing.
         has_words = re.search(r"\w", self.claim) is not None
-        return "" if has_words else "no claim"
+        if not has_words:
+            return "no claim"
+        return ""
 
 
 def verify(
@@ -112,17 +114,14 @@ def verify(
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
-    subjects = [pair.subject for pair in pairs if not pair.problem]
-    # Pairs with a problem have no question, so they take no samples from the iterator.
-    remaining_samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
+    asked_numbers = [number for number, pair in enumerate(pairs) if not pair.problem]
+    subjects = [pairs[number].subject for number in asked_numbers]
+    samples_by_question = judge.ask_typed(PROMPT, SupportReply, subjects, description)
 
-    verifications = []
-    for pair in pairs:
-        if pair.problem:
-            verifications.append(_unscored(pair.problem))
-            continue
-        samples = next(remaining_samples)
-        verifications.append(replace(combine_samples(samples), said=reply_texts(samples)))
+    # Pairs with a problem stay unscored. The others get the verdicts of the judge.
+    verifications = [_unscored(pair.problem) for pair in pairs]
+    for number, samples in zip(asked_numbers, samples_by_question, strict=True):
+        verifications[number] = replace(combine_samples(samples), said=reply_texts(samples))
     return verifications
 
 
@@ -146,9 +145,9 @@ def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verificatio
     if len(verifications) == 1 or not votes:
         return verifications[0]
 
-    count = sum(vote.verdict == SUPPORTED for vote in votes)
-    share = count / len(votes)
-    summary = f"{count} of {len(votes)} samples say supported"
+    num_supported = sum(vote.verdict == SUPPORTED for vote in votes)
+    share = num_supported / len(votes)
+    summary = f"{num_supported} of {len(votes)} samples say supported"
     if share == 0.5:
         return _unscored(f"tie: {summary}")
 
@@ -158,13 +157,15 @@ def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verificatio
     return Verification(verdict, share, f"{summary}; {first_vote.reason}")
 
 
-def _to_verification(sample: ParsedReply[SupportReply]) -> Verification:
+def _to_verification(parsed_reply: ParsedReply[SupportReply]) -> Verification:
     """Return the verdict that one reply gives, or an unscored one if it cannot be used."""
-    reply = sample.value
+    reply = parsed_reply.value
+    # A reply of the wrong form is no evidence for either verdict.
     if reply is None:
-        return _unscored(sample.problem)
-    support = score_and_reason(reply.probability, reply.verdict == SUPPORTED, reply.reason)
-    return Verification(reply.verdict, support.score, support.reason)
+        return _unscored(parsed_reply.problem)
+    is_supported = reply.verdict == SUPPORTED
+    score, reason = score_and_reason(reply.probability, is_supported, reply.reason)
+    return Verification(reply.verdict, score, reason)
 
 
 def _unscored(reason: str) -> Verification:
@@ -185,9 +186,12 @@ class ScoreAndReason(NamedTuple):
 def score_and_reason(probability: float | None, is_supported: bool, reason: str) -> ScoreAndReason:
     """Return the score of a verdict, and its reason as it is reported.
 
+    The score is the stated probability of support, unless that is missing or contradicts the
+    verdict.
+
     Example:
-        A verdict of support with a probability of 0.9 has the score 0.9. With none, or with 0.05,
-        which contradicts the verdict, it has the score 1.
+        A verdict of support has the score 0.9 if the judge stated 0.9. It has the score 1 if the
+        judge stated no probability, or one of 0.05.
 
     Args:
         probability: The probability of support that the judge stated. None if it stated none.
@@ -203,8 +207,9 @@ def score_and_reason(probability: float | None, is_supported: bool, reason: str)
     if probability is None:
         return ScoreAndReason(score_of_verdict, short_reason)
 
-    is_consistent = abs(probability - score_of_verdict) < 1 - _CONTRADICTION_MARGIN
-    if is_consistent:
+    # 0.05 is 0.95 away from a verdict of support, and only 0.05 from the other verdict.
+    distance = abs(probability - score_of_verdict)
+    if distance < 1 - _CONTRADICTION_MARGIN:
         return ScoreAndReason(probability, short_reason)
 
     remark = f"{short_reason} (the stated probability {probability:g} contradicts the verdict)"
@@ -216,9 +221,10 @@ def shorten_reason(reason: str) -> str:
     text = " ".join(reason.split())
     if len(text) <= _MAX_REASON:
         return text
-    # The last word may be cut in the middle, so it is dropped.
     cut_text = text[: _MAX_REASON - len(" ...")]
-    return f"{cut_text.rsplit(' ', 1)[0]} ..."
+    # The last word may be cut in the middle, so it is dropped.
+    whole_words = cut_text.rsplit(" ", 1)[0]
+    return f"{whole_words} ..."
 
 
 def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
@@ -259,7 +265,8 @@ def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> 
         page_of: Returns the page of a claim.
 
     Returns:
-        Groups of at most 40 keys, in the order of the first claim about each page.
+        Groups of at most `MAX_CLAIMS_PER_PAGE` keys, in the order of the first claim about each
+        page.
     """
     # A dict keeps the order of the first claim about each page.
     keys_by_page: dict[Hashable, list[KeyT]] = defaultdict(list)
@@ -268,8 +275,8 @@ def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> 
 
     groups = []
     for page_keys in keys_by_page.values():
-        for start in range(0, len(page_keys), PAGE_CLAIMS):
-            groups.append(page_keys[start : start + PAGE_CLAIMS])
+        for start in range(0, len(page_keys), MAX_CLAIMS_PER_PAGE):
+            groups.append(page_keys[start : start + MAX_CLAIMS_PER_PAGE])
     return groups
 
 
@@ -316,18 +323,27 @@ def ask_by_page(
         prompt, reply_type, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
+        verdicts_by_number = _group_by_number(samples)
         # The replies number the claims of the question from 1.
-        verdicts_by_number: dict[int, list[Any]] = defaultdict(list)
-        for sample in samples:
-            # A reply that cannot be used says nothing about any claim.
-            if sample.value is None:
-                continue
-            for verdict in sample.value.verdicts:
-                verdicts_by_number[verdict.number].append(verdict)
-
         for number, key in enumerate(question.keys, start=1):
             if number in verdicts_by_number:
                 yield PageVerdicts(key, question.subject, verdicts_by_number[number])
+
+
+def _group_by_number(samples: Sequence[ParsedReply[PageReply]]) -> dict[int, list[Any]]:
+    """Collect the verdicts on each claim of a question from all replies to it.
+
+    Returns:
+        The verdicts by the number of their claim, in the order of the replies.
+    """
+    verdicts_by_number: dict[int, list[Any]] = defaultdict(list)
+    for sample in samples:
+        # A reply that cannot be used says nothing about any claim.
+        if sample.value is None:
+            continue
+        for verdict in sample.value.verdicts:
+            verdicts_by_number[verdict.number].append(verdict)
+    return verdicts_by_number
 
 
 def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
@@ -343,4 +359,4 @@ def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
         The problem, such as ``number 3 of 2`` or ``number 1 twice``. Empty if there is none.
     """
     numbers = [verdict.number for verdict in reply.verdicts]
-    return numbering_problem(numbers, len(subject["claims"]), "number", is_whole=False)
+    return numbering_problem(numbers, len(subject["claims"]), "number", must_be_complete=False)

@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.suite import tasks_folder
-from lm_factuality.models.tree.forest import Forest, plant
+from lm_factuality.models.tree.trie import TokenTrie, build_trie
 
 END = "<|endoftext|>"
 SHAPES: dict[str, Any] = yaml.safe_load(
@@ -96,9 +96,9 @@ def to_tokens(rows: Sequence[Row], tokenizer: PreTrainedTokenizerBase) -> TokenR
     return requests
 
 
-def grow(forest_of: TokenRequests) -> Forest:
-    """The forest that hf-tree computes for requests."""
-    return plant(
+def grow(forest_of: TokenRequests) -> TokenTrie:
+    """The trie that hf-tree computes for requests."""
+    return build_trie(
         [context + continuation for context, continuation in forest_of],
         [len(last) for _, last in forest_of],
     )
@@ -132,11 +132,11 @@ def count_operations(model: Any, requests: TokenRequests) -> Operations:
         inner -= outer
     inner -= sum(weight.numel() for name, weight in model.named_parameters() if "wpe" in name)
     attention = 2 * config.hidden_size * config.num_hidden_layers
-    forest = grow(requests)
+    trie = grow(requests)
     lengths = [len(context) + len(continuation) - 1 for context, continuation in requests]
     every = sum(
         length * (inner + outer) + attention * length * (length + 1) / 2 for length in lengths
     )
-    needed = len(set(forest.target_positions.tolist()))
-    once = len(forest) * inner + needed * outer + attention * float((forest.depth + 1).sum())
+    needed = len(set(trie.target_positions.tolist()))
+    once = len(trie) * inner + needed * outer + attention * float((trie.depths + 1).sum())
     return Operations(2 * every / 1e9, 2 * once / 1e9)

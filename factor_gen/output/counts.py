@@ -80,44 +80,48 @@ class BuiltBenchmark:
             self._doubtful[candidate.doubtful] += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts as a JSON object for the manifest.
+        """Return the counts as a JSON object for the manifest and the dataset card.
 
         The order of its members does not depend on the order of the documents.
-
-        Returns:
-            The counts that the dataset card and the manifest show, by name.
         """
         stages = self._count_by_stage()
-        # The documents in which "select" found a sentence are those that came to "types".
+        # A document is eligible if "select" found a sentence in it, so that it came to "types".
         eligible = stages[ALL_STAGES.index("types")]["came"]
-
-        # The reasons follow the order of the stages, and within a stage the alphabet.
-        unused = []
-        for refusal in sorted(self.unused, key=lambda key: (ALL_STAGES.index(key.stage), key)):
-            unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
 
         generated = []
         for (error_type, generator), count in sorted(self._generated.items()):
             generated.append({"type": error_type, "generator": generator, "candidates": count})
 
+        rows_by_num_types = sorted(self._rows_by_num_types.items())
         return {
             "documents": self.documents,
             "eligible": eligible,
             "rows": self.rows,
             "filtered": dict(sorted(self.filtered.items())),
             "stages": stages,
-            "unused": unused,
+            "unused": self._count_unused(),
             "generated": generated,
             "rejected": dict(sorted(self._rejected.items())),
             "lost": dict(sorted(self.lost.items())),
             "chosen": {error_type: self._chosen[error_type] for error_type in ERROR_TYPES},
             "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
-            "types_in_a_row": {
-                str(num_types): count
-                for num_types, count in sorted(self._rows_by_num_types.items())
-            },
+            "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
         }
+
+    def _count_unused(self) -> list[dict[str, Any]]:
+        """Count the documents without a row by stage and reason.
+
+        Returns:
+            An object with the keys ``stage``, ``reason`` and ``documents`` for each reason. They
+            follow the order of the stages, and within a stage the alphabet.
+        """
+        unused = []
+        for stage in ALL_STAGES:
+            for refusal in sorted(self.unused):
+                if refusal.stage == stage:
+                    unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
+        return unused
 
     def _count_by_stage(self) -> list[dict[str, Any]]:
         """Count for each stage the documents that came to it and those that it gave up.
@@ -125,15 +129,17 @@ class BuiltBenchmark:
         Returns:
             An object with the keys ``stage``, ``came`` and ``given_up`` for each stage, in order.
         """
+        unused_by_stage: Counter[str] = Counter()
+        for refusal, count in self.unused.items():
+            unused_by_stage[refusal.stage] += count
+
         stages = []
         # All documents come to the first stage, and those that a stage keeps come to the next.
-        came = self.documents
+        num_documents = self.documents
         for stage in ALL_STAGES:
-            given_up = sum(
-                count for refusal, count in self.unused.items() if refusal.stage == stage
-            )
-            stages.append({"stage": stage, "came": came, "given_up": given_up})
-            came -= given_up
+            num_unused = unused_by_stage[stage]
+            stages.append({"stage": stage, "came": num_documents, "given_up": num_unused})
+            num_documents -= num_unused
         return stages
 
     def _count_by_draw(self) -> list[dict[str, int]]:
@@ -142,14 +148,13 @@ class BuiltBenchmark:
         Returns:
             An object with the keys ``draw``, ``documents`` and ``rows`` for each draw, in order.
         """
-        draws = []
+        counts = []
+        # A document with five draws came to each of the first five.
+        num_documents = self.documents - self._documents_by_num_draws[0]
         last_draw = max(self._documents_by_num_draws, default=0)
         for draw in range(1, last_draw + 1):
-            # A document with five draws also came to the first four.
-            documents = sum(
-                count
-                for num_draws, count in self._documents_by_num_draws.items()
-                if num_draws >= draw
+            counts.append(
+                {"draw": draw, "documents": num_documents, "rows": self._rows_by_draw[draw]}
             )
-            draws.append({"draw": draw, "documents": documents, "rows": self._rows_by_draw[draw]})
-        return draws
+            num_documents -= self._documents_by_num_draws[draw]
+        return counts

@@ -34,8 +34,6 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
 def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path]) -> None:
     """Check that a build would replace nothing but the files of an earlier build.
 
-    If the earlier build was killed while it moved its files into place, the rest is moved first.
-
     Args:
         settings: The settings of the build.
         out: The folder of the benchmark.
@@ -45,16 +43,11 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
         DataError: In the place of a file of the benchmark there is one of ``inputs``, or a file
             that no build of this benchmark wrote.
     """
-    # The manifest in there means that all files were complete.
-    if (out / UNFINISHED_FOLDER / MANIFEST).is_file():
-        move_into_place(out)
-
     # A manifest tells that a build wrote the other files.
     manifest = read_json_object(out / MANIFEST)
-    is_our_format = manifest.get("format") == FORMAT
-    earlier_name = manifest.get("name") if is_our_format else None
-    if earlier_name not in (None, settings.name):
-        raise DataError(f"{out}: holds another benchmark, {earlier_name}; choose another --out")
+    is_built = manifest.get("format") == FORMAT and manifest.get("name") is not None
+    if is_built and manifest["name"] != settings.name:
+        raise DataError(f"{out}: holds another benchmark, {manifest['name']}; choose another --out")
 
     real_inputs = {path.resolve() for path in inputs}
     for file_name in file_names(settings).values():
@@ -66,11 +59,22 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
                 " or name"
             )
         # A broken link does not "exist", but would be replaced too.
-        if earlier_name is None and (path.is_symlink() or path.exists()):
+        if not is_built and (path.is_symlink() or path.exists()):
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"
             )
+
+
+def finish_earlier_build(out: Path) -> None:
+    """Move the files of an earlier build into place if it was killed while it moved them.
+
+    Args:
+        out: The folder of the benchmark.
+    """
+    # The manifest is written last: if it is there, all files are complete.
+    if (out / UNFINISHED_FOLDER / MANIFEST).is_file():
+        move_into_place(out)
 
 
 def move_into_place(out: Path) -> None:
@@ -82,8 +86,10 @@ def move_into_place(out: Path) -> None:
     Args:
         out: The folder of the benchmark.
     """
+    unfinished = out / UNFINISHED_FOLDER
     (out / MANIFEST).unlink(missing_ok=True)
-    paths = (out / UNFINISHED_FOLDER).iterdir()
-    for path in sorted(paths, key=lambda path: (path.name == MANIFEST, path.name)):
-        path.replace(out / path.name)
-    shutil.rmtree(out / UNFINISHED_FOLDER)
+    for path in sorted(unfinished.iterdir()):
+        if path.name != MANIFEST:
+            path.replace(out / path.name)
+    (unfinished / MANIFEST).replace(out / MANIFEST)
+    shutil.rmtree(unfinished)

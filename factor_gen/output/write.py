@@ -7,12 +7,13 @@ The rows have the authors' columns, and for each contradiction how it was made.
 import csv
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import pyarrow
 import pyarrow.parquet
@@ -48,7 +49,7 @@ from lm_factuality.ground.files import sha256_of, write_json, write_text
 Cell: TypeAlias = str | float | None
 
 # The fields of a contradiction by the ending of their columns, in the order of the columns.
-_FIELDS = {
+_FIELD_BY_ENDING = {
     "": "text",
     "_type": "type",
     "_edit": "edit",
@@ -131,7 +132,7 @@ def write_benchmark(
         try:
             _write_rows(settings, outcomes, folder, built)
             if built.rows == 0:
-                raise _no_rows(built)
+                raise _no_rows_error(built)
             _write_descriptions(settings, folder, provenance, built.to_json())
             move_into_place(out)
         finally:
@@ -145,7 +146,7 @@ def write_benchmark(
     return built
 
 
-def _no_rows(built: BuiltBenchmark) -> DataError:
+def _no_rows_error(built: BuiltBenchmark) -> DataError:
     """Return the error for a build without rows, with the most frequent reasons."""
     reasons = "; ".join(
         f"{count} x {refusal.stage}: {refusal.reason}"
@@ -177,7 +178,6 @@ def _write_rows(
     names = file_names(settings)
     columns = _column_names(settings.choose.contradictions)
     schema = _parquet_schema(columns)
-    row_group: list[Mapping[str, Cell]] = []
     with (
         (folder / names["csv"]).open("w", encoding="utf-8", newline="") as csv_file,
         (folder / names["unused"]).open("w", encoding="utf-8", newline="\n") as unused_file,
@@ -185,24 +185,36 @@ def _write_rows(
             folder / names["parquet"], schema, compression="zstd"
         ) as parquet,
     ):
-        table = csv.DictWriter(csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        table.writeheader()
-        for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
-            built.count(outcome)
-            if isinstance(outcome, Example):
-                unused_file.write(_unused_line(outcome))
-                continue
-
-            # Parquet is compressed group by group, CSV is written row by row.
-            row = make_row(outcome)
-            table.writerow(row)
-            row_group.append(row)
-            if len(row_group) == _ROW_GROUP_SIZE:
-                parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
-                row_group.clear()
-        # The last group may be smaller. An empty one would change the file.
-        if row_group:
+        csv_writer = csv.DictWriter(
+            csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+        )
+        csv_writer.writeheader()
+        rows = _count_outcomes(outcomes, built, unused_file)
+        # Parquet is compressed group by group.
+        while row_group := list(islice(rows, _ROW_GROUP_SIZE)):
+            csv_writer.writerows(row_group)
             parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
+
+
+def _count_outcomes(
+    outcomes: Iterable[DocumentOutcome], built: BuiltBenchmark, unused_file: TextIO
+) -> Iterator[dict[str, Cell]]:
+    """Yield the rows of a benchmark, and write down the documents that gave none.
+
+    Args:
+        outcomes: For each document its row, or the document if it gave none.
+        built: The counts, to which each outcome is added.
+        unused_file: The file that gets a line for each document without a row.
+
+    Yields:
+        The cells of each row by column.
+    """
+    for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
+        built.count(outcome)
+        if isinstance(outcome, Example):
+            unused_file.write(_unused_line(outcome))
+        else:
+            yield make_row(outcome)
 
 
 def _column_names(num_contradictions: int) -> list[str]:
@@ -261,8 +273,8 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
         "completion": replace_surrogates(chosen.example.completion),
     }
-    # All contradictions have their column of one kind before the next kind begins.
-    for ending, field in _FIELDS.items():
+    # Columns are grouped by kind: all texts, then all types, and so on.
+    for ending, field in _FIELD_BY_ENDING.items():
         for index, candidate in enumerate(chosen.contradictions):
             value = getattr(candidate, field)
             cell = replace_surrogates(value) if isinstance(value, str) else value
@@ -313,7 +325,7 @@ def _package_versions() -> dict[str, str]:
     """Return the versions of this package and of installed ones that can change the output."""
     versions = {"factor_gen": __version__}
     for name in _PACKAGES:
-        # The settings decide which of them are needed.
+        # Packages that the settings do not need may be missing.
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
@@ -332,7 +344,7 @@ def _describe_files(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
     files = []
     for name in names:
         path = folder / name
-        # The manifest cannot list itself: it does not exist yet.
+        # The manifest is among the names, but is not written yet.
         if path.exists():
             files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
     return files

@@ -290,7 +290,7 @@ def parse_reply(text: str, endpoint: str) -> Answer:
         UnusableReplyError: The text is not JSON, or holds no answer.
     """
     try:
-        reply = parse_json(text, is_shared=False)
+        reply = parse_json(text, refuse_repeated_keys=False)
     except ValueError as error:
         raise UnusableReplyError(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
     return answer_from_reply(reply, endpoint)

@@ -11,13 +11,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from judges.lexical.model import load_lexical_model
+from judges.lexical.model import LexicalModel, load_lexical_model
 from judges.lexical.words import ParsedPassage
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
@@ -43,7 +43,7 @@ LEXICAL = "lexical"
 # Where a sentence ends. Windows keep sentences whole, because half a sentence may say the reverse.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
-_OVERLAP = 4  # a quarter of each window is also in the window before it
+_OVERLAP_DIVISOR = 4  # a quarter of each window is also in the window before it
 
 
 class TitledText(Protocol):
@@ -171,7 +171,7 @@ def family_of(
             f" {', '.join(FAMILIES)}"
         )
 
-    # The owner on the Hub, or the path of the folder, may contain any word.
+    # Only the last part counts: an owner on the Hub, or a folder, may contain any word.
     short_name = model_name.rstrip("/").rpartition("/")[2]
     model_type = str(model_config.get("model_type", ""))
     # The most specific families come first in the table.
@@ -215,9 +215,10 @@ class PassageCutter:
                 title = ""
                 title_tokens = 0
 
-            for part in self._cut_text(passage.text, max_tokens - title_tokens - 1):
-                # One token is for the line break.
-                part_tokens = title_tokens + len(self._token_spans(part)) + 1
+            # One token is for the line break between parts.
+            used_by_title = title_tokens + 1
+            for part in self._cut_text(passage.text, max_tokens - used_by_title):
+                part_tokens = used_by_title + len(self._token_spans(part))
                 if windows and used_tokens + part_tokens <= max_tokens:
                     windows[-1] += f"\n{title}{part}"
                     used_tokens += part_tokens
@@ -250,18 +251,17 @@ class PassageCutter:
 
         begin = 0
         while len(spans) - begin > max_tokens:
-            limit = begin + max_tokens
+            # A part ends before a sentence in its second half, the last if there are several.
             middle = begin + max_tokens // 2
-            possible_ends = [boundary for boundary in boundaries if middle < boundary <= limit]
-            end = possible_ends[-1] if possible_ends else limit
+            limit = begin + max_tokens
+            ends = [boundary for boundary in boundaries if middle < boundary <= limit]
+            end = max(ends, default=limit)
             yield text[token_starts[begin] : token_ends[end - 1]].strip()
 
-            overlap_begin = end - max_tokens // _OVERLAP
             # The next part begins with a sentence within the overlap, if one begins there.
-            possible_begins = [
-                boundary for boundary in boundaries if overlap_begin <= boundary <= end
-            ]
-            begin = possible_begins[0] if possible_begins else overlap_begin
+            overlap_begin = end - max_tokens // _OVERLAP_DIVISOR
+            begins = [boundary for boundary in boundaries if overlap_begin <= boundary <= end]
+            begin = min(begins, default=overlap_begin)
         yield text[token_starts[begin] :].strip()
 
     def _token_spans(self, text: str) -> list[tuple[int, int]]:
@@ -294,15 +294,17 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
         model = load_model(name, batch_size, device)
         return Entailment(model.identity, model.entail)
 
-    # The lexical judge needs no model of transformers, and no windows.
     lexical_model = load_lexical_model()
+    judge_pairs = partial(_judge_by_words, lexical_model)
+    return Entailment(f"lexical {lexical_model.identity}", judge_pairs)
 
-    def judge_by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:
-        """Judge each pair by the lexical judge, which always has a verdict."""
-        verdicts: list[bool | None] = []
-        for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
-            passages = [ParsedPassage(passage.text, passage.title) for passage in pair.passages]
-            verdicts.append(lexical_model.judge(pair.claim, passages).is_supported)
-        return verdicts
 
-    return Entailment(f"lexical {lexical_model.identity}", judge_by_words)
+def _judge_by_words(
+    lexical_model: LexicalModel, pairs: Sequence[EntailmentPair]
+) -> list[bool | None]:
+    """Judge each pair by the lexical judge, which always has a verdict."""
+    verdicts: list[bool | None] = []
+    for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
+        passages = [ParsedPassage(passage.text, passage.title) for passage in pair.passages]
+        verdicts.append(lexical_model.judge(pair.claim, passages).is_supported)
+    return verdicts

@@ -107,11 +107,12 @@ class SupportModel:
         revision = getattr(loaded.model.config, "_commit_hash", None)
         self.identity = f"{family} {name}" + (f" {revision}" if revision else "")
 
-        # Tokenizers warn if texts are padded after they were counted, which is intended here.
+        # Tokenizers warn once if texts are padded after they were counted, which is intended. This
+        # marks the warning as given.
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         if self._family.head == "seq2seq":
-            self._zero_token = self._first_token("0")
-            self._one_token = self._first_token("1")
+            self._zero_token_id = self._first_token("0")
+            self._one_token_id = self._first_token("1")
         else:
             self._support_label = self._find_support_label(name, family)
 
@@ -138,15 +139,15 @@ class SupportModel:
         if config.num_labels == 1:
             return 0
         # Models such as MiniCheck have labels without meaningful names.
-        label = self._family.support
-        if label is None:
-            label = find_label(name, config.id2label, _ENTAILMENT_LABELS)
-        if label >= config.num_labels:
+        label_index = self._family.support
+        if label_index is None:
+            label_index = find_label(name, config.id2label, _ENTAILMENT_LABELS)
+        if label_index >= config.num_labels:
             raise ModelError(
                 f"{name}: has {config.num_labels} labels, too few for family {family}; set another"
                 " family"
             )
-        return label
+        return label_index
 
     def entail(self, pairs: Sequence[EntailmentPair]) -> list[bool | None]:
         """Decide whether the passages of each pair support its claim.
@@ -172,7 +173,7 @@ class SupportModel:
             The probability for each pair, in order, or why there is none.
         """
         windows = list(self._cut_into_windows(pairs))
-        num_windows = Counter(window.pair_number for window in windows)
+        windows_per_pair = Counter(window.pair_number for window in windows)
         probabilities_by_pair: list[list[float]] = [[] for _ in pairs]
         for window, probability in self._probabilities(windows):
             if probability is not None:
@@ -181,11 +182,11 @@ class SupportModel:
         no_room = f"the claim leaves no room for passages in {self._max_tokens} tokens"
         results = []
         for pair_number, probabilities in enumerate(probabilities_by_pair):
-            count = num_windows[pair_number]
+            num_windows = windows_per_pair[pair_number]
             if probabilities:
-                results.append(WindowSupport(max(probabilities), count))
-            elif count:
-                results.append(WindowSupport(None, count, _NO_VERDICT))
+                results.append(WindowSupport(max(probabilities), num_windows))
+            elif num_windows:
+                results.append(WindowSupport(None, num_windows, _NO_VERDICT))
             else:
                 results.append(WindowSupport(None, 0, no_room))
         return results
@@ -197,16 +198,17 @@ class SupportModel:
             The windows, pair by pair. A pair whose claim leaves no room has none.
         """
         cutter = PassageCutter(self._tokenizer)
-        # Encoding the claims alone shows how much room each of them leaves.
-        claims = [_Window(number, "", pair.claim) for number, pair in enumerate(pairs)]
-        encoded_claims = self._encode(claims).get("input_ids", [])
-        for claim, token_ids in zip(claims, encoded_claims, strict=True):
+        # The tokens of a claim with an empty premise show how much room the claim leaves.
+        no_premises = [""] * len(pairs)
+        encoded_claims = self._encode(no_premises, [pair.claim for pair in pairs])
+        for number, token_ids in enumerate(encoded_claims.get("input_ids", [])):
+            pair = pairs[number]
             room = min(self._window_size, self._max_tokens - len(token_ids) - _RESERVED_TOKENS)
             if room < min(_MIN_PASSAGE_TOKENS, self._window_size):
                 continue
             # The cutter remembers passages that several claims share.
-            for premise in cutter.windows(pairs[claim.pair_number].passages, room):
-                yield claim._replace(premise=premise)
+            for premise in cutter.windows(pair.passages, room):
+                yield _Window(number, premise, pair.claim)
 
     def _probabilities(self, windows: Sequence[_Window]) -> Iterator[tuple[_Window, float | None]]:
         """Run the model on windows, in batches of similar length.
@@ -218,36 +220,40 @@ class SupportModel:
             Each window and its probability of support, None where the model gives no verdict. The
             longest windows come first, so that a lack of memory shows at once.
         """
-        encoded = self._encode(windows)
+        premises = [window.premise for window in windows]
+        encoded = self._encode(premises, [window.claim for window in windows])
         lengths = [len(token_ids) for token_ids in encoded.get("input_ids", [])]
-        fitting = [number for number, length in enumerate(lengths) if length <= self._max_tokens]
+        fitting = [index for index, length in enumerate(lengths) if length <= self._max_tokens]
         # Windows of similar length need little padding.
-        fitting.sort(key=lambda number: -lengths[number])
+        fitting.sort(key=lambda index: -lengths[index])
 
         progress_bar = tqdm(total=len(fitting), desc="entailment", unit=" windows", delay=2)
         with torch.inference_mode(), progress_bar:
             for start in range(0, len(fitting), self._batch_size):
-                numbers = fitting[start : start + self._batch_size]
+                window_indices = fitting[start : start + self._batch_size]
                 batch = {}
                 for field, rows in encoded.items():
-                    batch[field] = [rows[number] for number in numbers]
+                    batch[field] = [rows[index] for index in window_indices]
                 probabilities = self._run_batch(batch)
-                for number, probability in zip(numbers, probabilities, strict=True):
-                    yield windows[number], probability
-                progress_bar.update(len(numbers))
+                for index, probability in zip(window_indices, probabilities, strict=True):
+                    yield windows[index], probability
+                progress_bar.update(len(window_indices))
 
-    def _encode(self, windows: Sequence[_Window]) -> dict[str, list[list[int]]]:
+    def _encode(self, premises: Sequence[str], claims: Sequence[str]) -> dict[str, list[list[int]]]:
         """Convert premises and claims to tokens, in the text form of the model's family.
+
+        Args:
+            premises: The premises, one for each claim.
+            claims: The claims.
 
         Returns:
             The fields of the tokenizer, such as ``input_ids``, each with one list of numbers per
-            window. Nothing is cut or padded. Without windows there are no fields.
+            claim. Nothing is cut or padded. Without claims there are no fields.
         """
-        if not windows:
+        if not claims:
             return {}
-        premises = [window.premise for window in windows]
-        claims = [window.claim for window in windows]
         template = self._family.text
+        # Without a template, the tokenizer joins the two texts.
         if not template:
             return dict(self._tokenizer(premises, claims, truncation=False, verbose=False))
 
@@ -259,16 +265,16 @@ class SupportModel:
         ]
         return dict(self._tokenizer(texts, truncation=False, verbose=False))
 
-    def _run_batch(self, encoded: Mapping[str, Sequence[list[int]]]) -> list[float | None]:
+    def _run_batch(self, encoded_windows: Mapping[str, Sequence[list[int]]]) -> list[float | None]:
         """Run the model on one batch of windows.
 
         Args:
-            encoded: The fields of the tokenizer, each with one list of numbers per window.
+            encoded_windows: The fields of the tokenizer, each with one list of numbers per window.
 
         Returns:
             The probability of support of each window, None where the model gives no verdict.
         """
-        inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
+        inputs = self._tokenizer.pad(encoded_windows, return_tensors="pt").to(self._model.device)
         if self._family.head == "seq2seq":
             return self._first_word_probabilities(inputs)
         # Softmax in bfloat16 would round probabilities to two digits.
@@ -303,9 +309,11 @@ class SupportModel:
         word_probabilities = outputs.logits[:, 0].float().softmax(-1)
 
         results: list[float | None] = []
-        for zero, one in word_probabilities[:, [self._zero_token, self._one_token]].tolist():
-            is_answer = zero + one >= _MIN_ANSWER_PROBABILITY
-            results.append(one / (zero + one) if is_answer else None)
+        token_ids = [self._zero_token_id, self._one_token_id]
+        for zero, one in word_probabilities[:, token_ids].tolist():
+            answer_probability = zero + one
+            is_answer = answer_probability >= _MIN_ANSWER_PROBABILITY
+            results.append(one / answer_probability if is_answer else None)
         return results
 
 
@@ -444,6 +452,7 @@ def _max_tokens(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) ->
     """
     # Models with relative positions state no number of them.
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_MAX_TOKENS
+    # Position 0 of these models has the number after the padding id.
     if config.model_type in _OFFSET_POSITIONS:
         positions -= (config.pad_token_id or 0) + 1
     stated_limit = tokenizer.model_max_length

@@ -48,7 +48,7 @@ class Comparison:
 
     @cached_property
     def unrelated_words(self) -> tuple[Word, ...]:
-        """The missing words that do not even begin like a word of a passage."""
+        """The missing words whose first letters no word of a passage has."""
         # The first letters of a stem are those of all words of its family.
         beginnings = {stem[:_LETTERS_OF_RELATED_WORDS] for stem in self.passage_stems}
         return tuple(
@@ -71,7 +71,7 @@ class Comparison:
 
         max_count = 0
         for passage in self.passages:
-            # The empty sentence makes a pair of a passage that has one sentence.
+            # With an empty sentence before it, a passage of one sentence has a pair too.
             sentences = [(), *passage.parsed_text.sentences]
             for first_sentence, second_sentence in pairwise(sentences):
                 stems_of_both = {word.stem for word in first_sentence + second_sentence}
@@ -109,11 +109,10 @@ class Comparison:
             sentences += passage.parsed_text.sentences
         closest_sentence = max(sentences, key=self._count_shared_stems, default=())
 
-        # The claim denies something. The closest sentence has to deny something too.
-        claim_is_negated = any(word.stem in NEGATIONS for word in self.claim.words)
-        if claim_is_negated:
-            return not any(word.stem in NEGATIONS for word in closest_sentence)
-        # The sentence may deny something that the claim does not mention.
+        # If the claim denies something, the closest sentence has to deny something too.
+        if _has_negation(self.claim.words):
+            return not _has_negation(closest_sentence)
+        # Otherwise the sentence may deny only what the claim does not mention.
         return bool(_negated_stems(closest_sentence) & self.claim.stem_set)
 
     def _count_shared_stems(self, sentence: Sequence[Word]) -> int:
@@ -130,20 +129,19 @@ class Comparison:
 
     @cached_property
     def namesakes(self) -> tuple[ParsedPassage, ...]:
-        """The passages about different topics, if two of their names share a word.
+        """All passages with a title, one for each, if two of their titles share a word.
 
-        It is then unclear which of them the claim is about. Empty if no names share a word.
-
-        Example:
-            ``Ada Hill (painter)`` and ``Ada Hill (pilot)``
+        With ``Ada Hill (painter)`` and ``Ada Hill (pilot)`` it is unclear which of them the claim
+        is about. Empty if no titles share a word.
         """
-        # Several passages about one topic are no namesakes.
+        # Several passages of one page have the same title, and are no namesakes.
         passages_by_title = {passage.title: passage for passage in self.passages if passage.title}
         titled_passages = tuple(passages_by_title.values())
-        for first, second in combinations(titled_passages, 2):
-            if first.title_stems & second.title_stems:
-                return titled_passages
-        return ()
+        shares_word = any(
+            first.title_stems & second.title_stems
+            for first, second in combinations(titled_passages, 2)
+        )
+        return titled_passages if shares_word else ()
 
 
 def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
@@ -162,23 +160,28 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
     if not name_stems <= text.stem_set:
         return False
 
-    # A window slides over the content words of the text.
-    window_size = len(name) + 1
-    for start in range(len(text.stem_sequence)):
-        window = text.stem_sequence[start : start + window_size]
-        if name_stems <= set(window):
-            return True
-    return False
+    window_size = len(name) + 1  # with room for a middle name
+    return any(
+        name_stems <= set(text.stem_sequence[start : start + window_size])
+        for start in range(len(text.stem_sequence))
+    )
+
+
+def _has_negation(words: Sequence[Word]) -> bool:
+    """Return whether one of some words negates something, such as "not" or "failed"."""
+    return any(word.stem in NEGATIONS for word in words)
 
 
 def _negated_stems(sentence: Sequence[Word]) -> set[str]:
-    """Return the stems of the words that a sentence negates, one after each negation.
+    """Return the stems of the words that a sentence negates.
+
+    That is the first content word behind each negation.
 
     Example:
         ``She did not win a prize.`` → ``{"win"}``
 
     Args:
-        sentence: The words of the sentence, with stopwords and negations.
+        sentence: All words of the sentence.
     """
     stems: set[str] = set()
     follows_negation = False

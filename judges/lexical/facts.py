@@ -5,7 +5,10 @@ than a model does: what they do not understand stays whole. The regular expressi
 ``facts.yaml`` and ``individuals.yaml``.
 """
 
+from __future__ import annotations
+
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -47,11 +50,7 @@ def split_facts(sentence: str) -> list[str]:
         The facts in order, each once. A sentence about the search results, or about how many people
         bear a name, has none.
     """
-    text = " ".join(sentence.split()).rstrip(" .!?;")
-    # Words such as "However," or "According to the documents," can follow each other.
-    while lead := _GRAMMAR["lead"].match(text):
-        text = text[lead.end() :]
-
+    text = _without_lead(" ".join(sentence.split()).rstrip(" .!?;"))
     # Sentences about the task, such as "The documents do not say", state no facts.
     has_words = re.search(r"\w", text) is not None
     if not has_words or _GRAMMAR["about_the_task"].search(text):
@@ -64,7 +63,18 @@ def split_facts(sentence: str) -> list[str]:
             if len(fact.split()) > 1 and not is_fragment(fact):
                 # Each fact becomes a sentence with a capital and a period.
                 facts.append(f"{fact[0].upper()}{fact[1:].rstrip(' .,;')}.")
+    # dict.fromkeys drops duplicates and keeps the order.
     return list(dict.fromkeys(facts))
+
+
+def _without_lead(text: str) -> str:
+    """Remove words that only lead into a sentence: ``However, Ada sang`` → ``Ada sang``."""
+    lead = _GRAMMAR["lead"].match(text)
+    while lead:
+        text = text[lead.end() :]
+        # "However, according to the documents, ..." has two leads.
+        lead = _GRAMMAR["lead"].match(text)
+    return text
 
 
 def is_fragment(text: str) -> bool:
@@ -93,13 +103,13 @@ class _Clause(NamedTuple):
     """The rest, from the verb: ``was a painter``."""
 
 
-class _StatementAndLife(NamedTuple):
-    """A statement whose dates of birth and death have been taken out."""
+class _StatementAndLifespan(NamedTuple):
+    """A statement, and the dates of birth and death that it had in brackets."""
 
     statement: str
-    """The statement without the bracket that held the dates."""
+    """The statement without the bracket."""
 
-    life: list[str]
+    verb_phrases: list[str]
     """The dates as verb phrases, such as ``was born in 1872``. Empty if there were none."""
 
 
@@ -116,24 +126,38 @@ def _split_statement(text: str) -> list[str]:
     Returns:
         The facts, in the order of the statement.
     """
-    facts: list[str] = []
-
-    # "Born in 1900, Ada was a painter"
     birth_first = _GRAMMAR["born_first"].match(text)
-    if birth_first:
-        clause_after_birth = _parse_clause(birth_first["rest"])
-        if clause_after_birth:
-            facts += _split_birth(clause_after_birth.subject, f"born {birth_first['born']}")
-            text = birth_first["rest"]
+    if birth_first is None:
+        return _split_main_clause(text)
 
-    statement, life = _take_out_life(text)
+    # "Born in 1900, Ada was a painter" names its subject only after the birth.
+    main_clause = _parse_clause(birth_first["rest"])
+    if main_clause is None:
+        return _split_main_clause(text)
+    birth_facts = _split_birth(main_clause.subject, f"born {birth_first['born']}")
+    return birth_facts + _split_main_clause(birth_first["rest"])
+
+
+def _split_main_clause(text: str) -> list[str]:
+    """Split a statement that begins with its subject into facts, without periods.
+
+    Example:
+        ``Ada (1872-1934), a painter, wrote plays`` → ``Ada was born in 1872``, ``Ada died in
+        1934``, ``Ada was a painter``, ``Ada wrote plays``
+
+    Args:
+        text: The statement. It stays whole if it does not begin with a subject and a verb.
+    """
+    statement, life_phrases = _take_out_lifespan(text)
+    # "There is also Ada, a painter" becomes "Ada is a painter".
     for introduction, plain_statement in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain_statement, statement)
 
     clause = _parse_clause(statement)
     if clause is None:
-        return [*facts, text]
-    for verb_phrase in life:
+        return [text]
+    facts: list[str] = []
+    for verb_phrase in life_phrases:
         facts += _split_verb_phrase(clause.subject, verb_phrase)
     if clause.apposition:
         facts += _split_predicate(clause.subject, _apposition_as_predicate(clause))
@@ -159,8 +183,8 @@ def _parse_clause(text: str) -> _Clause | None:
             continue
         subject = match["subject"]
         # A verb within a bracket is not the verb of the sentence.
-        has_whole_brackets = subject.count("(") == subject.count(")")
-        if has_whole_brackets and len(subject.split()) <= _MAX_SUBJECT_WORDS:
+        has_balanced_brackets = subject.count("(") == subject.count(")")
+        if has_balanced_brackets and len(subject.split()) <= _MAX_SUBJECT_WORDS:
             return _Clause(subject, match["apposition"], match["predicate"])
     return None
 
@@ -182,7 +206,7 @@ def _split_birth(subject: str, phrase: str) -> list[str]:
     return [f"{subject} was born {part.strip()}" for part in match.groups() if part]
 
 
-def _take_out_life(text: str) -> _StatementAndLife:
+def _take_out_lifespan(text: str) -> _StatementAndLifespan:
     """Take the dates of birth and death in brackets out of a statement.
 
     Example:
@@ -199,16 +223,18 @@ def _take_out_life(text: str) -> _StatementAndLife:
     # A bracket at the very beginning has no subject before it.
     bracket = _GRAMMAR["life"].search(text, 1, _MAX_LIFE_START)
     if bracket is None:
-        return _StatementAndLife(text, [])
+        return _StatementAndLifespan(text, [])
 
-    life = []
+    verb_phrases = []
+    # "only_born" is the date in "(born 1872)", "born" the first date in "(1872-1934)".
     birth_date = bracket["born"] or bracket["only_born"]
     if birth_date:
-        life.append(f"was born {_with_preposition(birth_date.strip())}")
+        verb_phrases.append(f"was born {_with_preposition(birth_date.strip())}")
     death_date = bracket["died"] or bracket["only_died"]
     if death_date:
-        life.append(f"died {_with_preposition(death_date.strip())}")
-    return _StatementAndLife(text[: bracket.start()] + text[bracket.end() :], life)
+        verb_phrases.append(f"died {_with_preposition(death_date.strip())}")
+    statement = text[: bracket.start()] + text[bracket.end() :]
+    return _StatementAndLifespan(statement, verb_phrases)
 
 
 def _with_preposition(date: str) -> str:
@@ -297,7 +323,20 @@ def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
         # The relative clause has the same subject as the main clause.
         main_facts = _split_verb_phrase(subject, relative_clause["main"])
         return main_facts + _split_predicate(subject, relative_clause["more"])
+    return _split_roles(subject, phrase)
 
+
+def _split_roles(subject: str, phrase: str) -> list[str]:
+    """Split a list of roles, such as ``is a singer and judge``, into one fact for each role.
+
+    Example:
+        ``Ada`` and ``is a singer, writer and judge`` → ``Ada is a singer``, ``Ada is a writer``,
+        ``Ada is a judge``
+
+    Args:
+        subject: The subject of the facts.
+        phrase: The verb phrase. It stays whole if it is no list of roles.
+    """
     roles_match = _GRAMMAR["nouns"].match(phrase)
     if roles_match is None:
         return [f"{subject} {phrase}"]
@@ -347,9 +386,10 @@ class _Individual:
     """Whether a sentence has introduced the individual, by a description or a birth."""
 
     def can_be_called(self, name: _Name) -> bool:
-        """Return whether a known name has all words of a name, or the reverse.
+        """Return whether a name may be one of this individual, whose known names may differ.
 
-        Somebody whose name is not known yet can have any name.
+        One of the two names has to contain all words of the other. Somebody whose name is not known
+        yet can have any name.
 
         Args:
             name: The words of the name, such as ``("ada", "lind")``.
@@ -362,6 +402,20 @@ class _Individual:
             if words <= set(known_name) or words >= set(known_name):
                 return True
         return False
+
+    def add_mention(self, mention: _Mention, is_new: bool) -> None:
+        """Note what a sentence says about the individual.
+
+        Args:
+            mention: How the sentence mentions the individual.
+            is_new: Whether it is the first sentence about the individual.
+        """
+        # A first name alone does not tell individuals apart.
+        if mention.is_full_name:
+            self.names.append(mention.name)
+        self.birth_years |= mention.birth_years
+        if mention.is_introduction or mention.birth_years or is_new:
+            self.is_introduced = True
 
 
 class _LeadingName(NamedTuple):
@@ -417,72 +471,72 @@ def group_by_individual(
         The indices of each individual's facts, in the order of the first fact.
     """
     shared_name = _name_words(name)
+    facts_of_sentence: dict[int, list[int]] = defaultdict(list)
+    for fact_index, sentence_index in enumerate(sentence_indices):
+        facts_of_sentence[sentence_index].append(fact_index)
+
     individuals = [_Individual()]
     current = individuals[0]
     for sentence_index, sentence in enumerate(sentences):
-        current = _find_or_add_individual(sentence, shared_name, individuals, current)
+        mention = _parse_mention(sentence, shared_name)
+        earlier_individual = _find_earlier_individual(mention, individuals, current)
+        if earlier_individual is not None:
+            current = earlier_individual
+        else:
+            is_new = _begins_new_individual(mention, current)
+            # Before the first fact, the first individual is still free.
+            if is_new and any(individual.facts for individual in individuals):
+                current = _Individual()
+                individuals.append(current)
+            current.add_mention(mention, is_new)
 
         has_first_half = False
-        for fact_index, fact in enumerate(facts):
-            if sentence_indices[fact_index] != sentence_index:
-                continue
+        for fact_index in facts_of_sentence[sentence_index]:
             # "..., while the other was a pilot": the second half is about somebody else.
-            is_other_half = _WORDING["other_half"].match(fact) is not None
-            if is_other_half and has_first_half:
+            is_second_half = _WORDING["other_half"].match(facts[fact_index]) is not None
+            if is_second_half and has_first_half:
                 current = _Individual(is_introduced=True)
                 individuals.append(current)
-            has_first_half = not is_other_half
+            has_first_half = not is_second_half
             current.facts.append(fact_index)
     return sorted(individual.facts for individual in individuals if individual.facts)
 
 
-def _find_or_add_individual(
-    sentence: str,
-    shared_name: _Name,
-    individuals: list[_Individual],
-    current: _Individual,
-) -> _Individual:
-    """Find the individual that a sentence is about, and note what the sentence says about them.
+def _find_earlier_individual(
+    mention: _Mention, individuals: Sequence[_Individual], current: _Individual
+) -> _Individual | None:
+    """Find the individual to whom a sentence goes back by a full name, if it does.
 
     Args:
-        sentence: The sentence.
-        shared_name: The name that all individuals share.
-        individuals: The individuals so far, to which a new one is added.
-        current: The individual of the sentence before, which changes if it is still meant.
+        mention: How the sentence mentions an individual.
+        individuals: The individuals of the sentences before.
+        current: The individual of the last sentence.
 
     Returns:
-        The individual.
+        The earlier individual. None if the sentence is about the current or a new one.
     """
-    mention = _parse_mention(sentence, shared_name)
     has_other_name = mention.is_full_name and not current.can_be_called(mention.name)
-    if has_other_name and not mention.announces_another:
-        # The sentence goes back to somebody whom an earlier sentence named in full.
-        for individual in individuals:
-            if mention.name in individual.names:
-                return individual
-
-    is_new = mention.announces_another or _begins_new_individual(mention, current)
-    # Nothing has been said of the first individual before the first fact.
-    if is_new and any(individual.facts for individual in individuals):
-        current = _Individual()
-        individuals.append(current)
-
-    # A first name alone does not tell individuals apart.
-    if mention.is_full_name:
-        current.names.append(mention.name)
-    current.birth_years |= mention.birth_years
-    if mention.is_introduction or mention.birth_years or is_new:
-        current.is_introduced = True
-    return current
+    if not has_other_name or mention.announces_another:
+        return None
+    for individual in individuals:
+        if mention.name in individual.names:
+            return individual
+    return None
 
 
 def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
-    """Return whether a sentence that does not announce somebody else is about somebody else.
+    """Return whether a sentence is about another person than the sentence before.
+
+    It is if it says so, if it introduces a name that the current individual does not have, if it
+    states another year of birth, or if it describes somebody who was introduced before.
 
     Args:
         mention: How the sentence mentions an individual.
         current: The individual of the sentence before.
     """
+    if mention.announces_another:
+        return True
+    # A first name alone does not tell individuals apart.
     if not mention.is_full_name:
         return False
     if not current.can_be_called(mention.name):
@@ -506,10 +560,11 @@ def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
     Returns:
         The name that the sentence begins with, and how it goes on.
     """
-    leading_name = _parse_leading_name(sentence, shared_name)
-    name = leading_name.words
+    name, rest = _parse_leading_name(sentence, shared_name)
+    # People may have a single name, such as "Pelé".
     is_full_name = len(name) >= min(2, len(shared_name))
-    is_introduction = bool(name) and _WORDING["introduces"].match(leading_name.rest) is not None
+    is_introduction = bool(name) and _WORDING["introduces"].match(rest) is not None
+    is_described = _WORDING["describes_again"].match(rest) is not None
 
     birth_years: set[str] = set()
     # One group of the pattern holds the year, the others are empty.
@@ -519,14 +574,14 @@ def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
         name=name,
         is_full_name=is_full_name,
         is_introduction=is_introduction,
-        is_described=_WORDING["describes_again"].match(leading_name.rest) is not None,
+        is_described=is_described,
         announces_another=_announces_another(sentence, is_full_name and is_introduction),
         birth_years=birth_years,
     )
 
 
 def _announces_another(sentence: str, introduces_full_name: bool) -> bool:
-    """Return whether the wording of a sentence announces somebody else.
+    """Return whether a sentence says that it begins to talk about a different person.
 
     Example:
         ``Another Ada Lind was a pilot.`` does, ``Another book followed.`` does not.
@@ -536,6 +591,7 @@ def _announces_another(sentence: str, introduces_full_name: bool) -> bool:
         introduces_full_name: Whether it introduces a full name, so that "by contrast" announces
             somebody else.
     """
+    # "Another" may also be followed by a thing, such as a book of the same person.
     if _WORDING["announced"].match(sentence):
         return not _WORDING["of_something_else"].match(sentence)
     if introduces_full_name and _WORDING["contrasts"].match(sentence):
@@ -563,10 +619,11 @@ def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
     if match is None:
         return _LeadingName((), "")
 
-    words = _name_words(match[0])
+    name = match[0].rstrip()
+    words = _name_words(name)
     if not set(shared_name) & set(words):
         return _LeadingName((), "")
-    return _LeadingName(words, text[len(match[0].rstrip()) :])
+    return _LeadingName(words, text.removeprefix(name))
 
 
 def _name_words(text: str) -> _Name:

@@ -26,7 +26,7 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
     """
     reference_words = _words_without_articles(reference)
     answer_words = _words_without_articles(answer)
-    # An empty answer is no wrong answer.
+    # A model that writes nothing has not tried, so it is not wrong.
     if not answer_words:
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
 

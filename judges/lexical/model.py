@@ -40,7 +40,7 @@ def _unrelated(comparison: Comparison) -> float:
     return _ratio(len(comparison.unrelated_words), len(comparison.claim.content_words))
 
 
-def _in_order(comparison: Comparison) -> float:
+def _in_order_share(comparison: Comparison) -> float:
     """Return the largest share of the claim's words that one passage has in the same order.
 
     The names of the passages' topics do not count, since every sentence is about them.
@@ -54,6 +54,7 @@ def _in_order(comparison: Comparison) -> float:
     topic_stems = comparison.topic_stems
     claim_stems = [stem for stem in comparison.claim.stem_sequence if stem not in topic_stems]
     shares = []
+    # Words from several passages have no common order, so each passage is compared alone.
     for passage in comparison.passages:
         passage_stems = passage.parsed_text.stem_sequence
         stems = [stem for stem in passage_stems if stem not in topic_stems]
@@ -114,7 +115,7 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
     "unrelated": _unrelated,
     # A claim may combine wrongly what passages say in different places.
     "together": attrgetter("neighbouring_share"),
-    "in_order": _in_order,
+    "in_order": _in_order_share,
     "missing_end": _missing_end,
     "has_numbers": _has_numbers,
     "missing_numbers": _missing_numbers,
@@ -146,13 +147,15 @@ def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str])
         return 1.0
 
     passage_array = np.array(passage_stems, dtype=object)
-    # The longest common subsequence of the claim's words so far and the first n of the passage.
+    # lengths[n] is the length of the longest common subsequence of the words of the claim so far
+    # and the first n words of the passage.
     lengths = np.zeros(len(passage_array) + 1, dtype=np.int64)
     for claim_stem in claim_stems:
         # A word that matches extends the best match before it by one.
-        longer = lengths.copy()
-        longer[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
-        lengths = np.maximum.accumulate(longer)
+        candidates = lengths.copy()
+        candidates[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
+        # More words of the passage never make the match shorter.
+        lengths = np.maximum.accumulate(candidates)
     return int(lengths[-1]) / len(claim_stems)
 
 

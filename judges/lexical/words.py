@@ -23,10 +23,12 @@ CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
     """Read the regular expressions in a YAML file of this package.
 
+    An expression is a text, or a list of texts that are joined. ``{{day}}`` in it stands for the
+    expression ``day`` above it, and ``A-Z`` for the capitals of all alphabets.
+
     Example:
-        ``{vowel: "[aeiou]", pair: ["{{vowel}}", "{{vowel}}"]}`` → ``pair`` is
-        ``[aeiou][aeiou]``: a list holds the pieces of one expression, and ``{{vowel}}`` stands for
-        an earlier one. ``A-Z`` matches the capitals of all alphabets.
+        ``day: '[0-3]?[0-9]'`` and ``date: ['{{day}} ', '[A-Z][a-z]+']`` → ``date`` is ``[0-3]?[0-9]
+        [A-Z][a-z]+``
 
     Args:
         name: The name of the file, without ``.yaml``.
@@ -172,7 +174,7 @@ def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word
     """
     text = token[0]
     is_capitalised = text[0].isupper()
-    # "Ada's" is "ada".
+    # "Ada's" is compared with "Ada", so endings such as "'s" are dropped.
     lower = _PATTERNS["ending"].sub("", text.lower())
 
     # Numbers are content words, in digits ("12") or as a word ("twelve").
@@ -195,7 +197,7 @@ def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word
 
 
 def _number_stem(digits: str, suffix: str | None) -> str:
-    """Return the one spelling of a number that all its spellings share.
+    """Return the canonical spelling of a number, which all its spellings have as their stem.
 
     Example:
         ``1,200`` → ``1200``; ``1`` with the suffix ``st`` → ``first``; ``21`` with ``st`` → ``21``;
@@ -211,6 +213,7 @@ def _number_stem(digits: str, suffix: str | None) -> str:
     # "1990s" is a decade and not the year 1990.
     if suffix == "s":
         return f"{plain_digits}s"
+    # "01st" is "first" too.
     return _ORDINALS.get(plain_digits.lstrip("0"), plain_digits)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option, echo
 
-from lm_factuality.ground.command_line import App, one_of
+from lm_factuality.ground.command_line import App, option_of_names
 from lm_factuality.ground.console import format_number, print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 
@@ -69,7 +69,7 @@ def judge(
         str,
         Argument(
             help="The task that generated the texts, such as felm_gen, ambigbio or longform.",
-            **one_of(_task_names),
+            **option_of_names(_task_names),
         ),
     ],
     judge: JudgeName,
@@ -323,7 +323,7 @@ def certify(
         Option(
             help="What to measure, as described below (default: segment_cot, or segment_doc if the"
             " judge needs evidence).",
-            **one_of(_setting_names),
+            **option_of_names(_setting_names),
         ),
     ] = None,
     rows: Annotated[

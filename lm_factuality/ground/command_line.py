@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from lm_factuality import __version__
-from lm_factuality.ground.errors import did_you_mean, exit_code
+from lm_factuality.ground.errors import did_you_mean, run_with_exit_code
 from lm_factuality.ground.secrets import refuse_secrets
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
-        """Parse the words that follow the command's name.
+        """Parse the words after the command's name; an option may be followed by several values.
+
+        An option takes several values if its metavar, i.e. the name of its value in the help, ends
+        in dots: ``FILE...``.
 
         Args:
             ctx: The context of click, which gets the values of the parameters.
@@ -63,22 +66,21 @@ def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Itera
     Yields:
         The words of the new command line.
     """
-    option = ""  # the option with several values to which the next values belong
-    has_value = True
-    for argument in arguments:
-        if argument.startswith("-"):
-            if not has_value:
-                # click then says that the value is missing.
+    option = ""  # the option with several values that comes before the present argument
+    next_arguments = [*arguments[1:], "-"]
+    for argument, next_argument in zip(arguments, next_arguments, strict=False):
+        if argument in options:
+            option = argument
+            # Without a value, the option stays, so that click says that its value is missing.
+            if next_argument.startswith("-"):
                 yield option
-            option = argument if argument in options else ""
-            has_value = not option
+            continue
+
+        if argument.startswith("-"):
+            option = ""
         elif option:
             yield option
-            has_value = True
-        if argument != option:
-            yield argument
-    if not has_value:
-        yield option
+        yield argument
 
 
 class App(typer.Typer):
@@ -109,7 +111,7 @@ Version = Annotated[
 """The option ``--version`` of a program."""
 
 
-def one_of(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
+def option_of_names(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
     """Return the settings of a typer option whose value must be one of some names.
 
     Args:
@@ -121,10 +123,12 @@ def one_of(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
     """
 
     def check_name(name: str | None) -> str | None:
-        # None: the option is not used.
-        if name is None or name in list_names():
-            return name
+        # The name is None if the option is not used.
+        if name is None:
+            return None
         names = list_names()
+        if name in names:
+            return name
         raise typer.BadParameter(
             f"{name!r}; expected one of {', '.join(names)}{did_you_mean(name, names)}"
         )
@@ -150,11 +154,11 @@ def run_program(app: App, program: str, arguments: Sequence[str] | None) -> int:
     if completion_variable in os.environ:
         # The shell asks for completions, which typer prints before it ends the process.
         app(prog_name=program)
-    return exit_code(program, lambda: run_command_line(app, program, arguments))
+    return run_with_exit_code(program, lambda: run_command_line(app, program, arguments))
 
 
 def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
-    """Run the command line of a program in this process, as tests do.
+    """Run the command line of a program, and let the errors of its command pass.
 
     Args:
         app: The commands of the program.
@@ -169,7 +173,7 @@ def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
     """
     refuse_secrets(arguments)
     command = typer.main.get_command(app)
-    # typer.main() would end after Ctrl-C before exit_code() can say how to continue.
+    # typer's own way to run a command ends after Ctrl-C, before we can say how to continue.
     try:
         with command.make_context(program, list(arguments)) as context:
             return command.invoke(context) or 0

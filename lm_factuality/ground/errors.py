@@ -21,12 +21,12 @@ import yaml
 _INTERRUPTED = 130  # the exit code of a process that SIGINT ended
 # Categories of Unicode that are not shown but have an effect: controls, formats (for example the
 # direction of writing), surrogates, private use, and the two separators that end a line.
-_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_CATEGORIES_WITH_EFFECT = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _CI_COMMAND = re.compile(r"^\s*(::|##\[)")  # how a line of a CI log begins that is a command
 _LONGEST_LINE = 2000  # characters
 _LONGEST_REASON = 160  # characters of an example
 _MOST_PROBLEMS = 10  # that an error lists
-_PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
+_LOCATION = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
 _NUMBER = re.compile(r"\d[\d,.]*")
 _CURES = Path(__file__).with_name("cures.yaml")
 
@@ -54,7 +54,7 @@ class BackendDownError(FactualityError):
     """A judge's model cannot be reached or has used up its budget. Earlier answers are kept."""
 
 
-def exit_code(program: str, command: Callable[[], int]) -> int:
+def run_with_exit_code(program: str, command: Callable[[], int]) -> int:
     """Run a command and turn its errors into a message on stderr and an exit code.
 
     Args:
@@ -62,27 +62,29 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
         command: The command, which returns its exit code.
 
     Returns:
-        The command's exit code, 1 for an error that a user can correct, or 130 for Ctrl-C.
+        The command's exit code, 1 for an error that a user can correct, or 130 for Ctrl-C. It is 0
+        if the program that reads the output has ended, as ``head`` does.
 
     Raises:
-        OSError: An error of the operating system that concerns no file, so a fault of ours.
+        OSError: An error of the operating system that names no file. It is a defect of this
+            program, so its traceback is shown.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A letter that the terminal cannot show is written as an escape, not as an error.
+        # A character that the terminal cannot show is written as an escape, not as an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command()
     except FactualityError as error:
-        sys.stderr.write(f"{program}: {clipped(str(error))}\n")
+        sys.stderr.write(f"{program}: {clip_lines(str(error))}\n")
         return 1
     except BrokenPipeError:
-        # The program that reads our output, such as head, has ended.
+        # Python would otherwise complain at its end that stdout is closed.
         sys.stderr.close()
         return 0
     except OSError as error:
         if error.filename is None:
             raise
-        file = clipped(str(error.filename))
+        file = clip_lines(str(error.filename))
         sys.stderr.write(
             f"{program}: {file}: cannot be used: {error.strerror}; name another file\n"
         )
@@ -96,20 +98,22 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
         return _INTERRUPTED
 
 
-def clipped(text: str) -> str:
-    """Shorten the lines of an error message to 2,000 characters, so that it can be read.
+def clip_lines(text: str) -> str:
+    r"""Shorten the lines of an error message to 2,000 characters, so that it can be read.
 
-    An error may quote a line of a file, of any length and with bytes that no text has.
+    An error may quote a line of a file, of any length and with lone surrogates, i.e. halves of a
+    UTF-16 pair, which a terminal cannot write.
 
     Returns:
-        The text. Shortened lines end in `` ...``, and halves of surrogate pairs are escaped.
+        The text. Shortened lines end in `` ...``, and lone surrogates are escaped: ``\udc80``.
     """
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    lines = []
-    for line in text.split("\n"):
-        is_long = len(line) > _LONGEST_LINE
-        lines.append(f"{line[:_LONGEST_LINE]} ..." if is_long else line)
-    return "\n".join(lines)
+    return "\n".join(_cut_off(line, _LONGEST_LINE) for line in text.split("\n"))
+
+
+def _cut_off(text: str, longest: int) -> str:
+    """Cut a text off after a number of characters, and mark the cut: ``A long te ...``."""
+    return text if len(text) <= longest else f"{text[:longest]} ..."
 
 
 def printable(text: str) -> str:
@@ -126,21 +130,24 @@ def printable(text: str) -> str:
     """
     is_plain = text.isascii() and text.isprintable()
     if not is_plain:
-        letters = []
-        for letter in text:
-            has_effect = unicodedata.category(letter) in _ACTING
-            # repr() writes the escape, between quotes.
-            letters.append(repr(letter)[1:-1] if has_effect else letter)
-        text = "".join(letters)
+        text = "".join(map(_escape_character, text))
     return f"'{text}" if _CI_COMMAND.match(text) else text
 
 
-def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
+def _escape_character(character: str) -> str:
+    r"""Return the escape of a character that has an effect, such as ``\x1b``; others unchanged."""
+    if unicodedata.category(character) not in _CATEGORIES_WITH_EFFECT:
+        return character
+    # repr() writes the escape, between quotes.
+    return repr(character)[1:-1]
+
+
+def refuse(problems: Sequence[str], noun: str = "", advice: str = "") -> None:
     """Raise an error that lists the problems of a file, if there are any.
 
     Args:
         problems: A sentence for each problem. The error quotes the first ten.
-        what: The plural noun for the things that have problems, such as ``lines`` or ``rows``.
+        noun: The plural noun for the things that have problems, such as ``lines`` or ``rows``.
         advice: A sentence that says what to do.
 
     Raises:
@@ -150,7 +157,7 @@ def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
         return
     lines = list(problems[:_MOST_PROBLEMS])
     if len(problems) > _MOST_PROBLEMS:
-        count = f"{len(problems)} {what}".strip()
+        count = f"{len(problems)} {noun}".strip()
         lines.append(f"... {count} in all")
     if advice:
         lines.append(advice)
@@ -169,8 +176,7 @@ def listed(names: Sequence[object], most: int = 5) -> str:
 
 def short(value: object, longest: int = 60) -> str:
     """Return the ``repr`` of a value for an error, cut off after ``longest`` characters."""
-    text = repr(value)
-    return text if len(text) <= longest else f"{text[:longest]} ..."
+    return _cut_off(repr(value), longest)
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
@@ -222,12 +228,12 @@ def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
     for reason in reasons:
         if not reason:
             continue
-        text = " ".join(_PLACE.sub("", reason).split())
+        text = " ".join(_LOCATION.sub("", reason).split())
+        # Reasons with the same words and other numbers have the same pattern.
         pattern = _NUMBER.sub("0", text)
         counts[pattern] += 1
         if pattern not in examples:
-            is_long = len(text) > _LONGEST_REASON
-            examples[pattern] = f"{text[:_LONGEST_REASON]} ..." if is_long else text
+            examples[pattern] = _cut_off(text, _LONGEST_REASON)
 
     counted_reasons = []
     for pattern, count in counts.most_common():

@@ -38,7 +38,7 @@ _MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 def whole_file(
     path: Path,
     errors: tuple[type[Exception], ...] = (OSError, ValueError),
-    cure: str = "choose another place",
+    advice: str = "choose another place",
 ) -> Iterator[Path]:
     """Write a file that appears only when it is complete.
 
@@ -48,7 +48,7 @@ def whole_file(
     Args:
         path: The file. Its folder is created if necessary.
         errors: The errors that writing may raise.
-        cure: What a user can do about them.
+        advice: What a user can do about them.
 
     Yields:
         The temporary file to write to, which does not exist yet.
@@ -63,9 +63,9 @@ def whole_file(
         yield temporary
         temporary.replace(path)
     except errors as error:
-        if isinstance(error, UnicodeError):
-            cure = "write the text without the characters it names"
-        raise DataError(f"{path}: cannot be written: {error}; {cure}") from error
+        is_text = isinstance(error, UnicodeError)
+        remedy = "write the text without the characters it names" if is_text else advice
+        raise DataError(f"{path}: cannot be written: {error}; {remedy}") from error
     finally:
         # The folder may be missing or read-only.
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def whole_file(
 
 
 @contextmanager
-def whole_folder(out: Path, mark: str) -> Iterator[Path]:
+def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
     """Write a folder that appears only when it is complete.
 
     The block writes to a temporary folder. If the block ends without an error, that folder
@@ -81,7 +81,7 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
 
     Args:
         out: The folder. If it is a link, the folder that it points to is replaced.
-        mark: The name of a file that every folder of this command contains, such as its
+        marker_file: The name of a file that every folder of this command contains, such as its
             certificate. A folder without it is replaced only if it is empty.
 
     Yields:
@@ -91,23 +91,17 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
         DataError: ``out`` was not made by this command, or it cannot be written.
     """
     out = Path(os.path.realpath(out))
-    is_replaceable = out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))
-    if out.exists() and not is_replaceable:
-        raise DataError(
-            f"{out}: exists already and has no {mark}, so it was not made by this command; it is"
-            " left as it is, choose another --out"
-        )
-
+    _check_replaceable(out, marker_file)
     temporary = _temporary_path(out)
-    earlier = out.with_name(f".{out.name}.earlier")
+    backup = out.with_name(f".{out.name}.earlier")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(out.parent)
-        if earlier.exists() and not out.exists():
+        if backup.exists() and not out.exists():
             # A process was killed between the two renames of _replace_folder.
-            earlier.replace(out)
+            backup.replace(out)
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(earlier, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
         temporary.mkdir(mode=0o700)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
@@ -115,31 +109,50 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
-        _replace_folder(temporary, out, earlier)
+        _replace_folder(temporary, out, backup)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _replace_folder(temporary: Path, out: Path, earlier: Path) -> None:
+def _check_replaceable(out: Path, marker_file: str) -> None:
+    """Check that a folder does not exist, is empty, or was made by this command.
+
+    Args:
+        out: The folder.
+        marker_file: The name of a file that every folder of this command contains.
+
+    Raises:
+        DataError: The folder has other content, or is a file.
+    """
+    is_replaceable = out.is_dir() and ((out / marker_file).is_file() or not any(out.iterdir()))
+    if out.exists() and not is_replaceable:
+        raise DataError(
+            f"{out}: exists already and has no {marker_file}, so it was not made by this command;"
+            " it is left as it is, choose another --out"
+        )
+
+
+def _replace_folder(temporary: Path, out: Path, backup: Path) -> None:
     """Rename a complete folder to its final name.
 
     Args:
         temporary: The complete folder.
-        out: Its final name. A folder of this name is removed at the end.
-        earlier: The name of that folder in the meantime. If renaming fails, it gets its name back.
+        out: Its final name. A folder of this name is renamed to ``backup`` first, and removed at
+            the end. If renaming fails, it is renamed back.
+        backup: The name of the earlier folder in the meantime.
 
     Raises:
         DataError: A folder cannot be renamed.
     """
     try:
         if out.exists():
-            out.replace(earlier)
+            out.replace(backup)
         temporary.replace(out)
     except OSError as error:
-        if earlier.exists():
-            earlier.replace(out)
+        if backup.exists():
+            backup.replace(out)
         raise DataError(f"{out}: cannot be replaced: {error}; choose another folder") from error
-    shutil.rmtree(earlier, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
 def _temporary_path(path: Path) -> Path:
@@ -151,19 +164,18 @@ def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.part")
 
 
-@cache
+@cache  # so that a folder is searched only once, although every file that is written asks for it
 def _remove_leftovers(folder: Path) -> None:
     """Remove temporary files that killed processes of this machine left in a folder.
 
-    The cache makes this happen once per process and folder.
+    Args:
+        folder: The folder with files such as ``.a.json.1f2e3d4c.812.part``, of which 1f2e3d4c is
+            the machine and 812 the process.
     """
     for path in folder.glob(f".*.{_MACHINE}.*.part"):
-        pid = path.suffixes[-2].removeprefix(".")
         # Another process may be faster, or the file may belong to another user.
         with contextlib.suppress(OSError):
-            # In a container, a killed process may have had our number. Its files are older.
-            is_ours = pid == str(os.getpid()) and path.stat().st_mtime > _STARTED
-            if is_ours or _is_running(int(pid)):
+            if _is_in_use(path):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)
@@ -171,17 +183,13 @@ def _remove_leftovers(folder: Path) -> None:
                 path.unlink()
 
 
-def _is_running(pid: int) -> bool:
-    """Tell whether another process of this machine runs.
-
-    Args:
-        pid: The number of the process. For our process the answer is False.
-
-    Returns:
-        On Windows always True, since the question itself would end the process there.
-    """
+def _is_in_use(temporary: Path) -> bool:
+    """Tell whether the process that made a temporary file of this machine still runs."""
+    pid = int(temporary.suffixes[-2].removeprefix("."))
     if pid == os.getpid():
-        return False
+        # In a container, a killed process may have had our number. Its files are older.
+        return temporary.stat().st_mtime > _STARTED
+    # On Windows, the question below would end the process.
     if os.name == "nt":
         return True
     try:
@@ -235,12 +243,12 @@ def check_writable(folder: Path, file_kind: str) -> None:
 
 
 @contextmanager
-def locked_folder(folder: Path, busy: str, advice: str) -> Iterator[None]:
+def locked_folder(folder: Path, busy_message: str, advice: str) -> Iterator[None]:
     """Lock a folder while the block runs, so that no other process locks it.
 
     Args:
         folder: The folder, which is created if necessary. Its file ``.lock`` is the lock.
-        busy: The error's text if another process has the lock.
+        busy_message: The error's text if another process has the lock.
         advice: What to do if the folder cannot be written.
 
     Raises:
@@ -251,7 +259,7 @@ def locked_folder(folder: Path, busy: str, advice: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise DataError(f"{folder}: {busy}") from error
+        raise DataError(f"{folder}: {busy_message}") from error
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {error}; {advice}") from error
     try:
@@ -269,13 +277,13 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def parse_json(text: str, is_shared: bool = True) -> Json:
-    """Parse JSON, and refuse what two programs might read differently.
+def parse_json(text: str, refuse_repeated_keys: bool = True) -> Json:
+    """Parse JSON with limits on its depth and, by default, without repeated keys.
 
     Args:
         text: The JSON.
-        is_shared: Whether other programs read the text too. An object with a repeated key is then
-            refused, since they might take another of its values than we do.
+        refuse_repeated_keys: Whether ``{"a": 1, "a": 2}`` is an error. Programs differ in the value
+            that they take, so files that other programs read too should not have it.
 
     Returns:
         The value: lists, dictionaries, texts, numbers, booleans and None.
@@ -285,38 +293,50 @@ def parse_json(text: str, is_shared: bool = True) -> Json:
             with too many digits, or repeats a key.
     """
     too_deep = f"nested too deeply: more than {MOST_NESTED} lists and objects in one another"
-    pairs_hook = _object_without_repeated_keys if is_shared else None
+    pairs_hook = _object_without_repeated_keys if refuse_repeated_keys else None
     try:
         content = json.loads(text, object_pairs_hook=pairs_hook)
     except RecursionError:
         raise ValueError(too_deep) from None
+    # Python's own limit is higher, and differs from release to release.
+    if _is_deeper(content, MOST_NESTED):
+        raise ValueError(too_deep)
+    return content
 
+
+def _is_deeper(content: object, limit: int) -> bool:
+    """Tell whether lists and dictionaries are nested in more than ``limit`` levels.
+
+    Example:
+        ``[[1], [2]]`` has two levels.
+    """
     level = [content]
-    for _ in range(MOST_NESTED + 1):
+    for _ in range(limit + 1):
         next_level: list[object] = []
         for parent in level:
             next_level.extend(_children(parent))
         if not next_level:
-            return content
+            return False
         level = next_level
-    raise ValueError(too_deep)
+    return True
 
 
-def count_values(content: object, most: int) -> int:
+def count_values(content: object, limit: int) -> int:
     """Count the values in the content of a YAML file, as often as its aliases repeat them.
 
-    A short file can hold billions of values, as aliases of lists of aliases.
+    A short file can hold billions of values: ``b: [*a, *a]`` repeats the values of ``a`` twice,
+    ``c: [*b, *b]`` four times, and so on.
 
     Args:
         content: The content, as PyYAML returns it.
-        most: The number after which counting stops.
+        limit: The number after which counting stops.
 
     Returns:
-        The number of values, or a number above ``most``.
+        The number of values, or a number above ``limit``.
     """
     count = 0
     remaining = [content]
-    while remaining and count <= most:
+    while remaining and count <= limit:
         value = remaining.pop()
         remaining.extend(_children(value))
         count += 1
@@ -333,7 +353,7 @@ def _children(content: object) -> Iterable[object]:
 
 
 def _object_without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dictionary of a JSON object.
+    """Make a dictionary of a JSON object, and refuse keys that are repeated.
 
     Args:
         pairs: The keys and values, in the order of the text.

@@ -37,22 +37,23 @@ def family(model: str) -> str:
 
 
 def size_in_name(model: str) -> float | None:
-    """Return the number of parameters that a model's name states.
+    """Return the number of parameters that a model's name states, or that we know for the name.
 
     Args:
         model: The name, such as ``EleutherAI/pythia-1.4b``, which states 1.4e9 parameters.
 
     Returns:
-        The number, which is looked up for models such as ``gpt2-xl``. None if it is not known.
+        The number. For a name without one, such as ``gpt2-xl``, it is looked up in
+        ``model_names.yaml``; None if it is not listed there.
     """
     name = short_name(model)
-    sizes = _SIZE.findall(name)
-    if not sizes:
-        listed_size: float | None = _NAMES["sizes"].get(name)
-        return listed_size
-    # If a name states several sizes, the last one counts.
-    number, unit = sizes[-1]
-    return float(number) * _UNITS[unit]
+    stated_sizes = _SIZE.findall(name)
+    if stated_sizes:
+        # If a name states several sizes, the last one counts.
+        number, unit = stated_sizes[-1]
+        return float(number) * _UNITS[unit]
+    listed_size: float | None = _NAMES["sizes"].get(name)
+    return listed_size
 
 
 def size_label(size: float) -> str:
@@ -63,7 +64,7 @@ def size_label(size: float) -> str:
     """
     for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if size >= unit:
-            # Only small numbers have a decimal.
-            form = ".2g" if size < 10 * unit else ".0f"
-            return f"{size / unit:{form}}{letter}"
+            # Two digits are enough for 2.7B, and larger numbers have no decimals, as in 125M.
+            number_format = ".2g" if size < 10 * unit else ".0f"
+            return f"{size / unit:{number_format}}{letter}"
     return f"{size:.0f}" if size else ""

@@ -71,8 +71,8 @@ def replaced(owner: object, **attributes: Any) -> Iterator[None]:
         owner: The module, class or object, which gets its own attributes back after the block.
         **attributes: The temporary values.
     """
-    # Inherited attributes are not copied to the owner, but found again after the block.
-    earlier = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
+    # An attribute that a class gives the owner is only hidden, and reappears when ours is deleted.
+    original = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
     for name, value in attributes.items():
         setattr(owner, name, value)
     try:
@@ -80,7 +80,7 @@ def replaced(owner: object, **attributes: Any) -> Iterator[None]:
     finally:
         for name in attributes:
             delattr(owner, name)
-        for name, value in earlier.items():
+        for name, value in original.items():
             setattr(owner, name, value)
 
 
@@ -139,6 +139,7 @@ def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
     texts = load_words(package)
     patterns = {}
     for name, template in load_yaml(package, "patterns.yaml").items():
+        # Each reference is replaced by the text with that name.
         text = re.sub("@([a-z_]+)@", lambda reference: texts[reference[1]], template)
         patterns[name] = re.compile(text)
         # A word list has precedence over a pattern of the same name.
@@ -162,7 +163,9 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
-    from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses
+
+    # The base class of the errors of the HTTP library that the Hub's client uses.
+    from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]
 
     try:
         return str(HfApi().dataset_info(dataset, revision=revision).sha)
@@ -175,7 +178,7 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
 
 
 def stream_rows(
-    source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str
+    source: str | Path, config: str | None, split: str, commit: str | None, where: str, example: str
 ) -> "IterableDataset":
     """Open a dataset of the Hub or of a folder to read its rows one by one.
 
@@ -186,7 +189,7 @@ def stream_rows(
         split: The split, such as ``validation``.
         commit: The commit of a dataset on the Hub.
         where: The file and key that name the dataset, with which errors begin.
-        form: An example of a correct value, with which errors end.
+        example: A correct value, with which errors end.
 
     Returns:
         The rows, each a dictionary by column.
@@ -202,7 +205,7 @@ def stream_rows(
             splits = datasets.load_from_disk(str(source))
             if split not in splits:
                 raise DataError(
-                    f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {form}"
+                    f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {example}"
                 )
             return splits[split].to_iterable_dataset()
         if isinstance(source, Path) and (source / "state.json").is_file():
@@ -213,5 +216,5 @@ def stream_rows(
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise DataError(
             f"{where}: cannot be read: {error}; expected a dataset of the Hub, or a folder that the"
-            f" datasets library wrote: {form}"
+            f" datasets library wrote: {example}"
         ) from error

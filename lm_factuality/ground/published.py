@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 _HOST = "https://raw.githubusercontent.com"
 _TIMEOUT = 60  # seconds to wait for the next byte
+_CONNECT_TIMEOUT = 10  # seconds to wait for the connection
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,14 @@ def _download(source: Source, path: Path) -> None:
 
     host = os.environ.get("LM_FACTUALITY_MIRROR", _HOST)
     url = f"{host}/{source.repository}/{source.commit}/{source.path}"
-    timeout = httpx.Timeout(_TIMEOUT, connect=10)
+    timeout = httpx.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT)
     try:
         response = httpx.get(url, timeout=timeout, follow_redirects=True).raise_for_status()
+    # An OSError means that the certificates of this machine are damaged.
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        # OSError: the certificates of this machine are damaged.
         raise _unreachable(source, first_line(error)) from error
 
-    with whole_file(path, cure="set LM_FACTUALITY_HOME to a folder that can") as part:
+    with whole_file(path, advice="set LM_FACTUALITY_HOME to a folder that can") as part:
         part.write_bytes(response.content)
         if blob_id(part) != source.blob:
             raise DataError(

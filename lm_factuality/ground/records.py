@@ -21,8 +21,8 @@ from lm_factuality.ground.settings import adapter_of, problems_of
 Item = TypeVar("Item")
 
 # Limits in characters, since a small gzipped file may unpack to any size.
-MOST_TEXT = 1 << 29
-MOST_LINE = 1 << 26
+MAX_TEXT_LENGTH = 1 << 29
+MAX_LINE_LENGTH = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is not UTF-8
@@ -41,16 +41,18 @@ def read_text(path: Path, expected: str) -> str:
     try:
         with _open_text(path, "strict") as file:
             # One more character shows that the text is too long.
-            text = file.read(MOST_TEXT + 1)
+            text = file.read(MAX_TEXT_LENGTH + 1)
     except _UNREADABLE as error:
         raise _unreadable(path, str(path), error, expected) from error
-    if len(text) > MOST_TEXT:
-        raise DataError(f"{path}: more than {MOST_TEXT:,} characters once unpacked; {expected}")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise DataError(
+            f"{path}: more than {MAX_TEXT_LENGTH:,} characters once unpacked; {expected}"
+        )
     return text
 
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file that are not blank, gzipped or not.
+    """Yield the lines of a UTF-8 file, gzipped or not, that are not blank.
 
     Args:
         path: The file.
@@ -63,7 +65,7 @@ def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
         DataError: The file cannot be read, or a line is too long or not UTF-8.
     """
     for number, line in every_line(path, expected):
-        problem = not_utf8(line)
+        problem = utf8_problem(line)
         if problem:
             raise DataError(f"{path}:{number}: {problem}")
         if not line.isspace():
@@ -76,8 +78,8 @@ def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple
     Args:
         path: The file, gzipped or not.
         expected: What the file should be, for the end of the error.
-        newline: The end of lines, as in `open`. By default only line feeds end a line, since texts
-            of models contain other line ends.
+        newline: The end of lines, as in `open`. The default is the line feed alone, since texts of
+            models contain other line ends.
 
     Yields:
         The number of the line, from 1, and its text with the line end. Bytes that are not UTF-8
@@ -90,18 +92,19 @@ def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple
     try:
         with _open_text(path, "surrogateescape", newline) as file:
             # readline() with a limit, since one line may be larger than the memory.
-            while line := file.readline(MOST_LINE + 1):
+            while line := file.readline(MAX_LINE_LENGTH + 1):
                 number += 1
-                if len(line) > MOST_LINE:
+                if len(line) > MAX_LINE_LENGTH:
                     raise DataError(
-                        f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}"
+                        f"{path}:{number}: a line of more than {MAX_LINE_LENGTH:,} characters;"
+                        f" {expected}"
                     )
                 yield number, line
     except _UNREADABLE as error:
         raise _unreadable(path, f"{path}:{number + 1}", error, expected) from error
 
 
-def not_utf8(text: str) -> str:
+def utf8_problem(text: str) -> str:
     r"""Say which byte of a line from `every_line` is not UTF-8, or return an empty string.
 
     Example:
@@ -109,11 +112,11 @@ def not_utf8(text: str) -> str:
     """
     if text.isascii():
         return ""
-    bad_letter = _NOT_UTF8.search(text)
-    if bad_letter is None:
+    escaped_byte = _NOT_UTF8.search(text)
+    if escaped_byte is None:
         return ""
-    # The escape of the byte 0xE9 is the letter U+DCE9.
-    byte = ord(bad_letter[0]) & 0xFF
+    # The escape of the byte 0xE9 is the character U+DCE9.
+    byte = ord(escaped_byte[0]) & 0xFF
     return f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
 
 
@@ -139,7 +142,7 @@ def read_lines(
     problems = []
     for number, line in lines_of(path, expected):
         try:
-            record = parse_json(line, is_shared=False)
+            record = parse_json(line, refuse_repeated_keys=False)
         except ValueError as error:
             problems.append(f"{path}:{number}: not JSON: {error}")
             continue
@@ -164,7 +167,7 @@ def read_model(path: Path, model: type[Item], expected: str) -> Item:
     """
     text = read_text(path, expected)
     try:
-        return to_model(model, parse_json(text, is_shared=False))
+        return to_model(model, parse_json(text, refuse_repeated_keys=False))
     except ValueError as error:
         raise DataError(f"{path}: {error}; {expected}") from error
 

@@ -11,7 +11,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import Json, count_values
 from lm_factuality.ground.secrets import secrets_within
 
-MOST_VALUES = 100_000  # values of a YAML file, once its aliases are followed
+MAX_VALUES = 100_000  # values of a YAML file, once its aliases are followed
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -63,16 +63,25 @@ def read_config(path: Path) -> Json:
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if count_values(content, MOST_VALUES) > MOST_VALUES:
-            raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
+        check_size(path, content)
         secret = next(secrets_within(content), None)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
 
     if secret is not None:
         raise ConfigError(
-            f"{path}: {secret.key} {secret.problem}; keys come from the environment only: a judge"
-            " names the variable by api_key_env, servers of lm_eval's take OPENAI_API_KEY, the Hub"
-            " HF_TOKEN"
+            f"{path}: {secret.key} {secret.problem}; put the credential into an environment"
+            " variable instead. A judge's api_key_env names the variable; lm_eval's clients of"
+            " servers read OPENAI_API_KEY, and the Hub HF_TOKEN"
         )
     return content
+
+
+def check_size(path: Path, content: Json) -> None:
+    """Check that the aliases of a YAML file do not stand for too many values.
+
+    Raises:
+        ConfigError: The content has more than 100,000 values.
+    """
+    if count_values(content, MAX_VALUES) > MAX_VALUES:
+        raise ConfigError(f"{path}: more than {MAX_VALUES:,} values once its aliases are followed")

@@ -16,7 +16,7 @@ from typing import Any
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
-from lm_factuality.ground.records import every_line, not_utf8
+from lm_factuality.ground.records import every_line, utf8_problem
 
 _BATCH = 256  # rows of a Parquet file that are in memory at a time
 _EXPECTED = "fetch or write the file again"
@@ -49,12 +49,12 @@ In place of a row that cannot be read it yields a sentence that says why.
 """
 
 
-def read_table(path: Path, otherwise: Reader | None = None) -> Table:
+def read_table(path: Path, default_reader: Reader | None = None) -> Table:
     """Read all rows of a CSV, JSONL or Parquet file.
 
     Args:
         path: The file, whose ending tells its format.
-        otherwise: The reader of files with another ending. None refuses them.
+        default_reader: The reader of files with another ending. None refuses them.
 
     Returns:
         The rows that can be read, and the problems of the others. No rows are a problem too.
@@ -62,7 +62,7 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     Raises:
         DataError: The file is missing, or its ending names no known format.
     """
-    reader = FORMATS.get(path.suffix.lower(), otherwise)
+    reader = FORMATS.get(path.suffix.lower(), default_reader)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
     if not path.is_file():
@@ -110,7 +110,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
             if is_header:
                 header = cells
 
-            problem = not_utf8("".join(cells))
+            problem = utf8_problem("".join(cells))
             if is_header:
                 problem = _repeated_columns(header) or problem
             elif len(cells) != len(header):
@@ -160,34 +160,44 @@ def jsonl_rows(path: Path) -> Iterator[TableRow | str]:
         for number, line in every_line(path, _EXPECTED):
             if line.isspace():
                 continue
-            location = f"{path}:{number}"
-            problem = not_utf8(line)
-            try:
-                values = parse_json(line, is_shared=False)
-            except ValueError as error:
-                # Bad bytes are often the reason why the JSON is invalid.
-                problem = problem or f"not valid JSON: {error}; expected an object per line"
-
-            if problem:
-                yield f"{location}: {problem}"
-            elif isinstance(values, dict):
-                yield TableRow(location, values)
-            else:
-                kind = type(values).__name__
-                yield f"{location}: found a JSON {kind}, expected an object per line"
+            yield _jsonl_row(f"{path}:{number}", line)
     except DataError as error:
         yield str(error)
 
 
+def _jsonl_row(location: str, line: str) -> TableRow | str:
+    """Parse a line of a JSONL file.
+
+    Args:
+        location: The file and the number of the line, such as ``rows.jsonl:3``.
+        line: The line.
+
+    Returns:
+        The row, or a sentence that says why the line is not a row.
+    """
+    # Bad bytes come first, because they are often the reason why the JSON is invalid.
+    problem = utf8_problem(line)
+    if problem:
+        return f"{location}: {problem}"
+    try:
+        values = parse_json(line, refuse_repeated_keys=False)
+    except ValueError as error:
+        return f"{location}: not valid JSON: {error}; expected an object per line"
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        return f"{location}: found a JSON {kind}, expected an object per line"
+    return TableRow(location, values)
+
+
 def parquet_rows(
-    path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
+    path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Iterator[TableRow | str]:
     """Yield the rows of a Parquet file.
 
     Args:
         path: The file.
-        needed: The columns to read. If the file lacks one of them, or if there are none here, all
-            columns are read, so that the caller can say which ones the file has.
+        required: The columns to read; empty for all columns. If the file lacks one of them, all its
+            columns are read, so that the caller can say which ones it has.
         optional: Columns to read as well if the file has them.
 
     Yields:
@@ -201,8 +211,8 @@ def parquet_rows(
         with pyarrow.parquet.ParquetFile(path, memory_map=True) as table:
             # A file may have several columns of one name.
             columns = list(dict.fromkeys(table.schema_arrow.names))
-            if needed and set(needed) <= set(columns):
-                columns = [name for name in columns if name in (*needed, *optional)]
+            if required and set(required) <= set(columns):
+                columns = [name for name in columns if name in (*required, *optional)]
             for batch in table.iter_batches(_BATCH, columns=columns):
                 for values in batch.to_pylist():
                     row_number += 1
@@ -220,7 +230,8 @@ def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequenc
     Args:
         path: The file. An ending other than ``.parquet`` and ``.jsonl`` stands for CSV.
         records: The rows. In CSV, lists, mappings and booleans are written as JSON.
-        names: The columns to write, in order. JSONL ignores them and writes each whole record.
+        names: The columns to write, in order. JSONL needs no columns, so it ignores them and writes
+            each whole record.
 
     Raises:
         DataError: The folder cannot be written, or Parquet cannot hold the values.
@@ -259,8 +270,8 @@ def _write_parquet(path: Path, records: Sequence[Mapping[str, Any]], names: Sequ
 
     columns = {name: [record.get(name) for record in records] for name in names}
     errors = (OSError, pyarrow.lib.ArrowException)
-    with whole_file(path, errors, "try .jsonl, or another place") as part:
-        pyarrow.parquet.write_table(pyarrow.table(columns), part)
+    with whole_file(path, errors, "try .jsonl, or another place") as temporary_path:
+        pyarrow.parquet.write_table(pyarrow.table(columns), temporary_path)
 
 
 def _csv_cell(value: object) -> object:

@@ -15,9 +15,8 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.files import count_values
 from lm_factuality.ground.packages import replaced
-from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
+from lm_factuality.ground.suite import check_size, tasks_folder
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
@@ -402,9 +401,7 @@ def _check_config(path: Path, config: Config) -> Config:
     Raises:
         ConfigError: The content is no task or group, or is too large.
     """
-    # Ten lists of ten aliases each, nested six deep, stand for a million values.
-    if count_values(config, MOST_VALUES) > MOST_VALUES:
-        raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
+    check_size(path, config)
     if "task" not in config and "group" not in config:
         keys = ", ".join(sorted(config)[:8])
         raise ConfigError(

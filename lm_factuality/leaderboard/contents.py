@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.secrets import (
     secret_of_environment,
-    secrets_in_arguments,
+    secrets_in_assignments,
     secrets_in_text,
     secrets_within,
 )
@@ -210,7 +210,7 @@ def _secrets_in_json(content: object) -> Iterator[str]:
             continue
         # Arguments on separate lines were joined by an escaped line break.
         text = str(value).replace("\\n", "\n")
-        for _, kind in secrets_in_arguments(text):
+        for _, kind in secrets_in_assignments(text):
             yield f"{key[:40]}: looks like {kind}"
 
 

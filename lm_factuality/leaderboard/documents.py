@@ -14,7 +14,7 @@ from typing import Any
 
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
-from lm_factuality.ground.errors import FactualityError, exit_code
+from lm_factuality.ground.errors import FactualityError, run_with_exit_code
 from lm_factuality.ground.published import blob_id, cached_path
 from lm_factuality.harness.tasks import find_configs
 from lm_factuality.leaderboard.rules import TaskRules
@@ -144,4 +144,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code("documents", main))
+    sys.exit(run_with_exit_code("documents", main))

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
 from lm_factuality.models.tree.logits import (
-    Pick,
+    SelectPositions,
     device_of,
 )
 
@@ -246,24 +246,19 @@ class EarlyExits:
                 state times the output embedding.
         """
         config = model.config.get_text_config()
-        blocks = [
-            module
-            for module in model.modules()
-            if isinstance(module, torch.nn.ModuleList) and len(module) == config.num_hidden_layers
-        ]
-        # transformers calls it the output embedding: the matrix from hidden states to logits.
-        self._model = model
-        self._vocabulary = model.get_output_embeddings()
-        if not blocks or self._vocabulary is None:
+        blocks = _find_blocks(model, config.num_hidden_layers)
+        # transformers calls the matrix from hidden states to logits the output embedding.
+        self._output_embedding = model.get_output_embeddings()
+        if blocks is None or self._output_embedding is None:
             raise ConfigError(
                 "hf-dola: the model's layers or its output embedding cannot be told from its other"
                 " parts"
             )
-        self._blocks = [blocks[0][layer] for layer in layers]
+        self._blocks = [blocks[layer] for layer in layers]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        # The check below needs logits without the norm, which the last hidden state went through.
         self._norm: torch.nn.Module | None = None
 
-        # The last hidden state must give the model's own logits.
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
@@ -271,21 +266,11 @@ class EarlyExits:
                 "hf-dola: the model's logits are not its last hidden state times its output"
                 " embedding"
             )
-
         if norm:
-            # The final norm is the last norm outside of the layers.
-            in_blocks = set(blocks[0].modules())
-            norms = [
-                module
-                for module in model.modules()
-                if "norm" in type(module).__name__.lower() and module not in in_blocks
-            ]
-            if not norms:
-                raise ConfigError("hf-dola: norm: the model has no final norm")
-            self._norm = norms[-1]
+            self._norm = _find_final_norm(model, blocks)
 
     @contextlib.contextmanager
-    def record(self, pick: Pick) -> Iterator[list[Tensor]]:
+    def record(self, pick: SelectPositions) -> Iterator[list[Tensor]]:
         """Record hidden states of the early layers during each forward pass of the model.
 
         Args:
@@ -320,11 +305,41 @@ class EarlyExits:
         """
         if self._norm is not None:
             states = self._norm(states)
-        weight = self._vocabulary.weight
-        logits: Tensor = self._vocabulary(states.to(weight.device, weight.dtype))
+        weight = self._output_embedding.weight
+        logits: Tensor = self._output_embedding(states.to(weight.device, weight.dtype))
         if self._softcap is not None:
+            # Some models, such as Gemma 2, keep logits between -softcap and softcap.
             logits = torch.tanh(logits / self._softcap) * self._softcap
         return logits
+
+
+def _find_blocks(model: PreTrainedModel, num_layers: int) -> torch.nn.ModuleList | None:
+    """Return the list of a model's layers, or None if there is no list of so many modules."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == num_layers:
+            return module
+    return None
+
+
+def _find_final_norm(model: PreTrainedModel, blocks: torch.nn.ModuleList) -> torch.nn.Module:
+    """Return the model's last norm outside of its layers.
+
+    Args:
+        model: The language model of transformers.
+        blocks: The model's layers, which have norms of their own.
+
+    Raises:
+        ConfigError: The model has no such norm.
+    """
+    modules_in_blocks = set(blocks.modules())
+    final_norm = None
+    for module in model.modules():
+        is_norm = "norm" in type(module).__name__.lower()
+        if is_norm and module not in modules_in_blocks:
+            final_norm = module
+    if final_norm is None:
+        raise ConfigError("hf-dola: norm: the model has no final norm")
+    return final_norm
 
 
 def _is_near(tensor: Tensor, expected: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """lm_eval models ``hf-dola`` and ``hf-contrastive``: a contrast decides the next token.
 
-What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so these
+What is contrasted is computed at the positions of ``hf-tree``'s trie that need logits, so these
 models, too, share what requests have in common. ``generate_until`` decodes with the method, after
 the model's logits processors and before sampling.
 """
@@ -177,7 +177,7 @@ class HFDoLa(HFDecoding):
         self.method = self.method.model_copy(update={"layers": chosen})
         self._exits = EarlyExits(self.model, chosen, self.method.norm)
 
-    def find_engine(self, vocab_size: int) -> PackedEngine:
+    def make_engine(self, vocab_size: int) -> PackedEngine:
         """Return an engine that also records the hidden states of early layers.
 
         Args:
@@ -238,7 +238,7 @@ class HFContrastive(HFDecoding):
                 f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
             )
 
-    def find_engine(self, vocab_size: int) -> PackedEngine:
+    def make_engine(self, vocab_size: int) -> PackedEngine:
         """Return an engine that runs both models on the same tokens.
 
         Args:

@@ -22,9 +22,9 @@ from lm_factuality.models.ralm import (
     RULES,
     EvaluatedDocument,
     Exclusion,
-    Owner,
     Query,
     RetrievedPassages,
+    RowId,
     Search,
     Window,
     augment,
@@ -229,18 +229,18 @@ class HFRALM(HFTree):
                 self._check_room(limit, "task's window of")
 
         # Never retrieve the document that a row was made from.
-        owners = [(source.task_name or "", source.doc_id or 0) for source in sources]
-        search = Search(self._index, self._exclusion, self._documents(owners, sources))
+        rows = [(source.task_name or "", source.doc_id or 0) for source in sources]
+        search = Search(self._index, self._exclusion, self._documents(rows, sources))
 
         # The last tokens before a window are its search query.
         queries: list[Query] = []
         for window in windows:
             tokens = window.before[-self.options.query_length :]
             text = str(self.tok_decode(tokens, skip_special_tokens=True))
-            queries.append((text, owners[window.request]))
+            queries.append(Query(text, rows[window.request]))
         results = search.retrieve(queries, self.options.num_documents)
         records = {
-            query: self._record(query, passages, search.banned[query[1]])
+            query: self._add_search(query, passages, search.banned[query.row])
             for query, passages in results.items()
         }
 
@@ -249,7 +249,7 @@ class HFRALM(HFTree):
             document: list[int] = []
             # The best passage comes last, next to the text.
             for hit in reversed(results[query].hits):
-                document += self._tokens_of(hit)
+                document += self._tokens_of_passage(hit)
             context = augment(
                 window,
                 document,
@@ -286,27 +286,30 @@ class HFRALM(HFTree):
             )
 
     def _documents(
-        self, owners: Sequence[Owner], sources: Sequence[Instance]
-    ) -> dict[Owner, EvaluatedDocument]:
+        self, row_ids: Sequence[RowId], requests: Sequence[Instance]
+    ) -> dict[RowId, EvaluatedDocument]:
         """Describe the document behind each row, so that it can be excluded from retrieval.
 
         Args:
-            owners: The row of each source, as its task and number.
-            sources: The lm_eval requests. All requests of a row contribute their texts.
+            row_ids: The row of each request, as its task and number.
+            requests: The lm_eval requests. All requests of a row contribute their texts.
 
         Returns:
             The ids, titles and word sequences of each row's document.
         """
-        rows: dict[Owner, list[Any]] = defaultdict(list)
+        rows: dict[RowId, list[Any]] = defaultdict(list)
         # Dictionaries keep each text once and in order.
-        texts: dict[Owner, dict[str, None]] = defaultdict(dict)
-        for owner, source in zip(owners, sources, strict=True):
-            rows[owner].append(source.doc)
-            parts = [part for part in source.args[:2] if isinstance(part, str)]
-            texts[owner]["".join(parts)] = None
-        return {owner: self._exclusion.document(rows[owner], texts[owner]) for owner in rows}
+        texts: dict[RowId, dict[str, None]] = defaultdict(dict)
+        for row_id, request in zip(row_ids, requests, strict=True):
+            rows[row_id].append(request.doc)
+            # The first two arguments are the context and the continuation, or the text and options.
+            parts = [part for part in request.args[:2] if isinstance(part, str)]
+            texts[row_id]["".join(parts)] = None
+        return {
+            row_id: self._exclusion.collect_features(rows[row_id], texts[row_id]) for row_id in rows
+        }
 
-    def _record(
+    def _add_search(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
         """Add a search and its passages to ``retrieved``, for the run's output files.
@@ -319,24 +322,23 @@ class HFRALM(HFTree):
         Returns:
             The new record of the search. The caller adds to it the text that was predicted.
         """
-        text, owner = query
         record: outputs.Query = {
-            "query": text,
+            "query": query.text,
             "predicts": [],
             "shown": [hit.number for hit in passages.hits],
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        _, row_number = owner
+        _, row_number = query.row
         empty: Any = {"doc_id": row_number, "articles": {}, "queries": [], "passages": {}}
-        row = self.retrieved.setdefault(owner, empty)
+        row = self.retrieved.setdefault(query.row, empty)
         row["queries"].append(record)
         row["articles"].update(articles)
         for hit in (*passages.hits, *passages.excluded):
             row["passages"][str(hit.number)] = asdict(hit.passage)
         return record
 
-    def _tokens_of(self, hit: Hit) -> list[int]:
+    def _tokens_of_passage(self, hit: Hit) -> list[int]:
         """Return the token ids of a passage, cut to ``document_length``, and of the separator.
 
         They are cached by the number of the passage.

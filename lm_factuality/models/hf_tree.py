@@ -18,16 +18,16 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal
-from lm_factuality.models.tree.forest import Forest, plant
 from lm_factuality.models.tree.logits import Rescore
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import (
     PassBudget,
     TargetScores,
     find_engine,
-    score,
-    score_side_by_side,
+    score_in_threads,
+    score_trie,
 )
+from lm_factuality.models.tree.trie import TokenTrie, build_trie
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +42,13 @@ _AUTO_TOKENS = 4096
 _AUTO_TOKENS_OF_ACCELERATORS = 65536
 # At least so many positions may need logits in a forward pass, and in a large pass one of so many.
 _MIN_TARGETS = 512
-_SHARE_OF_TARGETS = 8
+_TOKENS_PER_TARGET = 8
 # On accelerators, as many positions may need logits as have so many logits together.
-_LOGITS_OF_ACCELERATORS = 1 << 30
+_MAX_LOGITS_OF_ACCELERATORS = 1 << 30
 
 
 class HFTree(HFLM):  # type: ignore[misc]
-    """HFLM whose log-likelihood requests are computed as a forest of tokens.
+    """HFLM whose log-likelihood requests are computed as one trie (prefix tree) of tokens.
 
     Options and scores are those of HFLM. ``batch_size`` is, as in HFLM, the number of inputs as
     long as the longest that a forward pass may hold, but a pass is filled with distinct tokens.
@@ -67,15 +67,15 @@ class HFTree(HFLM):  # type: ignore[misc]
         model itself. The result of this trial is cached.
 
         Returns:
-            The engine, or None if the model cannot share tokens between requests. Then every
-            request is scored by itself, as in HFLM, and one warning says so.
+            The engine, or None if the model is no decoder or cannot share tokens between requests.
+            Then every request is scored by itself, as in HFLM.
         """
         packed_engine = None
         if self.backend == "causal":
             # The embedding has one row for each token that the model can read.
             vocab_size = len(self.model.get_input_embeddings().weight)
             with self._forward_context():
-                packed_engine = self.find_engine(vocab_size)
+                packed_engine = self.make_engine(vocab_size)
 
         if packed_engine is None:
             logger.warning(
@@ -98,7 +98,7 @@ class HFTree(HFLM):  # type: ignore[misc]
                 " as Llama or GPT-2"
             )
 
-    def find_engine(self, vocab_size: int) -> PackedEngine | None:
+    def make_engine(self, vocab_size: int) -> PackedEngine | None:
         """Return an engine whose scores match the model's own on a trial.
 
         Args:
@@ -117,7 +117,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         return None
 
     def _cores(self) -> int:
-        """Return how many threads may score parts of the forest at the same time."""
+        """Return how many threads may score parts of the trie at the same time."""
         return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _loglikelihood_tokens(
@@ -144,32 +144,41 @@ class HFTree(HFLM):  # type: ignore[misc]
             )
             return answers
 
-        # The model is asked for each token of a continuation.
+        # Every token of a continuation is a target, whose log-probability is needed.
         num_targets = [len(continuation) for _, _, continuation in requests]
-        forest = plant(self._truncate(requests), num_targets)
+        trie = build_trie(self._join_and_truncate(requests), num_targets)
         with tqdm(
-            total=len(forest),
+            total=len(trie),
             desc="Running loglikelihood requests",
             unit=" tokens",
             disable=disable_tqdm or self.rank != 0,
         ) as bar:
-
-            def score_part(part: Forest, engine: PackedEngine, budget: PassBudget) -> TargetScores:
-                with self._forward_context():
-                    return score(
-                        part, engine, budget, self.softmax_dtype, self._rescore(), bar.update
-                    )
-
-            budget = self._budget(forest)
-            scores = score_side_by_side(forest, self.engine, budget, score_part, self._cores())
+            score_part = functools.partial(self._score_part, bar)
+            budget = self._budget(trie)
+            scores = score_in_threads(trie, self.engine, budget, score_part, self._cores())
 
         answers = []
-        for targets in forest.answers:
+        for targets in trie.targets_by_request:
             logprob = float(scores.logprobs[targets].sum())
             is_greedy = bool(scores.greedy[targets].all())
             answers.append((logprob, is_greedy))
         self._keep_answers(requests, answers)
         return answers
+
+    def _score_part(
+        self, bar: tqdm, part: TokenTrie, engine: PackedEngine, budget: PassBudget
+    ) -> TargetScores:
+        """Score the targets of a part of the trie, in one of several threads.
+
+        Args:
+            bar: The progress bar, which counts the computed positions.
+            part: Some branches of the trie.
+            engine: The thread's copy of the engine.
+            budget: The limits of one forward pass of this thread.
+        """
+        # Turning off gradients holds only for the thread that does it.
+        with self._forward_context():
+            return score_trie(part, engine, budget, self.softmax_dtype, self._rescore(), bar.update)
 
     def _keep_answers(self, requests: Sequence[TokenRequest], answers: Sequence[Answer]) -> None:
         """Add the answers to lm_eval's response cache, in the order of the requests.
@@ -180,7 +189,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             if key is not None:
                 self.cache_hook.add_partial("loglikelihood", key, answer)
 
-    def _truncate(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
+    def _join_and_truncate(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
         """Join context and continuation of each request and cut long sequences from the left.
 
         Args:
@@ -205,7 +214,8 @@ class HFTree(HFLM):  # type: ignore[misc]
                     " continuation"
                 )
             sequence = [*context, *continuation]
-            num_too_long += len(sequence) > max_tokens
+            if len(sequence) > max_tokens:
+                num_too_long += 1
             sequences.append(sequence[-max_tokens:])
 
         if num_too_long:
@@ -217,27 +227,30 @@ class HFTree(HFLM):  # type: ignore[misc]
             )
         return sequences
 
-    def _budget(self, forest: Forest) -> PassBudget:
-        """Return how many tokens and predicted positions one forward pass may hold.
+    def _budget(self, trie: TokenTrie) -> PassBudget:
+        """Return how many tokens and targets one forward pass may hold.
+
+        A target is a position whose next token is scored. Logits are stored only there, so the
+        number of targets limits the memory for logits.
 
         Args:
-            forest: The tokens of all requests. With a numeric ``batch_size``, a pass holds as many
+            trie: The tokens of all requests. With a numeric ``batch_size``, a pass holds as many
                 tokens as that many copies of the longest input.
-
-        Returns:
-            The limits of a pass. Logits are stored only at predicted positions, so that the second
-            limit bounds the memory for logits.
         """
         is_cpu = self.device.type == "cpu"
         if self.batch_size == "auto":
-            tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
+            max_tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
         else:
-            longest = int(forest.depth.max(initial=0)) + 1
-            tokens = int(self.batch_size) * longest
+            longest = int(trie.depths.max(initial=0)) + 1
+            max_tokens = int(self.batch_size) * longest
 
-        vocab_size = len(self.model.get_input_embeddings().weight)
-        targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocab_size
-        return PassBudget(tokens, max(_MIN_TARGETS, targets))
+        if is_cpu:
+            max_targets = max_tokens // _TOKENS_PER_TARGET
+        else:
+            # An accelerator is fastest with as many targets as its memory allows.
+            vocab_size = len(self.model.get_input_embeddings().weight)
+            max_targets = _MAX_LOGITS_OF_ACCELERATORS // vocab_size
+        return PassBudget(max_tokens, max(_MIN_TARGETS, max_targets))
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:
@@ -263,27 +276,36 @@ class HFTree(HFLM):  # type: ignore[misc]
             One sum of token log-probabilities per request, in order. It also goes into lm_eval's
             response cache.
         """
-        split_tokens = internal("lm_eval.utils:get_rolling_token_windows")
-        make_disjoint = internal("lm_eval.utils:make_disjoint_window")
         windows: list[TokenRequest] = []
         # The index of the request that each window was cut from.
-        owners: list[int] = []
+        request_indices: list[int] = []
         for request_index, request in enumerate(requests):
-            tokens = self.tok_encode(request.args[0])
-            for window in split_tokens(
-                tokens, self.prefix_token_id, self.max_length, context_len=1
-            ):
-                windows.append((None, *make_disjoint(window)))
-                owners.append(request_index)
+            request_windows = self._split_text(request.args[0])
+            windows += request_windows
+            request_indices += [request_index] * len(request_windows)
 
-        sources = [requests[owner] for owner in owners]
+        sources = [requests[index] for index in request_indices]
         answers = self._score_windows(windows, sources, disable_tqdm)
         totals = [0.0] * len(requests)
-        for owner, (logprob, _) in zip(owners, answers, strict=True):
-            totals[owner] += logprob
+        for request_index, (logprob, _) in zip(request_indices, answers, strict=True):
+            totals[request_index] += logprob
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
+
+    def _split_text(self, text: str) -> list[TokenRequest]:
+        """Split a text into windows of at most the model's input.
+
+        Returns:
+            The context and the continuation of each window in tokens, without cache key. Each
+            token of the text is in one continuation.
+        """
+        split_tokens = internal("lm_eval.utils:get_rolling_token_windows")
+        make_disjoint = internal("lm_eval.utils:make_disjoint_window")
+        token_windows = split_tokens(
+            self.tok_encode(text), self.prefix_token_id, self.max_length, context_len=1
+        )
+        return [(None, *make_disjoint(window)) for window in token_windows]
 
     def _score_windows(
         self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
@@ -314,16 +336,16 @@ class HFPrefixFree(HFTree):
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
         """Score lm_eval's requests without their contexts."""
-        without = list(map(_without_context, requests))
-        answers: list[Answer] = super().loglikelihood(without, disable_tqdm=disable_tqdm)
+        without_context = [_without_context(request) for request in requests]
+        answers: list[Answer] = super().loglikelihood(without_context, disable_tqdm=disable_tqdm)
         return answers
 
     def scored_loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Any]:
         """Score the suite's requests, as `harness.requests` does, without their contexts."""
-        without = list(map(_without_context, requests))
-        return request_types.scored_loglikelihood(self, without, disable_tqdm)
+        without_context = [_without_context(request) for request in requests]
+        return request_types.scored_loglikelihood(self, without_context, disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
         """Refuse to answer questions.

@@ -28,16 +28,24 @@ _TITLE_KEYS = ("title", "doc_title", "document_title", "page")
 _WORD = re.compile(r"\w+")
 # An index numbers the parts of a text that it has split: ``ID#0``.
 _PART = re.compile(r"#\d+$")
-# A document is searched for in pieces of so many words, to find its articles ...
-_PIECE = 64
+# A document is searched for in pieces of at least so many words, to find its articles ...
+_MIN_PIECE_WORDS = 64
 # ... among so many passages for each piece.
 _NUM_CANDIDATES = 10
 
-Run = tuple[str, ...]
-Owner = tuple[str, int]
+WordSequence = tuple[str, ...]
+RowId = tuple[str, int]
 """A row by its task and number. Its document is not retrieved for it."""
 
-Query = tuple[str, Owner]
+
+class Query(NamedTuple):
+    """A text to search for, and the row that it is for."""
+
+    text: str
+    """The last words before the tokens to predict."""
+
+    row: RowId
+    """The row whose document must not be retrieved."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class EvaluatedDocument:
     titles: frozenset[str] = frozenset()
     """The titles of the document, with normalised case and spaces."""
 
-    runs: frozenset[Run] = field(default=frozenset(), repr=False)
+    word_sequences: frozenset[WordSequence] = field(default=frozenset(), repr=False)
     """All sequences of a fixed number of consecutive words in its texts."""
 
     pieces: tuple[str, ...] = field(default=(), repr=False)
@@ -86,7 +94,7 @@ class Exclusion:
         id_keys = [name.removeprefix("id:") for name in names if name.startswith("id:")]
         return cls(tuple(id_keys), "title" in names, overlap if "overlap" in names else 0)
 
-    def document(
+    def collect_features(
         self, rows: Sequence[Mapping[str, Any]], texts: Iterable[str]
     ) -> EvaluatedDocument:
         """Collect the features by which passages of a document are recognised.
@@ -107,20 +115,22 @@ class Exclusion:
                     f"exclude=id:{key}: a row has no key {key!r}; name the key that holds ids of"
                     " the index, or leave the rule out"
                 )
-        runs: set[Run] = set()
+        word_sequences: set[WordSequence] = set()
+        # A dictionary keeps each piece once and in order.
         pieces: dict[str, None] = {}
-        for text in texts if self.overlap else ():
-            runs |= _runs(text, self.overlap)
-            pieces.update(dict.fromkeys(_pieces(text, self.overlap)))
+        if self.overlap:
+            for text in texts:
+                word_sequences |= _word_sequences(text, self.overlap)
+                pieces.update(dict.fromkeys(_pieces(text, self.overlap)))
         titles = _values(rows, _TITLE_KEYS if self.by_title else ())
         return EvaluatedDocument(
             ids=_values(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
-            runs=frozenset(runs),
+            word_sequences=frozenset(word_sequences),
             pieces=tuple(pieces),
         )
 
-    def reason(self, document: EvaluatedDocument, passage: Passage, is_split: bool) -> str:
+    def matching_rule(self, document: EvaluatedDocument, passage: Passage, is_split: bool) -> str:
         """Return the name of the rule by which a passage belongs to the document.
 
         Args:
@@ -135,8 +145,10 @@ class Exclusion:
             return "id"
         if passage.title and _normalise(passage.title) in document.titles:
             return "title"
-        if document.runs and not document.runs.isdisjoint(_runs(passage.text, self.overlap)):
-            return "overlap"
+        if document.word_sequences:
+            passage_sequences = _word_sequences(passage.text, self.overlap)
+            if not document.word_sequences.isdisjoint(passage_sequences):
+                return "overlap"
         return ""
 
 
@@ -151,26 +163,57 @@ class RetrievedPassages(NamedTuple):
 
 
 class Search:
-    """Retrieves passages for rows, but never from the article that a row was made from."""
+    """Retrieves passages for rows, but never from the article that a row was made from.
+
+    A passage that is recognised as part of a row's document bans all passages of its article for
+    this row.
+    """
 
     def __init__(
-        self, index: Index, exclusion: Exclusion, documents: Mapping[Owner, EvaluatedDocument]
+        self, index: Index, exclusion: Exclusion, documents: Mapping[RowId, EvaluatedDocument]
     ) -> None:
-        """Search for the texts of the documents, to find and ban their articles beforehand."""
+        """Prepare a search and ban the articles that hold the rows' documents.
+
+        Args:
+            index: The passages.
+            exclusion: The rules that recognise passages of a document.
+            documents: The features of the document behind each row.
+        """
         self._index = index
         self._exclusion = exclusion
         self._documents = documents
         self._is_split = index.manifest.parameters.get("words") is not None
-        # The articles of each row's document, each with the passage by which it was recognised.
-        self.banned: dict[Owner, dict[str, int]] = {owner: {} for owner in documents}
-        pieces: list[str] = []
-        owners: list[Owner] = []
-        for owner, document in documents.items():
-            pieces += document.pieces
-            owners += [owner] * len(document.pieces)
-        for owner, hits in zip(owners, index.retrieve(pieces, _NUM_CANDIDATES), strict=True):
+        self.banned: dict[RowId, dict[str, int]] = {row: {} for row in documents}
+        """The articles of each row's document, each with the passage that revealed it."""
+        self._ban_articles_of_documents()
+
+    def _ban_articles_of_documents(self) -> None:
+        """Search for pieces of each document, and ban the articles of recognised passages."""
+        queries = []
+        for row, document in self._documents.items():
+            queries += [Query(piece, row) for piece in document.pieces]
+        # One search for the pieces of all documents is faster than one per document.
+        rankings = self._index.retrieve([query.text for query in queries], _NUM_CANDIDATES)
+        for query, hits in zip(queries, rankings, strict=True):
             for hit in hits:
-                self._why_excluded(owner, hit)
+                self._ban_if_recognised(query.row, hit)
+
+    def _ban_if_recognised(self, row: RowId, hit: Hit) -> str:
+        """Ban the article of a passage for a row if the passage is part of the row's document.
+
+        Args:
+            row: The row. The article is added to its entry in ``banned``.
+            hit: A passage that a search returned.
+
+        Returns:
+            The rule that recognises the passage, such as "title", or an empty string.
+        """
+        rule = self._exclusion.matching_rule(self._documents[row], hit.passage, self._is_split)
+        if rule:
+            # An article that is banned already keeps the passage that revealed it.
+            article = dict.fromkeys(self._article_keys(hit), hit.number)
+            self.banned[row] = article | self.banned[row]
+        return rule
 
     def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, RetrievedPassages]:
         """Return the ``k`` best permitted passages for each query.
@@ -192,43 +235,41 @@ class Search:
             missing = [
                 query
                 for query, retrieved in results.items()
-                if any(self._why_excluded(query[1], hit) for hit in retrieved.hits)
+                if any(self._is_banned(query.row, hit) for hit in retrieved.hits)
             ]
         return results
 
-    def _retrieve_once(self, queries: list[Query], k: int) -> dict[Query, RetrievedPassages]:
-        """Search for all queries at once, without passages of articles banned until now."""
-        excluded: list[dict[Hit, str]] = [{} for _ in queries]
+    def _retrieve_once(self, queries: Sequence[Query], k: int) -> dict[Query, RetrievedPassages]:
+        """Search for all queries at once, without passages of articles banned until now.
 
-        def exclude(number: int, hit: Hit) -> bool:
-            reason = self._why_excluded(queries[number][1], hit)
-            if reason:
-                excluded[number][hit] = reason
-            return bool(reason)
-
-        hits = self._index.retrieve([text for text, _ in queries], k, exclude)
-        return dict(zip(queries, map(RetrievedPassages, hits, excluded), strict=True))
-
-    def _why_excluded(self, owner: Owner, hit: Hit) -> str:
-        """Return why a passage is excluded for a row, and ban its article if a rule applies.
+        Articles whose passages are recognised during this search are banned as well.
 
         Args:
-            owner: The row, as its task and number. Its entry in ``banned`` may be extended.
-            hit: A passage that a search returned.
-
-        Returns:
-            The name of the rule, `ARTICLE` if another passage got the article banned, or an empty
-            string if the passage is permitted.
+            queries: Distinct queries.
+            k: How many passages to return for each query.
         """
-        articles = self._articles(hit)
-        banned = self.banned[owner]
-        reason = self._exclusion.reason(self._documents[owner], hit.passage, self._is_split)
-        if reason:
-            self.banned[owner] = dict.fromkeys(articles, hit.number) | banned
-            return reason
-        return "" if banned.keys().isdisjoint(articles) else ARTICLE
+        excluded: dict[Query, dict[Hit, str]] = {query: {} for query in queries}
 
-    def _articles(self, hit: Hit) -> list[str]:
+        def exclude(position: int, hit: Hit) -> bool:
+            query = queries[position]
+            reason = self._ban_if_recognised(query.row, hit)
+            if not reason and self._is_banned(query.row, hit):
+                reason = ARTICLE
+            if reason:
+                excluded[query][hit] = reason
+            return bool(reason)
+
+        rankings = self._index.retrieve([query.text for query in queries], k, exclude)
+        return {
+            query: RetrievedPassages(hits, excluded[query])
+            for query, hits in zip(queries, rankings, strict=True)
+        }
+
+    def _is_banned(self, row: RowId, hit: Hit) -> bool:
+        """Return whether the article of a passage is banned for a row."""
+        return not self.banned[row].keys().isdisjoint(self._article_keys(hit))
+
+    def _article_keys(self, hit: Hit) -> list[str]:
         """Return the keys of the article that a passage belongs to.
 
         Passages of one article have the same title or the same id before the ``#``.
@@ -236,13 +277,13 @@ class Search:
         Returns:
             Keys such as "title ada lovelace" or "id 12", or "passage 7" if there are none.
         """
-        articles = []
+        keys = []
         title = _normalise(hit.passage.title)
         if title:
-            articles.append(f"title {title}")
+            keys.append(f"title {title}")
         if self._is_split:
-            articles.append(f"id {_text_id(hit.passage, self._is_split)}")
-        return articles or [f"passage {hit.number}"]
+            keys.append(f"id {_text_id(hit.passage, self._is_split)}")
+        return keys or [f"passage {hit.number}"]
 
 
 def _text_id(passage: Passage, is_split: bool) -> str:
@@ -262,10 +303,10 @@ def _normalise(title: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _runs(text: str, length: int) -> frozenset[Run]:
+def _word_sequences(text: str, length: int) -> frozenset[WordSequence]:
     """Return all sequences of ``length`` consecutive words, in lower case.
 
-    For example, "A big red dog" has the runs ("a", "big", "red") and ("big", "red", "dog") of
+    For example, "A big red dog" has the sequences ("a", "big", "red") and ("big", "red", "dog") of
     length 3.
     """
     words = _WORD.findall(text.casefold())
@@ -284,9 +325,10 @@ def _pieces(text: str, overlap: int) -> list[str]:
         The pieces, each of 64 words or twice the overlap if that is more. The last may be shorter.
     """
     words = text.split()
-    size = max(_PIECE, 2 * overlap)
-    num_runs = max(1, len(words) - overlap + 1)
-    starts = range(0, num_runs, size - overlap + 1)
+    size = max(_MIN_PIECE_WORDS, 2 * overlap)
+    num_sequences = max(1, len(words) - overlap + 1)
+    # Consecutive pieces share one word less than ``overlap``.
+    starts = range(0, num_sequences, size - overlap + 1)
     return [" ".join(words[start : start + size]) for start in starts]
 
 
@@ -319,10 +361,11 @@ def cut_windows(requests: Sequence[tuple[Any, list[int], list[int]]], stride: in
         Window(request=0, before=[1, 2, 3, 4], targets=[5])
     """
     windows = []
-    for number, (_, context, continuation) in enumerate(requests):
+    for request_index, (_, context, continuation) in enumerate(requests):
         for start in range(0, len(continuation), stride):
             before = context + continuation[:start]
-            windows.append(Window(number, before, continuation[start : start + stride]))
+            targets = continuation[start : start + stride]
+            windows.append(Window(request_index, before, targets))
     return windows
 
 
@@ -352,16 +395,47 @@ def augment(
     """
     if not document:
         return window.before
+    # The model predicts the last target but does not read it.
+    # The authors' code does not use the room for one more token that this leaves.
+    max_tokens = max_length if insertion == "code" else max_length + 1
+    if limit:
+        max_tokens = min(max_tokens, limit)
+    room = max_tokens - len(window.targets)
     if insertion == "code":
-        room = min(max_length, limit or max_length) - len(window.targets)
-        context = window.before[-room:]
-        inserted = list(document)[: len(context)]
-        return inserted + context[len(inserted) :]
+        return _overwrite_beginning(window.before, list(document), room)
+    return _insert_before_text(window.before, list(document), room, first_token)
 
-    num_first = int(window.before[:1] == [first_token])
-    text = window.before[num_first:]
-    # The model predicts the last target but does not read it, so one more token fits.
-    room = min(max_length + 1, limit or max_length + 1) - len(window.targets) - num_first
-    passages = list(document)[: max(0, room)]
+
+def _overwrite_beginning(before: list[int], document: list[int], room: int) -> list[int]:
+    """Cut a text from the left and replace its first tokens by the document.
+
+    Args:
+        before: The tokens of the text.
+        document: The tokens of the retrieved passages.
+        room: How many tokens of the text are kept, and then overwritten.
+
+    Returns:
+        As many tokens as the cut text has, with its end unchanged.
+    """
+    context = before[-room:]
+    inserted = document[: len(context)]
+    return inserted + context[len(inserted) :]
+
+
+def _insert_before_text(
+    before: list[int], document: list[int], room: int, first_token: int | None
+) -> list[int]:
+    """Put the document before a text and leave out the beginning of the text that does not fit.
+
+    Args:
+        before: The tokens of the text.
+        document: The tokens of the retrieved passages.
+        room: How many tokens there may be in all.
+        first_token: The token that the tokenizer puts before every text. It stays first.
+    """
+    num_first = int(before[:1] == [first_token])
+    text = before[num_first:]
+    room -= num_first
+    passages = document[: max(0, room)]
     num_left_out = max(0, len(text) - (room - len(passages)))
-    return [*window.before[:num_first], *passages, *text[num_left_out:]]
+    return [*before[:num_first], *passages, *text[num_left_out:]]

@@ -100,7 +100,7 @@ def _readers_by_ending(columns: PassageColumns) -> Mapping[str, tables.Reader]:
     read_tsv = partial(tables.csv_rows, delimiter="\t")
     # A Parquet file is read by column, so its reader must know which columns are needed.
     optional_columns = (columns.id or "id", columns.title or "title")
-    read_parquet = partial(tables.parquet_rows, needed=(columns.text,), optional=optional_columns)
+    read_parquet = partial(tables.parquet_rows, required=(columns.text,), optional=optional_columns)
     return {
         ".tsv": read_tsv,
         ".tsv.gz": read_tsv,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lm_factuality.ground.secrets import is_secret, secrets_in_arguments, secrets_in_text
+from lm_factuality.ground.secrets import is_secret, secrets_in_assignments, secrets_in_text
 
 SECRETS = (
     "hf_" + "aB3d" * 8,
@@ -90,11 +90,11 @@ def test_names_that_only_sound_like_them_are_none(name):
 
 
 def test_credentials_that_are_set_by_name_are_found():
-    found = secrets_in_arguments(
+    found = secrets_in_assignments(
         "pretrained=org/model,token=abcdefghijklmnop,eos_token=<|endoftext|>,password=hunter2"
     )
     assert [what for _, what in found] == ["the value of token", "the value of password"]
-    assert secrets_in_arguments("dtype=float32,revision=main") == []
+    assert secrets_in_assignments("dtype=float32,revision=main") == []
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_credentials_that_are_set_by_name_are_found():
 def test_no_text_takes_long(text):
     start = time.process_time()
     secrets_in_text(text)
-    secrets_in_arguments(text)
+    secrets_in_assignments(text)
     assert time.process_time() - start < 1

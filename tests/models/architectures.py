@@ -9,8 +9,8 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import score
+from lm_factuality.models.tree.scorer import score_trie
+from lm_factuality.models.tree.trie import build_trie
 
 VOCABULARY, POSITIONS = 97, 64
 _COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "max_position_embeddings": POSITIONS}
@@ -125,17 +125,17 @@ def tree_and_plain(model, checkpoint, **options):
 
 
 def forest_of(requests):
-    """The forest of requests, cut to the models' length."""
+    """The trie of requests, cut to the models' length."""
     sequences = [(context + following)[-POSITIONS - 1 :] for _, context, following in requests]
-    return plant(sequences, [len(following) for _, _, following in requests])
+    return build_trie(sequences, [len(following) for _, _, following in requests])
 
 
 def score_in_passes(requests, engine, budget):
     """The answers to requests that an engine computes in passes of a size."""
-    forest = forest_of(requests)
+    trie = forest_of(requests)
     with torch.inference_mode():
-        scores = score(forest, engine, budget)
-    return [(scores.logprobs[targets].sum(), True) for targets in forest.answers]
+        scores = score_trie(trie, engine, budget)
+    return [(scores.logprobs[targets].sum(), True) for targets in trie.targets_by_request]
 
 
 def largest_difference(answers, expected, requests) -> float:

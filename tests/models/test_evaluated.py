@@ -15,7 +15,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.requests import Encoder
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Search
+from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Query, Search
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.index import Index
 from tests.conftest import TASKS, example_row
@@ -64,9 +64,9 @@ def found(
     search = Search(
         index,
         exclusion,
-        {("task", 0): exclusion.document([row], [row["prefix"] + row["completion"]])},
+        {("task", 0): exclusion.collect_features([row], [row["prefix"] + row["completion"]])},
     )
-    ((hits, excluded),) = search.retrieve([(query, ("task", 0))], k).values()
+    ((hits, excluded),) = search.retrieve([Query(query, ("task", 0))], k).values()
     return [hit.passage.id for hit in hits], {
         hit.passage.id: reason for hit, reason in excluded.items()
     }
@@ -92,7 +92,7 @@ SPLIT = [
 
 
 def test_parts_of_a_text_that_the_index_has_split_are_one_article(tmp_path):
-    index = index_of(tmp_path, SPLIT, words=18)
+    index = index_of(tmp_path, SPLIT, max_words=18)
     assert [passage.id for passage in index.passages] == ["a#0", "a#1", "b#0"]
     assert found(index, ANSWER) == (["b#0"], {"a#1": "article"})
 
@@ -116,12 +116,14 @@ def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_windows(t
     """As when the document's own text finds other passages first: here it is not searched for at
     all."""
     index = index_of(tmp_path, PASSAGES)
-    runs = Exclusion().document([], [OPENING]).runs
+    runs = Exclusion().collect_features([], [OPENING]).word_sequences
     mine, other = ("task", 0), ("task", 1)
     search = Search(
-        index, Exclusion(), {mine: EvaluatedDocument(runs=runs), other: EvaluatedDocument()}
+        index,
+        Exclusion(),
+        {mine: EvaluatedDocument(word_sequences=runs), other: EvaluatedDocument()},
     )
-    found = search.retrieve([(ANSWER, mine), (OPENING, mine), (ANSWER, other)], 1)
+    found = search.retrieve([Query(ANSWER, mine), Query(OPENING, mine), Query(ANSWER, other)], 1)
     ids = {query: [hit.passage.id for hit in hits] for query, (hits, _) in found.items()}
     assert ids[ANSWER, mine] == ["2"]
     assert "7" in {hit.passage.id for hit in found[ANSWER, mine][1]}
@@ -132,14 +134,14 @@ def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_windows(t
 
 def test_every_run_of_words_stands_whole_in_a_piece():
     words = [f"w{number}" for number in range(300)]
-    document = Exclusion().document([], [" ".join(words)])
+    document = Exclusion().collect_features([], [" ".join(words)])
     pieces = [f"{piece} " for piece in document.pieces]
     assert all(
         any(" ".join(words[start : start + 13]) + " " in piece for piece in pieces)
         for start in range(288)
     )
-    assert Exclusion().document([], ["too short"]).pieces == ("too short",)
-    assert Exclusion.parse("title", 13).document([], ["some text"]).pieces == ()
+    assert Exclusion().collect_features([], ["too short"]).pieces == ("too short",)
+    assert Exclusion.parse("title", 13).collect_features([], ["some text"]).pieces == ()
 
 
 @pytest.fixture(scope="module")

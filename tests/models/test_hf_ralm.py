@@ -102,20 +102,20 @@ WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen
 )
 def test_the_evaluated_document_is_known_by_id_title_and_text(rules, passage, reason):
     exclusion = Exclusion.parse(rules, 13)
-    document = exclusion.document(
+    document = exclusion.collect_features(
         [{"doc_id": 7, "page": "", "title": "The Library"}], [f"A prefix. {WORDS}"]
     )
-    assert exclusion.reason(document, passage, is_split=True) == reason
+    assert exclusion.matching_rule(document, passage, is_split=True) == reason
 
 
 def test_a_number_sign_in_an_id_is_a_part_only_where_the_index_has_split():
-    document = (exclusion := Exclusion.parse("id:doc_id", 13)).document([{"doc_id": 7}], [])
-    assert exclusion.reason(document, Passage("7#4", "", "other"), is_split=False) == ""
+    document = (exclusion := Exclusion.parse("id:doc_id", 13)).collect_features([{"doc_id": 7}], [])
+    assert exclusion.matching_rule(document, Passage("7#4", "", "other"), is_split=False) == ""
 
 
 def test_a_row_without_the_key_of_its_id():
     with pytest.raises(DataError, match="no key 'page'; name the key"):
-        Exclusion.parse("id:page", 13).document([{"doc_id": 7, "title": "x"}], [])
+        Exclusion.parse("id:page", 13).collect_features([{"doc_id": 7, "title": "x"}], [])
 
 
 @pytest.mark.parametrize(

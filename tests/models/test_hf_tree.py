@@ -12,10 +12,10 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
 
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.batches import Batch, batched
-from lm_factuality.models.tree.forest import plant
+from lm_factuality.models.tree.batches import Batch, batch_query_blocks
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.trie import build_trie
 from tests.models.architectures import (
     ARCHITECTURES,
     POSITIONS,
@@ -40,7 +40,7 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
     assert isinstance(tree.engine, PackedEngine)
     assert largest_difference(answers, expected, requests) < 1e-4
     assert [greedy for _, greedy in answers] == [greedy for _, greedy in expected]
-    # Small passes cut the forest elsewhere.
+    # Small passes cut the trie elsewhere.
     answers = score_in_passes(requests, tree.engine, PassBudget(5, 2))
     assert largest_difference(answers, expected, requests) < 1e-4
 
@@ -53,14 +53,14 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
 
     def batch_as_on_a_gpu(blocks, most_keys, device):
         assert most_keys == 0, "on a CPU each alone"
-        batches, rows = batched(blocks, 2000)
+        batches, rows = batch_query_blocks(blocks, 2000)
         sizes.extend(batch.queries.shape[1] for batch in batches)
         return batches, rows
 
     tree, plain = tree_and_plain(build(name), checkpoint, batch_size=40)
     requests = some_requests(VOCABULARY, POSITIONS, 60)
     expected = plain._loglikelihood_tokens(requests, True)
-    monkeypatch.setattr("lm_factuality.models.tree.packed.batched", batch_as_on_a_gpu)
+    monkeypatch.setattr("lm_factuality.models.tree.packed.batch_query_blocks", batch_as_on_a_gpu)
     monkeypatch.setattr(tree, "_cores", lambda: 1)
     answers = tree._loglikelihood_tokens(requests, True)
     assert largest_difference(answers, expected, requests) < 1e-4
@@ -182,12 +182,12 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
 
     requests = some_requests(VOCABULARY, POSITIONS, 30)
-    forest = forest_of(requests)
+    trie = forest_of(requests)
     with torch.inference_mode():
-        expected = score(forest, PackedEngine(model), PassBudget(1000, 1000))
+        expected = score_trie(trie, PackedEngine(model), PassBudget(1000, 1000))
         model.register_forward_pre_hook(limited, with_kwargs=True)
         budget = PassBudget(100, 100)
-        found = score(forest, PackedEngine(model), budget)
+        found = score_trie(trie, PackedEngine(model), budget)
         assert budget.tokens == 12
         assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
         assert "out of memory; going on with 12 tokens" in caplog.text
@@ -195,14 +195,14 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
             lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
         )
         with pytest.raises(RuntimeError, match="out of memory"):
-            score(forest, PackedEngine(model), PassBudget(4, 4))
+            score_trie(trie, PackedEngine(model), PassBudget(4, 4))
 
 
 def test_errors_that_are_not_about_memory_are_raised():
     model = build("gpt2")
     model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("shapes differ")))
     with pytest.raises(RuntimeError, match="shapes differ"), torch.inference_mode():
-        score(plant([[1, 2, 3]], [1]), PackedEngine(model), PassBudget(10, 10))
+        score_trie(build_trie([[1, 2, 3]], [1]), PackedEngine(model), PassBudget(10, 10))
 
 
 def test_every_distinct_position_is_computed_once(pair):

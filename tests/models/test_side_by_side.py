@@ -12,10 +12,10 @@ import torch
 
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree import scorer
-from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.logits import UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import PassBudget, score, score_side_by_side
+from lm_factuality.models.tree.scorer import PassBudget, score_in_threads, score_trie
+from lm_factuality.models.tree.trie import build_trie
 from tests.models.architectures import VOCABULARY, build
 
 
@@ -23,7 +23,7 @@ from tests.models.architectures import VOCABULARY, build
 def three_cores(monkeypatch):
     """And passes so small that a few tokens are worth a thread."""
     before = torch.get_num_threads()
-    monkeypatch.setattr(scorer, "_LEAST", 8)
+    monkeypatch.setattr(scorer, "_MIN_TOKENS_PER_THREAD", 8)
     torch.set_num_threads(3)
     yield
     assert torch.get_num_threads() == 3
@@ -45,9 +45,9 @@ def some(stem: int, count: int = 40, length: int = 30) -> list[list[int]]:
     ]
 
 
-def scored(forest, engine, budget):
+def scored(trie, engine, budget):
     with torch.inference_mode():
-        return score(forest, engine, budget)
+        return score_trie(trie, engine, budget)
 
 
 def counted(engine, monkeypatch) -> set[int]:
@@ -64,12 +64,12 @@ def counted(engine, monkeypatch) -> set[int]:
 @pytest.mark.parametrize("asked", [2, 40])  # of 40, those on the stem are as well
 def test_the_scores_are_those_of_one_thread(stem, asked, monkeypatch):
     model, sequences = build("llama"), some(stem)
-    forest = plant(sequences, [min(asked, len(each) - 1) for each in sequences])
+    trie = build_trie(sequences, [min(asked, len(each) - 1) for each in sequences])
     with torch.inference_mode():
-        expected = score(forest, PackedEngine(model), PassBudget(10_000, 10_000))
+        expected = score_trie(trie, PackedEngine(model), PassBudget(10_000, 10_000))
     engine = PackedEngine(model)
     used = counted(engine, monkeypatch)
-    found = score_side_by_side(forest, engine, PassBudget(300, 300), scored, 3)
+    found = score_in_threads(trie, engine, PassBudget(300, 300), scored, 3)
     assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
     assert np.array_equal(found.greedy, expected.greedy)
     assert len(used) > 1
@@ -78,22 +78,22 @@ def test_the_scores_are_those_of_one_thread(stem, asked, monkeypatch):
 
 @pytest.mark.parametrize(("stem", "count", "budget"), [(400, 40, 3000), (0, 1, 3000), (0, 40, 9)])
 def test_one_thread_does_what_is_not_worth_sharing(stem, count, budget, monkeypatch):
-    forest = plant(sequences := some(stem, count), [2] * len(sequences))
+    trie = build_trie(sequences := some(stem, count), [2] * len(sequences))
     engine = PackedEngine(build("llama"))
     used = counted(engine, monkeypatch)
-    score_side_by_side(forest, engine, PassBudget(budget, budget), scored, 3)
+    score_in_threads(trie, engine, PassBudget(budget, budget), scored, 3)
     assert used == {threading.get_ident()}
 
 
 def test_the_model_has_its_own_attention_again(monkeypatch):
     model = build("llama")
     before = model.config._attn_implementation
-    forest = plant(sequences := some(0), [2] * len(sequences))
-    score_side_by_side(forest, PackedEngine(model), PassBudget(300, 300), scored, 3)
+    trie = build_trie(sequences := some(0), [2] * len(sequences))
+    score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), scored, 3)
     assert model.config._attn_implementation == before
     model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(UnsupportedModelError("no")))
     with pytest.raises(UnsupportedModelError):
-        score_side_by_side(forest, PackedEngine(model), PassBudget(300, 300), scored, 3)
+        score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), scored, 3)
     assert model.config._attn_implementation == before
 
 

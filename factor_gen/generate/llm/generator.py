@@ -30,14 +30,15 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.suite import read_config
 
 Replies = Mapping[str, Mapping[str, Sequence[ParsedReply[Contradictions]]]]
-"""The replies of a model by error type, and then by the document's id. A prompt may be asked for
-several samples."""
+"""The replies of a model by error type, and then by the document's id, one for each sample."""
 
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
-_PARSER_VERSION = 4  # raised when other contradictions are read in the same answers
+# The version of the parser. Raise it if other contradictions are read in the same answers.
+_PARSER_VERSION = 4
+# Errors about requests that a backend will always refuse begin like this.
 _REFUSAL_STARTS = ("refused: ", "the prompt has ")
-"""How the errors begin that a backend reports about a request that it will always refuse."""
-_MOST_REFUSED = 0.5  # of a shard's requests
+# A greater share of a shard's requests that are refused is an error.
+_MAX_SHARE_REFUSED = 0.5
 _PLACEHOLDER = re.compile(r"\{(context|completion)\}")
 
 
@@ -145,7 +146,7 @@ class LLMGenerator:
         suitable = [
             example for example in examples if not example.unused and error_type in example.types
         ]
-        # The judge is not opened for nothing.
+        # Without a question, the judge need not be opened.
         if not suitable:
             return {}
         subjects = [self._template_variables(example, error_type) for example in suitable]
@@ -204,12 +205,9 @@ class LLMGenerator:
 
         # An example without candidates gives no row.
         if not candidates:
-            is_refused = set(lost) == {REFUSED}
-            reason = (
-                "the server refused all requests"
-                if is_refused
-                else "no contradiction could be read"
-            )
+            reason = "no contradiction could be read"
+            if set(lost) == {REFUSED}:
+                reason = "the server refused all requests"
             example = example.drop(self.name, reason)
         return replace(
             example, lost=dict(sorted(lost.items())), candidates=tuple(candidates.values())
@@ -217,7 +215,7 @@ class LLMGenerator:
 
     def close(self) -> None:
         """Close the model and the store of its answers, if they were opened."""
-        # The property keeps its value there once it was used.
+        # A cached property is in this dictionary once it was used.
         if "_judge" in self.__dict__:
             self._judge.close()
             del self._judge
@@ -265,9 +263,9 @@ def _check_answers(answers: Sequence[Answer]) -> None:
     for answer in answers:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
-    # An error that may pass, as of a server that is overloaded.
+    # All errors but refusals may pass, such as that of an overloaded server.
     passing_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-    are_few = len(errors) <= _MOST_REFUSED * len(answers)
+    are_few = len(errors) <= _MAX_SHARE_REFUSED * len(answers)
     if not passing_errors and are_few:
         return
     # An overloaded server is more urgent than a refusal.

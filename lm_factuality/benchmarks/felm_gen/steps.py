@@ -285,7 +285,8 @@ def find_marks_problem(reply: MarksReply, prompt_variables: Mapping[str, Any]) -
     """
     # Factual segments are not listed, so the numbers need not be complete.
     numbers = [segment.number for segment in reply.wrong]
-    return numbering_problem(numbers, len(prompt_variables["units"]), "segment", is_whole=False)
+    num_segments = len(prompt_variables["units"])
+    return numbering_problem(numbers, num_segments, "segment", must_be_complete=False)
 
 
 def combine_marks(

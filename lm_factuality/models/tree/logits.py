@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lm_factuality.models.tree.forest import Forest, Stretch
+from lm_factuality.models.tree.trie import PassRange, TokenTrie
 
 # At most so many logits are turned into probabilities at a time, to limit memory.
-_SLICE = 1 << 25
+_MAX_LOGITS_AT_ONCE = 1 << 25
 
-Pick = Callable[[Tensor], Tensor]
+SelectPositions = Callable[[Tensor], Tensor]
 """Selects positions from hidden states of shape [1, positions, width]."""
 
-Recorder = Callable[[Pick], contextlib.AbstractContextManager[Sequence[Tensor]]]
+Recorder = Callable[[SelectPositions], contextlib.AbstractContextManager[Sequence[Tensor]]]
 """A context manager in which each forward pass stores the selected hidden states."""
 
 Rescore = Callable[[Tensor, Sequence[Tensor]], Tensor]
@@ -37,57 +38,97 @@ class UnsupportedModelError(Exception):
 
 
 @dataclass(frozen=True)
-class Logits:
-    """The logits that the targets of a stretch need."""
+class TargetLogits:
+    """The logits that the targets of a forward pass need."""
 
     values: Tensor
     """Shape [positions, vocabulary]."""
 
     rows: Tensor
-    """The row of ``values`` for each target of the stretch."""
+    """The row of ``values`` for each target of the pass, shape [targets]."""
 
     contrast: tuple[Tensor, ...] = ()
     """Hidden states or another model's logits at the same positions, each [positions, ...]."""
 
 
-def record_nothing(pick: Pick) -> contextlib.AbstractContextManager[Sequence[Tensor]]:
+@dataclass(frozen=True)
+class TargetScores:
+    """The scores of some targets of a trie, in the order of its targets."""
+
+    logprobs: npt.NDArray[np.float64]
+    """Log-probabilities in nats, shape [targets]."""
+
+    greedy: npt.NDArray[np.bool_]
+    """Whether the target is the likeliest token, shape [targets]."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["TargetScores"]) -> "TargetScores":
+        """Return the scores of consecutive parts of a trie's targets as one."""
+        logprobs = np.concatenate([part.logprobs for part in parts])
+        greedy = np.concatenate([part.greedy for part in parts])
+        return cls(logprobs, greedy)
+
+
+def record_nothing(select: SelectPositions) -> contextlib.AbstractContextManager[Sequence[Tensor]]:
     """Return a context that records no hidden states, for models without a decoding method."""
     return contextlib.nullcontext(())
 
 
-def needed_logits(
-    model: PreTrainedModel, forest: Forest, stretch: Stretch, record: Recorder, **inputs: Any
-) -> Logits:
+def compute_target_logits(
+    model: PreTrainedModel,
+    trie: TokenTrie,
+    pass_range: PassRange,
+    recorder: Recorder,
+    **inputs: Any,
+) -> TargetLogits:
     """Run the model once and return logits only for the positions that are followed by a target.
 
     Args:
         model: The language model of transformers.
-        forest: The tokens of all requests, and the target tokens to score.
-        stretch: The consecutive positions of the forest that the model reads as one sequence.
-        record: Records the hidden states that a decoding method needs.
+        trie: The tokens of all requests, and the target tokens to score.
+        pass_range: The consecutive positions of the trie that the model reads as one sequence.
+        recorder: Records the hidden states that a decoding method needs.
         **inputs: Further inputs of the model, such as ``position_ids``.
 
     Returns:
         The logits at these positions, and which of them belongs to each target.
     """
-    device = device_of(model)
-    stretch_targets = forest.targets_between(stretch.start, stretch.stop)
+    targets = trie.targets_between(pass_range.start, pass_range.stop)
     # Number the positions from the start of the sequence that the model reads.
-    offsets = forest.target_positions[stretch_targets] - stretch.start
-    positions, rows = np.unique(offsets, return_inverse=True)
-    kept = torch.from_numpy(positions)
+    offsets = trie.target_positions[targets] - pass_range.start
+    distinct_offsets, rows = np.unique(offsets, return_inverse=True)
+    positions = torch.from_numpy(distinct_offsets)
 
-    if accepts(model, "logits_to_keep"):
-        # Some models take an empty list for all positions, so one position stands in for none.
-        inputs["logits_to_keep"] = (kept if len(kept) else torch.tensor([0])).to(device)
-    tokens = torch.from_numpy(forest.tokens[stretch.start : stretch.stop])
-    with record(lambda states: states[0, kept.to(states.device)]) as contrast:
-        values = model(input_ids=tokens[None].to(device), **inputs).logits[0]
+    tokens = torch.from_numpy(trie.tokens[pass_range.start : pass_range.stop])
+    with recorder(lambda states: states[0, positions.to(states.device)]) as contrast:
+        values = _logits_at(model, positions, input_ids=tokens[None], **inputs)
+    return TargetLogits(values, torch.from_numpy(rows.reshape(-1)), tuple(contrast))
 
-    # A model without ``logits_to_keep`` returns logits at all positions.
-    value_rows = torch.arange(len(kept)) if "logits_to_keep" in inputs else kept
-    values = values[value_rows.to(values.device)]
-    return Logits(values, torch.from_numpy(rows.reshape(-1)), tuple(contrast))
+
+def _logits_at(
+    model: PreTrainedModel, positions: Tensor, input_ids: Tensor, **inputs: Any
+) -> Tensor:
+    """Run the model on a sequence and return the logits at some of its positions.
+
+    Args:
+        model: The language model of transformers.
+        positions: The indices of tokens, in ascending order. There may be none.
+        input_ids: The tokens of the sequence, shape [1, length].
+        **inputs: Further inputs of the model.
+
+    Returns:
+        The logits, shape [positions, vocabulary].
+    """
+    device = device_of(model)
+    input_ids = input_ids.to(device)
+    if not accepts(model, "logits_to_keep"):
+        logits = model(input_ids=input_ids, **inputs).logits[0]
+        return logits[positions.to(logits.device)]
+
+    # Some models take an empty list for all positions, so position 0 stands in for none.
+    computed = positions if len(positions) else torch.tensor([0])
+    logits = model(input_ids=input_ids, logits_to_keep=computed.to(device), **inputs).logits[0]
+    return logits[: len(positions)]
 
 
 def accepts(model: PreTrainedModel, parameter: str) -> bool:
@@ -101,9 +142,12 @@ def device_of(model: PreTrainedModel) -> torch.device:
     return device
 
 
-def read_off(
-    logits: Logits, tokens: Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
-) -> tuple[Tensor, Tensor]:
+def score_targets(
+    logits: TargetLogits,
+    tokens: Tensor,
+    dtype: torch.dtype | None,
+    rescore: Rescore | None = None,
+) -> TargetScores:
     """Return the log-probability of each target and whether it is the likeliest token.
 
     Args:
@@ -112,9 +156,6 @@ def read_off(
         dtype: The precision of the softmax. None takes that of the logits, but at least float32:
             rounding -10 to bfloat16 moves it by up to 0.03.
         rescore: The function of a decoding method that replaces the softmax.
-
-    Returns:
-        Log-probabilities in nats and booleans, both of shape [targets].
     """
     values = logits.values
     if dtype is None:
@@ -125,7 +166,7 @@ def read_off(
     greedy = torch.empty(len(rows), dtype=torch.bool, device=values.device)
 
     # Work on a few positions at a time, because a full softmax of all would need much memory.
-    step = max(1, _SLICE // (values.shape[-1] * (1 + len(logits.contrast))))
+    step = max(1, _MAX_LOGITS_AT_ONCE // (values.shape[-1] * (1 + len(logits.contrast))))
     for start in range(0, len(values), step):
         part = values[start : start + step]
         is_in_part = (rows >= start) & (rows < start + step)
@@ -140,4 +181,4 @@ def read_off(
             part = rescore(part.to(dtype), contrast)
             logprobs[targets] = part[part_rows, part_tokens].to(dtype)
         greedy[targets] = part.argmax(dim=-1)[part_rows] == part_tokens
-    return logprobs, greedy
+    return TargetScores(logprobs.to("cpu", torch.float64).numpy(), greedy.cpu().numpy())

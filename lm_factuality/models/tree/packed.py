@@ -1,13 +1,13 @@
-"""One forward pass over consecutive positions of the forest, called a stretch, without padding.
+"""One forward pass over consecutive positions of the trie, without padding.
 
-Everything in a transformer but attention treats positions one by one, so a stretch goes through the
-model as a single sequence with its own position numbers. Attention is replaced through
-transformers' interface: each block of queries attends to its own path. The model's own mask
+Everything in a transformer but attention treats positions one by one, so the positions go through
+the model as a single sequence with their own position numbers. Attention is replaced through
+transformers' interface: each block of queries attends to its own ancestors. The model's own mask
 function still says what a layer may see (a sliding window, a chunk).
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -20,20 +20,20 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from lm_factuality.models.tree.batches import MOST_KEYS, Batch, batched
-from lm_factuality.models.tree.forest import Forest, Stretch, blocks
+from lm_factuality.models.tree.batches import MAX_KEYS, Batch, batch_query_blocks
 from lm_factuality.models.tree.logits import (
-    Logits,
     Recorder,
+    TargetLogits,
     UnsupportedModelError,
+    compute_target_logits,
     device_of,
-    needed_logits,
     record_nothing,
 )
+from lm_factuality.models.tree.trie import PassRange, TokenTrie, split_into_query_blocks
 
 _NAME = "lm_factuality_forest"
 # Tensor arguments of a model's attention that need no handling or, as attention sinks, are handled.
-_UNDERSTOOD = {"cache_position", "position_ids", "s_aux"}
+_HANDLED_TENSORS = {"cache_position", "position_ids", "s_aux"}
 
 KeysAndValues = dict[int, tuple[Tensor, Tensor]]
 """The keys and values of each layer, each of shape [1, heads, positions, head size]."""
@@ -47,39 +47,64 @@ class _Pass:
     """The query positions, and the key positions that each may attend to."""
 
     rows: Tensor
-    """For each position of the stretch, its row in the concatenated outputs of all batches."""
+    """For each position of the pass, its row in the concatenated outputs of all batches."""
 
-    kept: Tensor
-    """The positions whose keys and values the next pass needs, numbered from the path's first."""
+    next_ancestors: Tensor
+    """The positions whose keys and values the next pass needs.
 
-    num_before: int
-    """How many positions of the path were computed by earlier passes."""
+    Positions are numbered from 0 at the first ancestor of the pass.
+    """
 
-    before: KeysAndValues
-    """The keys and values of the path."""
+    num_ancestors: int
+    """How many ancestors of the first position were computed by earlier passes."""
 
-    after: KeysAndValues = field(default_factory=dict)
-    """The keys and values of the next pass's path. Attention adds an entry for each layer."""
+    ancestor_states: KeysAndValues
+    """The keys and values of these ancestors."""
+
+    next_ancestor_states: KeysAndValues = field(default_factory=dict)
+    """The keys and values of the next pass's ancestors. Attention adds an entry for each layer."""
 
     masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
-    """The masks that were computed, by number of the batch and identity of the mask function."""
+    """The masks that were computed, by index of the batch and identity of the mask function."""
 
-    def mask(
-        self, number: int, visibility: Callable[..., Any], dtype: torch.dtype
+    def add_ancestors(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the keys and values of the ancestors before those of the pass.
+
+        It also stores in ``next_ancestor_states`` what the next pass needs of this layer.
+
+        Args:
+            layer: The index of the layer.
+            key: The keys of the positions of the pass, shape [1, key heads, positions, head size].
+            value: Their values, in the same shape.
+
+        Returns:
+            The keys and the values of the ancestors and the positions of the pass.
+        """
+        if layer in self.ancestor_states:
+            ancestor_key, ancestor_value = self.ancestor_states[layer]
+            key = torch.cat([ancestor_key, key], dim=2)
+            value = torch.cat([ancestor_value, value], dim=2)
+        next_key = key.index_select(2, self.next_ancestors)
+        next_value = value.index_select(2, self.next_ancestors)
+        self.next_ancestor_states[layer] = (next_key, next_value)
+        return key, value
+
+    def attention_mask(
+        self, index: int, mask_function: Callable[..., Any], dtype: torch.dtype
     ) -> Tensor | None:
         """Return the attention mask of a batch, computed once for all layers with the same rule.
 
         Args:
-            number: The index of the batch in ``batches``.
-            visibility: The model's own mask function, such as that of a sliding window.
+            index: The index of the batch in ``batches``.
+            mask_function: The model's own mask function, such as that of a sliding window.
             dtype: The type of the mask.
 
         Returns:
             The mask, or None if the batch needs only causal attention.
         """
-        key = (number, id(visibility))
+        key = (index, id(mask_function))
         if key not in self.masks:
-            self.masks[key] = self.batches[number].mask(visibility, dtype)
+            self.masks[key] = self.batches[index].attention_mask(mask_function, dtype)
         return self.masks[key]
 
 
@@ -88,40 +113,45 @@ _current: ContextVar[_Pass] = ContextVar("_current")
 
 
 class PackedEngine:
-    """Runs a model on one stretch of the forest after the other.
+    """Runs a model on one range of the trie's positions after the other.
 
-    Between two passes it keeps the keys and values of the tokens before the next stretch.
+    Between two passes it keeps the keys and values of the ancestors of the next position.
     """
 
-    def __init__(self, model: PreTrainedModel, record: Recorder = record_nothing) -> None:
+    def __init__(self, model: PreTrainedModel, recorder: Recorder = record_nothing) -> None:
         """Prepare a model, whose attention is replaced only during a pass.
+
+        The usual attention lets a token see all tokens before it. In a pass it must see only its
+        own ancestors, because the positions before it belong to several texts.
 
         Args:
             model: The language model of transformers.
-            record: Records the hidden states that a decoding method needs.
+            recorder: Records the hidden states that a decoding method needs.
 
         Raises:
             UnsupportedModelError: The model's attention cannot be replaced.
         """
-        if not getattr(model, "_can_set_attn_implementation", lambda: False)():
+        # transformers has no public way to ask whether a model allows a replacement.
+        can_replace_attention = getattr(model, "_can_set_attn_implementation", None)
+        if can_replace_attention is None or not can_replace_attention():
             raise UnsupportedModelError("its attention does not go through transformers' interface")
         self._model = model
-        self._record = record
+        self._recorder = recorder
         # Copies of the engine, one for each thread, share it.
-        self._attention = _ForestAttention(model)
-        self._before: KeysAndValues = {}
+        self._replaced_attention = _ReplacedAttention(model)
+        self._ancestor_states: KeysAndValues = {}
         self.amateur: PackedEngine | None = None
         """The engine of a weaker model that contrastive decoding compares with, or None."""
 
-    def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """Run the model on a stretch and return the logits that its targets need.
+    def run(self, trie: TokenTrie, pass_range: PassRange) -> TargetLogits:
+        """Run the model on a range of positions and return the logits that its targets need.
 
-        The engine stores the keys and values that the next stretch attends to. Call it therefore
-        with the stretches of a forest in their order.
+        The engine stores the keys and values that the next range attends to. Call it therefore
+        with the ranges of a trie in their order.
 
         Args:
-            forest: The tokens of all requests, with each shared beginning stored once.
-            stretch: The consecutive positions to compute, and the path to them.
+            trie: The tokens of all requests, with each shared beginning stored once.
+            pass_range: The consecutive positions to compute, and their ancestors.
 
         Returns:
             The logits at the positions before the targets. ``contrast`` has recorded hidden states
@@ -130,47 +160,58 @@ class PackedEngine:
         Raises:
             UnsupportedModelError: Some layers of the model use no replaceable attention.
         """
-        device = device_of(self._model)
-        positions = np.concatenate([stretch.path, np.arange(stretch.start, stretch.stop)])
-        # The ancestors of the next stretch are those whose subtrees reach beyond this one.
-        kept = torch.from_numpy(np.flatnonzero(forest.end[positions] > stretch.stop))
-        # Only a GPU gains from computing several blocks in one call.
-        most_keys = 0 if device.type == "cpu" else MOST_KEYS
-        batches, rows = batched(blocks(forest, stretch), most_keys, device)
-        num_before = len(stretch.path)
-        before = self._before if num_before else {}
-        forward_pass = _Pass(batches, rows, kept.to(device), num_before, before)
-        depth = torch.from_numpy(forest.depth[stretch.start : stretch.stop])[None].to(device)
+        forward_pass = self._prepare_pass(trie, pass_range)
+        depths = torch.from_numpy(trie.depths[pass_range.start : pass_range.stop])[None]
+        depths = depths.to(device_of(self._model))
 
         token = _current.set(forward_pass)
         try:
-            with self._attention:
-                logits = needed_logits(
+            with self._replaced_attention:
+                logits = compute_target_logits(
                     self._model,
-                    forest,
-                    stretch,
-                    self._record,
-                    position_ids=depth,
-                    attention_mask=torch.ones_like(depth),
+                    trie,
+                    pass_range,
+                    self._recorder,
+                    position_ids=depths,
+                    attention_mask=torch.ones_like(depths),
                     use_cache=False,
                 )
         finally:
             _current.reset(token)
 
+        num_attention_layers = len(forward_pass.next_ancestor_states)
         num_layers = self._model.config.get_text_config().num_hidden_layers
-        if len(forward_pass.after) != num_layers:
+        if num_attention_layers != num_layers:
             raise UnsupportedModelError(
-                f"only {len(forward_pass.after)} of its {num_layers} layers have attention"
+                f"only {num_attention_layers} of its {num_layers} layers have attention"
             )
-        self._before = forward_pass.after
+        self._ancestor_states = forward_pass.next_ancestor_states
 
-        if self.amateur:
-            weaker = self.amateur.run(forest, stretch).values
-            logits = replace(logits, contrast=(weaker.to(logits.values.device),))
-        return logits
+        if self.amateur is None:
+            return logits
+        amateur_logits = self.amateur.run(trie, pass_range).values
+        return replace(logits, contrast=(amateur_logits.to(logits.values.device),))
+
+    def _prepare_pass(self, trie: TokenTrie, pass_range: PassRange) -> _Pass:
+        """Return the state that the replaced attention needs for a range of positions."""
+        device = device_of(self._model)
+        # The ancestors of the next range are those whose subtrees reach beyond this one.
+        is_needed_later = trie.subtree_ends[pass_range.with_ancestors()] > pass_range.stop
+        # Only a GPU gains from computing several blocks in one call.
+        max_keys = 0 if device.type == "cpu" else MAX_KEYS
+        blocks = split_into_query_blocks(trie, pass_range)
+        batches, rows = batch_query_blocks(blocks, max_keys, device)
+        num_ancestors = len(pass_range.ancestors)
+        return _Pass(
+            batches=batches,
+            rows=rows,
+            next_ancestors=torch.from_numpy(np.flatnonzero(is_needed_later)).to(device),
+            num_ancestors=num_ancestors,
+            ancestor_states=self._ancestor_states if num_ancestors else {},
+        )
 
 
-class _ForestAttention:
+class _ReplacedAttention:
     """Context manager that replaces a model's attention while any thread runs a pass."""
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -179,7 +220,9 @@ class _ForestAttention:
         self._lock = Lock()
         self._num_passes = 0
         configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-        self._original = [
+        # Parts such as the decoder have configs of their own. Other configs, as those of a plain
+        # layer, have no attention to restore.
+        self._original_implementations = [
             (config, config._attn_implementation)
             for config in configs
             if hasattr(config, "_attn_implementation_internal")
@@ -188,28 +231,27 @@ class _ForestAttention:
     def __enter__(self) -> None:
         """Replace the model's attention if this is the first pass to begin."""
         with self._lock:
-            if not self._num_passes:
+            if self._num_passes == 0:
                 self._model.set_attn_implementation(_NAME)
             self._num_passes += 1
 
     def __exit__(self, *_: object) -> None:
-        """Restore the model's own attention if this was the last pass to end."""
+        """Restore the model's own attention, for generation, if this was the last pass to end."""
         with self._lock:
             self._num_passes -= 1
-            if not self._num_passes:
-                # Generation uses the model's own attention again.
-                for config, implementation in self._original:
+            if self._num_passes == 0:
+                for config, implementation in self._original_implementations:
                     config._attn_implementation_internal = implementation
 
 
-def _attention(
+def _attend_to_ancestors(
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attention_mask: object,
     scaling: float | None = None,
-    **others: Any,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """Compute a layer's attention so that each position attends only to its own ancestors.
 
@@ -222,7 +264,7 @@ def _attention(
         value: The values, in the shape of the keys.
         attention_mask: The model's own mask function of (batch, head, query, key).
         scaling: The factor of the attention scores. None is PyTorch's default.
-        **others: Further arguments of the model's attention, such as ``softcap``.
+        **options: Further arguments of the model's attention, such as ``softcap``.
 
     Returns:
         The outputs, shape [1, positions, heads, head size], and None for the attention weights.
@@ -232,65 +274,104 @@ def _attention(
     """
     unknown = [
         name
-        for name, argument in others.items()
-        if isinstance(argument, Tensor) and name not in _UNDERSTOOD
+        for name, argument in options.items()
+        if isinstance(argument, Tensor) and name not in _HANDLED_TENSORS
     ]
     if unknown or not callable(attention_mask) or query.shape[0] != 1:
         raise UnsupportedModelError(f"attention with {', '.join(unknown) or 'a mask of its own'}")
 
-    # Attend to the positions of the path too, which an earlier pass has computed.
     forward_pass = _current.get()
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    if layer in forward_pass.before:
-        key_before, value_before = forward_pass.before[layer]
-        key = torch.cat([key_before, key], dim=2)
-        value = torch.cat([value_before, value], dim=2)
-
-    kept = forward_pass.kept
-    forward_pass.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
+    key, value = forward_pass.add_ancestors(layer, key, value)
 
     # PyTorch's attention has neither soft caps nor sinks.
-    is_plain = others.get("softcap") is None and others.get("s_aux") is None
+    is_plain = options.get("softcap") is None and options.get("s_aux") is None
     outputs = []
-    for number, batch in enumerate(forward_pass.batches):
-        queries = _gather(query, batch.queries[0] - forward_pass.num_before)
-        keys = _gather(key, batch.keys[0])
-        values = _gather(value, batch.keys[0])
-        mask = forward_pass.mask(number, attention_mask, query.dtype)
+    for index, batch in enumerate(forward_pass.batches):
+        queries = _select(query, batch.queries[0] - forward_pass.num_ancestors)
+        keys = _select(key, batch.keys[0])
+        values = _select(value, batch.keys[0])
+        mask = forward_pass.attention_mask(index, attention_mask, query.dtype)
         if is_plain:
-            # In grouped-query attention, several query heads use the same key head.
-            group_size = queries.shape[1] // keys.shape[1]
-            if group_size > 1:
-                keys = keys.repeat_interleave(group_size, dim=1)
-                values = values.repeat_interleave(group_size, dim=1)
-            output = scaled_dot_product_attention(
-                queries, keys, values, attn_mask=mask, is_causal=mask is None, scale=scaling
-            ).transpose(1, 2)
+            output = _compute_with_pytorch(queries, keys, values, mask, scaling)
         else:
-            if mask is None:
-                size = (queries.shape[2], keys.shape[2])
-                mask = queries.new_full(size, float("-inf")).triu(1)[None, None]
-            # The model's own module has an implementation with soft caps and sinks.
-            compute = sys.modules[type(module).__module__].eager_attention_forward
-            output, _ = compute(module, queries, keys, values, mask, scaling=scaling, **others)
+            output = _compute_with_model(module, queries, keys, values, mask, scaling, options)
         outputs.append(output.flatten(0, 1))
     return torch.cat(outputs).index_select(0, forward_pass.rows)[None], None
 
 
-def _gather(states: Tensor, numbers: Tensor) -> Tensor:
+def _select(states: Tensor, positions: Tensor) -> Tensor:
     """Select the states of each block's positions.
 
     Args:
         states: Queries, keys or values, shape [1, heads, positions, head size].
-        numbers: The positions of each block, shape [blocks, count].
+        positions: The positions of each block, shape [blocks, count].
 
     Returns:
         The selected states, shape [blocks, heads, count, head size].
     """
-    selected = states[0].index_select(1, numbers.reshape(-1))
-    return selected.view(len(selected), *numbers.shape, -1).transpose(0, 1)
+    selected = states[0].index_select(1, positions.reshape(-1))
+    return selected.view(len(selected), *positions.shape, -1).transpose(0, 1)
 
 
-AttentionInterface.register(_NAME, _attention)
+def _compute_with_pytorch(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float | None
+) -> Tensor:
+    """Compute attention without soft caps and sinks by PyTorch's fast function.
+
+    Args:
+        queries: The queries, shape [blocks, heads, queries, head size].
+        keys: The keys, shape [blocks, key heads, keys, head size].
+        values: The values, in the shape of the keys.
+        mask: The mask that is added to the attention scores, or None for causal attention.
+        scaling: The factor of the attention scores. None is PyTorch's default.
+
+    Returns:
+        The outputs, shape [blocks, queries, heads, head size].
+    """
+    # In grouped-query attention, several query heads use the same key head.
+    group_size = queries.shape[1] // keys.shape[1]
+    if group_size > 1:
+        keys = keys.repeat_interleave(group_size, dim=1)
+        values = values.repeat_interleave(group_size, dim=1)
+    output = scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, is_causal=mask is None, scale=scaling
+    )
+    return output.transpose(1, 2)
+
+
+def _compute_with_model(
+    module: torch.nn.Module,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    scaling: float | None,
+    options: Mapping[str, Any],
+) -> Tensor:
+    """Compute attention by the model's own code, which has soft caps and sinks.
+
+    Args:
+        module: The attention layer. The module that defines it also defines its attention.
+        queries: The queries, shape [blocks, heads, queries, head size].
+        keys: The keys, shape [blocks, key heads, keys, head size].
+        values: The values, in the shape of the keys.
+        mask: The mask that is added to the attention scores, or None for causal attention.
+        scaling: The factor of the attention scores.
+        options: Further arguments of the model's attention, such as ``softcap``.
+
+    Returns:
+        The outputs, shape [blocks, queries, heads, head size].
+    """
+    if mask is None:
+        # The model's code knows no causal attention without a mask: later keys get -inf.
+        size = (queries.shape[2], keys.shape[2])
+        mask = queries.new_full(size, float("-inf")).triu(1)[None, None]
+    compute = sys.modules[type(module).__module__].eager_attention_forward
+    output, _ = compute(module, queries, keys, values, mask, scaling=scaling, **options)
+    return output  # type: ignore[no-any-return]
+
+
+AttentionInterface.register(_NAME, _attend_to_ancestors)
 # Instead of a mask, the model then passes its mask function to the attention.
 AttentionMaskInterface.register(_NAME, lambda *, mask_function, **_: mask_function)

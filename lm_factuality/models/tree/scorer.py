@@ -1,14 +1,14 @@
-"""Log-probabilities of a forest's targets, and whether a model can be trusted with an engine.
+"""Log-probabilities of a trie's targets, and whether a model can be trusted with an engine.
 
 `hf_tree` scores requests with it, and factor-gen's fluency filter scores sentences. On a CPU a pass
 that is spread over cores waits after each of its operators for the slowest core. Passes that share
-nothing never wait, so trees are scored side by side there.
+nothing never wait, so branches of the trie are scored in separate threads there.
 """
 
 import copy
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,36 +18,35 @@ import numpy.typing as npt
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
-from lm_factuality.models.tree.forest import Forest, next_stretch, plant
 from lm_factuality.models.tree.logits import (
     Recorder,
     Rescore,
+    TargetScores,
     UnsupportedModelError,
     device_of,
-    read_off,
     record_nothing,
+    score_targets,
 )
 from lm_factuality.models.tree.packed import PackedEngine
+from lm_factuality.models.tree.trie import TokenTrie, build_trie, next_pass_range
 
 logger = logging.getLogger(__name__)
 # How far an engine's log-probability may differ from the model's own. The unit is the standard
 # deviation of the model's log-probabilities over the vocabulary.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
+# The errors of models with unknown parts, which fail in various ways.
+_ENGINE_FAILURES = (
+    UnsupportedModelError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 # A pass of at least so many tokens keeps one core busy.
-_LEAST = 256
-# Each core gets at least so many groups of trees, so that none waits long for the last.
-_SHARE = 4
-
-
-@dataclass(frozen=True)
-class TargetScores:
-    """The scores of all targets of a forest."""
-
-    logprobs: npt.NDArray[np.float64]
-    """Log-probabilities in nats, shape [targets]."""
-
-    greedy: npt.NDArray[np.bool_]
-    """Whether the target is the likeliest token, shape [targets]."""
+_MIN_TOKENS_PER_THREAD = 256
+# Each thread gets at least so many groups of branches, so that none waits long for the last.
+_MIN_GROUPS_PER_THREAD = 4
 
 
 @dataclass
@@ -73,19 +72,19 @@ class PassBudget:
         return True
 
 
-def score(
-    forest: Forest,
+def score_trie(
+    trie: TokenTrie,
     engine: PackedEngine,
     budget: PassBudget,
     softmax_dtype: torch.dtype | None = None,
     rescore: Rescore | None = None,
     progress: Callable[[int], Any] = lambda positions: None,
 ) -> TargetScores:
-    """Score the targets of a forest, i.e. the tokens whose log-probability is asked for.
+    """Score the targets of a trie, i.e. the tokens whose log-probability is asked for.
 
     Args:
-        forest: The tokens of all requests, with each shared beginning stored once.
-        engine: Runs the model on consecutive positions of the forest.
+        trie: The tokens of all requests, with each shared beginning stored once.
+        engine: Runs the model on consecutive positions of the trie.
         budget: The limits of one forward pass. They are halved in place when memory runs out.
         softmax_dtype: The precision of the softmax. None means at least float32.
         rescore: The function of a decoding method that turns logits into log-probabilities. None
@@ -99,34 +98,35 @@ def score(
         UnsupportedModelError: The engine cannot compute this model.
         torch.OutOfMemoryError: Memory does not suffice even for a pass of one token.
     """
-    logprobs = np.full(len(forest.target_tokens), np.nan)
-    greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
+    parts = [TargetScores(np.empty(0), np.empty(0, dtype=np.bool_))]
     start = 0
     # The ancestors of position ``start``, whose keys and values the engine keeps.
-    path = np.empty(0, dtype=np.int64)
+    ancestors = np.empty(0, dtype=np.int64)
 
-    while start < len(forest):
-        stretch = next_stretch(forest, start, path, budget.tokens, budget.targets)
-        targets = forest.targets_between(stretch.start, stretch.stop)
-        tokens = torch.from_numpy(forest.target_tokens[targets])
+    while start < len(trie):
+        pass_range = next_pass_range(trie, start, ancestors, budget.tokens, budget.targets)
+        targets = trie.targets_between(pass_range.start, pass_range.stop)
+        tokens = torch.from_numpy(trie.target_tokens[targets])
         try:
-            scores = read_off(engine.run(forest, stretch), tokens, softmax_dtype, rescore)
+            # No variable holds the logits, so that their memory is free before the next pass.
+            scores = score_targets(engine.run(trie, pass_range), tokens, softmax_dtype, rescore)
+            parts.append(scores)
+            is_computed = True
         except RuntimeError as error:
             if not _is_out_of_memory(error) or not budget.halve():
                 raise
-            scores = None
-        if scores is None:
+            is_computed = False
+        if not is_computed:
             # Free memory outside of the handler, because the exception refers to the tensors of
             # the failed pass. The same positions are then tried again.
             _free_memory(budget)
             continue
 
-        logprobs[targets] = scores[0].to("cpu", torch.float64).numpy()
-        greedy[targets] = scores[1].cpu().numpy()
-        path = stretch.path_after(forest)
-        progress(stretch.stop - start)
-        start = stretch.stop
-    return TargetScores(logprobs, greedy)
+        ancestors = pass_range.next_ancestors(trie)
+        progress(pass_range.stop - start)
+        start = pass_range.stop
+    # Targets are in the order of their positions, so those of the passes follow each other.
+    return TargetScores.concatenate(parts)
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
@@ -146,7 +146,7 @@ def _free_memory(budget: PassBudget) -> None:
 
 
 def find_engine(
-    model: PreTrainedModel, vocab_size: int, max_length: int, record: Recorder = record_nothing
+    model: PreTrainedModel, vocab_size: int, max_length: int, recorder: Recorder = record_nothing
 ) -> PackedEngine | None:
     """Build an engine and test whether it gives the model's own log-probabilities.
 
@@ -157,7 +157,7 @@ def find_engine(
         model: The language model of transformers.
         vocab_size: The random token ids are below this number.
         max_length: How many tokens the model can read.
-        record: Records the hidden states that a decoding method needs.
+        recorder: Records the hidden states that a decoding method needs.
 
     Returns:
         The engine, or None if it fails or its log-probabilities differ from the model's, as with
@@ -168,37 +168,19 @@ def find_engine(
         return None
     # Every token after the first is a target, so that all positions are compared.
     sequences = _trial_sequences(vocab_size, max_length)
-    forest = plant(sequences, [len(sequence) - 1 for sequence in sequences])
+    trie = build_trie(sequences, [len(sequence) - 1 for sequence in sequences])
     try:
-        engine = PackedEngine(model, record)
-        # The budget cuts the forest twice, so that paths carried between passes are tried too.
-        scores = score(forest, engine, PassBudget(len(forest) // 3 + 1, len(forest)))
-    except (
-        UnsupportedModelError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+        engine = PackedEngine(model, recorder)
+        # The budget cuts the trie twice, so that ancestors kept between passes are tried too.
+        scores = score_trie(trie, engine, PassBudget(len(trie) // 3 + 1, len(trie)))
+    except _ENGINE_FAILURES as error:
         if isinstance(error, RuntimeError) and _is_out_of_memory(error):
             raise
-        # Models with unknown parts fail in various ways. They are scored without an engine.
         logger.info("packed passes: %s: %s", type(error).__name__, error)
         return None
 
-    tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32])
-    for sequence, targets in zip(sequences, forest.answers, strict=True):
-        tokens = torch.tensor([sequence], device=device_of(model))
-        expected = torch.log_softmax(
-            model(input_ids=tokens[:, :-1]).logits[0].double().cpu(), dim=-1
-        )
-        next_tokens = tokens[0, 1:, None].cpu()
-        logprobs = expected.gather(1, next_tokens)[:, 0].numpy()
-        largest_error = float(np.max(np.abs(scores.logprobs[targets] - logprobs)))
-        # A NaN is not within the tolerance either.
-        if not largest_error <= tolerance * float(expected.std(dim=-1).mean()):
-            logger.info("packed passes: off by %.2g nats a token", largest_error)
+    for sequence, targets in zip(sequences, trie.targets_by_request, strict=True):
+        if not _agrees_with_model(model, sequence, scores.logprobs[targets]):
             return None
     return engine
 
@@ -224,79 +206,126 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
     Returns:
         The token ids of each sequence. They are the same in every run.
     """
-    unit = max(2, min(6, (max_length - 1) // 4))
-    tokens = np.random.default_rng(0).integers(0, vocab_size, (7, 4 * unit))
-    # Three sequences share three quarters of their tokens, and two more share one half.
-    tokens[1:3, : 3 * unit] = tokens[0, : 3 * unit]
-    tokens[3:5, : 2 * unit] = tokens[0, : 2 * unit]
-    ends = (4 * unit, 3 * unit + 2, 3 * unit, 3 * unit + 1, 3 * unit, unit, 3 * unit)
-    return [row[:end].tolist() for row, end in zip(tokens, ends, strict=True)]
+    # The longest sequence has four quarters of up to 6 tokens.
+    quarter = max(2, min(6, (max_length - 1) // 4))
+    # How many tokens a sequence shares with the first one, and its length. The sequences branch
+    # at different depths, end at a branch or beyond it, and have other roots.
+    shapes = (
+        (0, 4 * quarter),
+        (3 * quarter, 3 * quarter + 2),
+        (3 * quarter, 3 * quarter),
+        (2 * quarter, 3 * quarter + 1),
+        (2 * quarter, 3 * quarter),
+        (0, quarter),
+        (0, 3 * quarter),
+    )
+    tokens = np.random.default_rng(0).integers(0, vocab_size, (len(shapes), 4 * quarter))
+    sequences = []
+    for row, (num_shared, length) in zip(tokens, shapes, strict=True):
+        row[:num_shared] = tokens[0, :num_shared]
+        sequences.append(row[:length].tolist())
+    return sequences
 
 
-def score_side_by_side(
-    forest: Forest,
-    engine: PackedEngine,
-    budget: PassBudget,
-    score: Callable[[Forest, PackedEngine, PassBudget], TargetScores],
-    cores: int = 1,
-) -> TargetScores:
-    """Score the trees of a forest in several threads, each with its own copy of the engine.
-
-    If the forest or the budget is too small to be divided, one thread scores everything.
+def _agrees_with_model(
+    model: PreTrainedModel, sequence: Sequence[int], logprobs: npt.NDArray[np.float64]
+) -> bool:
+    """Return whether log-probabilities are, within rounding, those of the model by itself.
 
     Args:
-        forest: The tokens of all requests.
+        model: The language model of transformers.
+        sequence: Token ids, which the model reads as a single input.
+        logprobs: The engine's log-probability of each token after the first, in nats.
+    """
+    tokens = torch.tensor([sequence], device=device_of(model))
+    logits = model(input_ids=tokens[:, :-1]).logits[0].double().cpu()
+    expected = torch.log_softmax(logits, dim=-1)
+    next_tokens = tokens[0, 1:, None].cpu()
+    expected_logprobs = expected.gather(1, next_tokens)[:, 0].numpy()
+    largest_error = float(np.max(np.abs(logprobs - expected_logprobs)))
+
+    dtype = next(model.parameters()).dtype
+    tolerance = _TOLERANCE.get(dtype, _TOLERANCE[torch.float32])
+    # A NaN is not within the tolerance either.
+    is_within = largest_error <= tolerance * float(expected.std(dim=-1).mean())
+    if not is_within:
+        logger.info("packed passes: off by %.2g nats a token", largest_error)
+    return is_within
+
+
+def score_in_threads(
+    trie: TokenTrie,
+    engine: PackedEngine,
+    budget: PassBudget,
+    score: Callable[[TokenTrie, PackedEngine, PassBudget], TargetScores],
+    cores: int = 1,
+) -> TargetScores:
+    """Score the branches of a trie in several threads, each with its own copy of the engine.
+
+    A branch is a subtree after the tokens that all inputs begin with. If the trie or the budget
+    is too small to be divided, one thread scores everything.
+
+    Args:
+        trie: The tokens of all requests.
         engine: Runs the model. Its copies share the weights.
         budget: The limits of the forward passes that run at the same time, taken together.
-        score: Scores one part of the forest with an engine and a budget.
+        score: Scores one part of the trie with an engine and a budget.
         cores: The largest number of threads.
 
     Returns:
-        The scores of all targets, in the order of the forest's targets.
+        The scores of all targets, in the order of the trie's targets.
     """
-    count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
-    size = max(_LEAST, len(forest) // (_SHARE * count))
-    groups = _group_trees(forest, min(budget.tokens // count, size))
-    if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
-        return score(forest, engine, budget)
+    fewest_tokens = min(budget.tokens, len(trie))
+    num_threads = max(1, min(cores, fewest_tokens // _MIN_TOKENS_PER_THREAD))
+    tokens_per_thread = budget.tokens // num_threads
+    even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
+    groups = _group_branches(trie, min(tokens_per_thread, max(_MIN_TOKENS_PER_THREAD, even_size)))
 
-    thread_budget = PassBudget(budget.tokens // count, max(1, budget.targets // count))
+    # Every group computes the common beginning again, which must not cost more than threads save.
+    num_repeated = len(groups) * trie.common_length
+    is_repetition_costly = num_repeated * _MIN_GROUPS_PER_THREAD > len(trie)
+    if num_threads == 1 or len(groups) == 1 or is_repetition_costly:
+        return score(trie, engine, budget)
 
-    def score_group(bounds: tuple[int, int]) -> TargetScores:
-        start, stop = bounds
-        return score(forest.above_stem(start, stop), copy.copy(engine), thread_budget)
+    thread_budget = PassBudget(tokens_per_thread, max(1, budget.targets // num_threads))
 
+    def score_group(group: range) -> TargetScores:
+        branches = trie.select_branches(group.start, group.stop)
+        return score(branches, copy.copy(engine), thread_budget)
+
+    # PyTorch's own threads must not compete for the same cores.
+    cores_per_thread = max(1, cores // num_threads)
+    pool = ThreadPoolExecutor(num_threads, "tree", torch.set_num_threads, (cores_per_thread,))
     try:
-        with ThreadPoolExecutor(
-            count, "tree", torch.set_num_threads, (max(1, cores // count),)
-        ) as pool:
+        with pool:
             parts = list(pool.map(score_group, groups))
     finally:
         # A thread may have set the number for the whole process.
         torch.set_num_threads(cores)
-    return TargetScores(
-        np.concatenate([part.logprobs for part in parts]),
-        np.concatenate([part.greedy for part in parts]),
-    )
+    return TargetScores.concatenate(parts)
 
 
-def _group_trees(forest: Forest, size: int) -> list[tuple[int, int]]:
-    """Divide the trees above the shared beginning into groups of consecutive trees.
+def _group_branches(trie: TokenTrie, max_size: int) -> list[range]:
+    """Divide the branches after the common beginning into groups of consecutive branches.
+
+    For example, branches of 3, 4 and 9 positions after one common token become the groups
+    range(1, 8) and range(8, 17) if ``max_size`` is 8.
 
     Args:
-        forest: The forest. Its trees begin after the tokens that all inputs share.
-        size: The most positions of a group. A larger tree is a group by itself.
+        trie: The trie. A branch begins at each position after the tokens that all inputs share.
+        max_size: The most positions of a group. A larger branch is a group by itself.
 
     Returns:
-        The first position of each group and the position after its last.
+        The positions of each group.
     """
-    groups: list[tuple[int, int]] = []
-    start = forest.stem
-    previous = start
-    roots = np.flatnonzero(forest.depth == forest.stem)
-    for end in [*roots[1:].tolist(), len(forest)]:
-        if end - start > size and previous > start:
-            groups.append((start, previous))
-            start = previous
-        previous = end
-    return [*groups, (start, len(forest))]
+    groups: list[range] = []
+    branch_starts = np.flatnonzero(trie.depths == trie.common_length)
+    group_start = trie.common_length
+    last_end = group_start
+    for branch_end in [*branch_starts[1:].tolist(), len(trie)]:
+        # Close the group before a branch that would make it too large, unless it is still empty.
+        if branch_end - group_start > max_size and last_end > group_start:
+            groups.append(range(group_start, last_end))
+            group_start = last_end
+        last_end = branch_end
+    return [*groups, range(group_start, len(trie))]

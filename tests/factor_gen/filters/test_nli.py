@@ -62,9 +62,9 @@ def test_batches_give_what_transformers_gives_one_by_one(folder, one_by_one):
     ]
     assert max(expected) - min(expected) > 0.01  # or it would not matter which is whose
     for batch_size in (1, 32):
-        assert NliModel(NliSettings(str(folder), batch_size=batch_size)).contradictions(
-            PAIRS
-        ) == pytest.approx(expected, abs=1e-5)
+        assert NliModel(
+            NliSettings(str(folder), batch_size=batch_size)
+        ).contradiction_probabilities(PAIRS) == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_path, one_by_one):
@@ -81,7 +81,7 @@ def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_pat
             one_by_one(each.context + each.completion, each.context + each.contradiction)[place]
             for each in PAIRS
         ]
-        assert NliModel(NliSettings(str(copy))).contradictions(PAIRS) == pytest.approx(
+        assert NliModel(NliSettings(str(copy))).contradiction_probabilities(PAIRS) == pytest.approx(
             expected, abs=1e-5
         )
 
@@ -135,7 +135,9 @@ def test_completions_that_do_not_fit_at_all_are_not_scored(folder):
     endless = ContradictionPair(
         CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40
     )
-    first, second = NliModel(NliSettings(str(folder))).contradictions([endless, PAIRS[0]])
+    first, second = NliModel(NliSettings(str(folder))).contradiction_probabilities(
+        [endless, PAIRS[0]]
+    )
     assert math.isnan(first)
     assert 0 <= second <= 1
 

@@ -56,7 +56,7 @@ def scores(deberta, checkpoint):
         for each in EXAMPLES
         for one in each.candidates
     ]
-    return NliModel(NliSettings(deberta)).contradictions(pairs), differences
+    return NliModel(NliSettings(deberta)).contradiction_probabilities(pairs), differences
 
 
 def flat(examples: list[Example]) -> list[Candidate]:

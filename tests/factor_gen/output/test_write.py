@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.choose import ChosenRow
-from factor_gen.output.folder import refuse_to_overwrite
+from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
 from factor_gen.output.write import Provenance, make_row, write_benchmark
 from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
@@ -267,5 +267,5 @@ def test_files_of_which_a_killed_build_showed_some_are_shown(
         with pytest.raises(KeyboardInterrupt):
             write_benchmark(make_settings(), items, out, provenance)
     assert not (out / "manifest.json").exists()
-    refuse_to_overwrite(make_settings(), out, [])
+    finish_earlier_build(out)
     assert contents(out) == contents(tmp_path / "whole")

@@ -168,11 +168,11 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
-        ({"unsure": None}, r"a cascade has first"),
+        ({"then": None}, r"a cascade needs first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
+        ({"unsure": None}, r"a cascade needs first"),
         ({"first": "inner.yaml"}, "a cascade cannot be part of another cascade"),
         ({"then": "inner.yaml"}, "a cascade cannot be part of another cascade"),
-        ({"first": "gpt.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"first": "gpt.yaml"}, "name a classifier or lexical as first"),
         ({"then": "words.yaml"}, "take verdicts and verify out of then"),
         ({"then": "pages.yaml"}, "take verdicts and verify out of then"),
         ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),

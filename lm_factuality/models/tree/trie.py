@@ -1,0 +1,379 @@
+"""A trie (prefix tree) that stores each distinct token prefix of all requests once.
+
+Two inputs that begin with the same tokens have the same hidden states there, so their common
+beginning is one path. Positions are numbered in preorder: position j and its descendants are
+numbered from j to ``subtree_ends[j] - 1``. Position j is therefore i or an ancestor of i if and
+only if ``j <= i < subtree_ends[j]``. `hf_tree` builds the trie and `packed` computes it.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+LONG_RUN = 96
+"""An unbranched run of at least so many positions gets an attention call without a mask."""
+
+MAX_JOINED_QUERIES = 384
+"""At most so many positions share one masked attention call."""
+
+_EMPTY: Ints = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class TokenTrie:
+    """The distinct token positions of all inputs, and the target tokens to score after them.
+
+    Inputs that differ in their first token have different roots, i.e. positions of depth 0.
+    """
+
+    tokens: Ints
+    """The token at each position, shape [positions]."""
+
+    depths: Ints
+    """The index of each position within its inputs, from 0, shape [positions]."""
+
+    subtree_ends: Ints
+    """One more than the number of each position's last descendant, shape [positions]."""
+
+    target_positions: Ints
+    """The position that each target follows, shape [targets], in ascending order."""
+
+    target_tokens: Ints
+    """The token to score, shape [targets]. No (position, token) pair occurs twice."""
+
+    targets_by_request: tuple[Ints, ...]
+    """For each request, the indices of its targets in ``target_tokens``."""
+
+    def __len__(self) -> int:
+        """Return the number of positions."""
+        return len(self.tokens)
+
+    def targets_between(self, start: int, stop: int) -> slice:
+        """Return the slice of all targets that follow a position in ``range(start, stop)``."""
+        first, last = np.searchsorted(self.target_positions, (start, stop))
+        return slice(int(first), int(last))
+
+    @property
+    def common_length(self) -> int:
+        """The number of tokens that all inputs begin with, such as 1 for a start token."""
+        # A position is shared by all inputs if all later positions are its descendants.
+        return int(np.argmin(np.append(self.subtree_ends, 0) == len(self)))
+
+    def select_branches(self, start: int, stop: int) -> "TokenTrie":
+        """Return a smaller trie of the common beginning and some of the branches after it.
+
+        A branch is the subtree of a position that directly follows the common beginning. If all
+        inputs begin with token 1, for example, the branches of the inputs [1, 5, 6] and [1, 7]
+        are [5, 6] and [7].
+
+        Args:
+            start: The first position of the first branch.
+            stop: The number after the last position of the last branch.
+
+        Returns:
+            A trie whose positions are numbered from 0, without ``targets_by_request``. Targets on
+            the common beginning are only in the trie of the first branch, so that no target is
+            scored twice.
+        """
+        common_length = self.common_length
+        shift = start - common_length
+        positions = np.r_[:common_length, start:stop]
+        branch_ends = self.subtree_ends[start:stop] - shift
+
+        has_first_branch = shift == 0
+        targets = self.targets_between(0 if has_first_branch else start, stop)
+        return TokenTrie(
+            tokens=self.tokens[positions],
+            depths=self.depths[positions],
+            # All positions of the smaller trie descend from the common beginning.
+            subtree_ends=np.concatenate([np.full(common_length, stop - shift), branch_ends]),
+            target_positions=self.target_positions[targets] - shift,
+            target_tokens=self.target_tokens[targets],
+            targets_by_request=(),
+        )
+
+
+def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> TokenTrie:
+    """Build a trie that holds every distinct beginning of some token sequences once.
+
+    For example, the sequences [1, 2, 9] and [1, 3, 9] share position 0 (token 1), which has the
+    children 2 and 3.
+
+    Args:
+        sequences: The token ids of each request. The last token of a sequence is only a target:
+            the model need not read it, because nothing after it is scored.
+        num_targets: How many tokens at the end of each sequence are to be scored. Each sequence
+            must have more tokens than targets.
+
+    Returns:
+        The trie. Its ``targets_by_request`` is in the order of ``sequences``.
+    """
+    inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
+    # Big-endian bytes sort as the numbers do, and are compared at the speed of memory.
+    order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
+    builder = _TrieBuilder(max(map(len, inputs), default=0))
+    # For each request, the position before each of its targets.
+    positions = [_EMPTY] * len(inputs)
+    for index in order:
+        path = builder.add(inputs[index])
+        positions[index] = path[len(path) - num_targets[index] :].copy()
+    subtree_ends = builder.finish()
+
+    tokens: list[int] = []
+    for sequence, count in zip(sequences, num_targets, strict=True):
+        tokens.extend(sequence[len(sequence) - count :])
+    pairs = np.stack([np.concatenate([_EMPTY, *positions]), np.asarray(tokens, np.int64)], axis=1)
+    # Requests that score the same token at the same position share a target.
+    targets, target_indices = np.unique(pairs, axis=0, return_inverse=True)
+    ends = np.cumsum(num_targets, dtype=np.int64)
+    # The part after the last end is empty.
+    *targets_by_request, _ = np.split(target_indices.reshape(-1), ends)
+    return TokenTrie(
+        tokens=np.concatenate(builder.tokens),
+        depths=np.concatenate(builder.depths),
+        subtree_ends=subtree_ends,
+        target_positions=targets[:, 0],
+        target_tokens=targets[:, 1],
+        targets_by_request=tuple(targets_by_request),
+    )
+
+
+class _TrieBuilder:
+    """Numbers the positions of a trie while inputs are added in lexicographic order."""
+
+    def __init__(self, max_length: int) -> None:
+        """Begin without positions.
+
+        Args:
+            max_length: The number of tokens of the longest input.
+        """
+        self.tokens = [_EMPTY]
+        """The tokens of new positions, one array per input that has some."""
+        self.depths = [_EMPTY]
+        """The depths of new positions, like ``tokens``."""
+        self._num_positions = 0
+        self._previous = _EMPTY
+        # The position of each token of the previous input.
+        self._path = np.empty(max_length, dtype=np.int64)
+        # Positions whose subtrees are complete, with the number after their last descendant.
+        self._completed: list[tuple[Ints, int]] = []
+
+    def add(self, tokens: Ints) -> Ints:
+        """Add an input and return the position of each of its tokens.
+
+        Args:
+            tokens: The tokens of the input, which must not sort before those of the last one.
+
+        Returns:
+            The positions, shape [tokens]. The next call overwrites them.
+        """
+        overlap = min(len(self._previous), len(tokens))
+        is_same = self._previous[:overlap] == tokens[:overlap]
+        num_shared = int(np.argmin(np.append(is_same, False)))
+        # An input that lies on the previous path adds no positions.
+        if num_shared < len(tokens):
+            self._complete(num_shared)
+            new_depths = np.arange(num_shared, len(tokens))
+            self._path[num_shared : len(tokens)] = self._num_positions + new_depths - num_shared
+            self.tokens.append(tokens[num_shared:])
+            self.depths.append(new_depths)
+            self._num_positions += len(new_depths)
+            self._previous = tokens
+        return self._path[: len(tokens)]
+
+    def finish(self) -> Ints:
+        """Return the end of each position's subtree, after all inputs were added."""
+        self._complete(0)
+        subtree_ends = np.empty(self._num_positions, dtype=np.int64)
+        for positions, end in self._completed:
+            subtree_ends[positions] = end
+        return subtree_ends
+
+    def _complete(self, depth: int) -> None:
+        """Record that the previous input's positions from a depth on get no more descendants."""
+        positions = self._path[depth : len(self._previous)].copy()
+        self._completed.append((positions, self._num_positions))
+
+
+@dataclass(frozen=True)
+class PassRange:
+    """The consecutive positions of a trie that one forward pass computes."""
+
+    start: int
+    """The first position of the pass."""
+
+    stop: int
+    """The number after the last position of the pass."""
+
+    ancestors: Ints
+    """The ancestors of position ``start``, from the root down, shape [depth of start]."""
+
+    def with_ancestors(self) -> Ints:
+        """Return the ancestors followed by the positions of the pass, in ascending order."""
+        return np.concatenate([self.ancestors, np.arange(self.start, self.stop)])
+
+    def next_ancestors(self, trie: TokenTrie) -> Ints:
+        """Return the ancestors of position ``stop``, with which the next pass begins.
+
+        All of them are in this pass or among its ancestors, because positions are in preorder.
+        """
+        positions = self.with_ancestors()
+        ancestors: Ints = positions[trie.subtree_ends[positions] > self.stop]
+        return ancestors
+
+
+def next_pass_range(
+    trie: TokenTrie, start: int, ancestors: Ints, max_tokens: int, max_targets: int
+) -> PassRange:
+    """Return the consecutive positions that fill the next forward pass.
+
+    The pass ends before a root if possible. If it ends within a tree, the keys and values of the
+    ancestors of the next position must be kept for the pass after it.
+
+    Args:
+        trie: The trie to compute.
+        start: The first position that is not computed yet.
+        ancestors: The ancestors of ``start``, from the root down.
+        max_tokens: How many positions the pass may hold. At least one is taken.
+        max_targets: How many of the positions may be followed by targets and so need logits.
+
+    Returns:
+        The range from ``start`` on, of one position or more.
+    """
+    max_tokens = max(1, max_tokens)
+    max_targets = max(1, max_targets)
+    stop = min(len(trie), start + max_tokens)
+    needing_logits = np.unique(trie.target_positions[trie.targets_between(start, stop)])
+    if len(needing_logits) > max_targets:
+        stop = int(needing_logits[max_targets])
+    return PassRange(start, _stop_before_root(trie, start, stop, max_tokens), ancestors)
+
+
+def _stop_before_root(trie: TokenTrie, start: int, stop: int, max_tokens: int) -> int:
+    """Move the end of a pass back to the last root in it, if the end would cut a tree.
+
+    Args:
+        trie: The trie to compute.
+        start: The first position of the pass.
+        stop: The number after the last position that the pass may hold.
+        max_tokens: How many positions a pass may hold.
+
+    Returns:
+        The number of the last root, or ``stop`` if the end cuts no tree or the cut is unavoidable.
+    """
+    is_at_boundary = stop == len(trie) or trie.depths[stop] == 0
+    roots = start + np.flatnonzero(trie.depths[start:stop] == 0)
+    if is_at_boundary or not len(roots):
+        return stop
+    last_root = int(roots[-1])
+    # A tree that is too large for any pass is cut anyway.
+    is_too_large = trie.subtree_ends[last_root] - last_root > max_tokens
+    return stop if last_root == start or is_too_large else last_root
+
+
+@dataclass(frozen=True)
+class QueryBlock:
+    """Consecutive query positions whose attention is computed together.
+
+    Positions are numbered from 0 at the first ancestor of the pass.
+    """
+
+    queries: Ints
+    """The number and the depth of each query, shape [2, queries]."""
+
+    keys: Ints
+    """Number, depth and end of the subtree of each key, shape [3, keys].
+
+    The keys are the ancestors of the first query and the queries themselves, in order of depth.
+    """
+
+    @property
+    def num_queries(self) -> int:
+        """The number of positions that attend to others."""
+        return self.queries.shape[1]
+
+    @property
+    def num_keys(self) -> int:
+        """The number of positions that may be attended to."""
+        return self.keys.shape[1]
+
+    @property
+    def is_whole_chain(self) -> bool:
+        """Whether the block is one unbranched path from a root, i.e. needs only a causal mask."""
+        is_unbranched = bool(np.all(np.diff(self.queries[1]) == 1))
+        return is_unbranched and self.num_keys == self.num_queries
+
+
+def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[QueryBlock]:
+    """Split a pass into blocks of queries, each with the keys that its queries may attend to.
+
+    Args:
+        trie: The trie that the pass belongs to.
+        pass_range: The positions that one forward pass computes.
+
+    Returns:
+        The blocks, in the order of their queries. Together they hold each position of the pass
+        once as a query.
+    """
+    num_ancestors = len(pass_range.ancestors)
+    positions = pass_range.with_ancestors()
+    numbers = np.arange(len(positions))
+    depths = trie.depths[positions]
+    subtree_ends = trie.subtree_ends[positions] - pass_range.start + num_ancestors
+    table = np.stack([numbers, depths, subtree_ends])
+
+    query_blocks = []
+    for start, stop in _join_short_runs(_find_runs(depths, num_ancestors), depths):
+        # An earlier position is an ancestor if its subtree reaches beyond the block's start.
+        ancestors = np.flatnonzero(subtree_ends[:start] > start)
+        keys = np.concatenate([ancestors, numbers[start:stop]])
+        query_blocks.append(QueryBlock(queries=table[:2, start:stop], keys=table[:, keys]))
+    return query_blocks
+
+
+def _find_runs(depths: Ints, first: int) -> list[tuple[int, int]]:
+    """Return the start and the end of each run, i.e. sequence in which each position has one child.
+
+    For example, positions of the depths [0, 1, 2, 1] have the runs (0, 3) and (3, 4).
+
+    Args:
+        depths: The depth of each position, shape [positions].
+        first: The position at which the first run starts.
+    """
+    # A run ends wherever the next position is not a child of this one.
+    starts = first + 1 + np.flatnonzero(np.diff(depths[first:]) != 1)
+    return list(itertools.pairwise([first, *starts.tolist(), len(depths)]))
+
+
+def _join_short_runs(runs: Sequence[tuple[int, int]], depths: Ints) -> list[tuple[int, int]]:
+    """Join neighbouring short runs of one tree, so that there are fewer attention calls.
+
+    A run is an unbranched sequence of positions. For example, the runs (0, 5), (5, 8) and (8, 200)
+    of one tree become (0, 8) and (8, 200), because only the third is long.
+
+    Args:
+        runs: The start and the end of each run, in order.
+        depths: The depth of each position, 0 at the root of a tree, shape [positions].
+
+    Returns:
+        The start and the end of each joined run, in order.
+    """
+    joined: list[tuple[int, int]] = []
+    can_join_last = False
+    for start, stop in runs:
+        is_long = stop - start >= LONG_RUN
+        starts_tree = depths[start] == 0
+        if can_join_last and not is_long and not starts_tree:
+            joined_start, _ = joined[-1]
+            if stop - joined_start <= MAX_JOINED_QUERIES:
+                joined[-1] = (joined_start, stop)
+                continue
+        joined.append((start, stop))
+        # A long run stays alone, because it needs no mask by itself.
+        can_join_last = not is_long
+    return joined
