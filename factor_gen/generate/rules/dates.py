@@ -3,9 +3,9 @@
 The lists of ``dates.yaml`` say which parts of a date are changed, and to what.
 """
 
-import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
@@ -46,7 +46,7 @@ _MOST_DAYS_AWAY = 9
 _USUAL_VALUES = 2
 
 
-def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Change the parts of each date in a sentence.
 
     Example:
@@ -61,7 +61,7 @@ def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         Edits of one part of a date, or of its month and day together.
     """
     for entity in sentence.entities:
-        is_in_title = overlaps_any(sentence.titles, Span(entity.start, entity.end))
+        is_in_title = overlaps_any(sentence.dateline_and_titles, Span(entity.start, entity.end))
         if entity.kind not in (DATE, TIME) or is_in_title:
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
@@ -80,7 +80,7 @@ def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
 
 
 def _replace_first_number(
-    sentence: TaggedSentence, date: Entity, rng: random.Random
+    sentence: TaggedSentence, date: Entity, rng: Random
 ) -> Iterator[Replacement]:
     """Replace the decade, era, year or century of a date: ``1921`` becomes ``1923``.
 
@@ -105,7 +105,7 @@ def _replace_part(
     date: Entity,
     part: DatePart,
     match: re.Match[str],
-    rng: random.Random,
+    rng: Random,
 ) -> Iterator[Replacement]:
     """Replace a part of a date by other numbers, which are written in the same way.
 
@@ -129,9 +129,7 @@ def _replace_part(
         yield Replacement(*span, digits + suffix)
 
 
-def _draw_numbers(
-    sentence: TaggedSentence, part: DatePart, value: int, rng: random.Random
-) -> list[int]:
+def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Random) -> list[int]:
     """Draw new numbers for a part of a date: an earlier and a later one in a random order.
 
     Args:
@@ -192,7 +190,7 @@ def _digits_of(text: str) -> int:
 
 
 def _replace_calendar_word(
-    sentence: TaggedSentence, date: Entity, rng: random.Random
+    sentence: TaggedSentence, date: Entity, rng: Random
 ) -> Iterator[Replacement]:
     """Replace a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
 
@@ -219,7 +217,7 @@ def _replace_calendar_word(
 
 
 def _replace_month_and_day(
-    sentence: TaggedSentence, date: Entity, rng: random.Random
+    sentence: TaggedSentence, date: Entity, rng: Random
 ) -> Iterator[list[Replacement]]:
     """Replace the month of a date, the day, or both: *July 14* becomes *June 16*.
 

@@ -3,9 +3,9 @@
 The tables of ``conditions.yaml`` say which names may be replaced, and by which.
 """
 
-import random
 import re
 from collections.abc import Iterable, Iterator
+from random import Random
 
 from factor_gen.generate.compatible import is_within
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
@@ -24,7 +24,7 @@ from factor_gen.text.names import FIRST_NAMES, may_be_same, places
 _MOST_NEW_NAMES = 2  # for each name
 
 
-def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def replace_names(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Replace a person, place or organisation: *Lund bought it* becomes *Berg bought it*.
 
     Args:
@@ -84,7 +84,7 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
         sentence: The sentence.
         name: An entity in it.
     """
-    is_title = overlaps_any(sentence.titles, Span(name.start, name.end))
+    is_title = overlaps_any(sentence.dateline_and_titles, Span(name.start, name.end))
     if name.text in NEWS_AGENCIES or is_title:
         return False
     # Table "no whole name" of conditions.yaml: parts of longer names.
