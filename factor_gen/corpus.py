@@ -123,9 +123,8 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
         DataError: The files or the dataset do not exist, or a file cannot be read.
     """
     corpus = settings.corpus
-    is_on_hub = corpus.dataset is not None and _dataset_folder(settings) is None
-    # Files are identified by their content.
-    if not is_on_hub:
+    # Files are identified by their content. Only a dataset of the Hub has none on this machine.
+    if corpus.dataset is None or _dataset_folder(settings) is not None:
         files = find_corpus_files(settings).items()
         progress = tqdm(files, desc="corpus", unit=" files", delay=2)
         return {"files": [_describe_file(file_id, path) for file_id, path in progress]}

@@ -102,13 +102,12 @@ def _without_titles(node: object) -> object:
     if not isinstance(node, dict):
         return node
 
-    kept_items = {}
-    for name, value in node.items():
-        # A reply may have a field called "title", whose value is a schema and not a string.
-        is_derived_title = name == "title" and isinstance(value, str)
-        if not is_derived_title:
-            kept_items[name] = _without_titles(value)
-    return kept_items
+    # A reply may have a field called "title", whose value is a schema and not a string.
+    return {
+        name: _without_titles(value)
+        for name, value in node.items()
+        if name != "title" or not isinstance(value, str)
+    }
 
 
 def read_reply(

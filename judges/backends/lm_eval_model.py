@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer, chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
-from lm_factuality.ground.thinking import opened_by, whole_texts
+from lm_factuality.ground.thinking import thoughts_kept, trailing_opening_mark
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -187,6 +187,7 @@ class LmEvalBackend(Backend):
         Raises:
             BackendDownError: The model fails, for example for lack of memory.
         """
+        import torch
         from aiohttp import ClientError
 
         arguments: dict[str, Any] = {
@@ -200,15 +201,15 @@ class LmEvalBackend(Backend):
             arguments["top_p"] = decoding.top_p
             seed = (decoding.seed or 0) + sample
             if _is_hf_class(type(self._model)):
-                _seed_torch(seed)
+                torch.manual_seed(seed)
             else:
                 arguments["seed"] = seed
 
         instances = _instances(prompts, arguments)
         try:
             # lm_eval would cut thoughts out of the texts, and so hide that a thought has no end.
-            # `whole_texts` keeps it from that, and marks the thoughts in a way of its own.
-            with whole_texts(self._model) as restore_thought_marks:
+            # `thoughts_kept` keeps it from that, and marks the thoughts in a way of its own.
+            with thoughts_kept(self._model) as restore_thought_marks:
                 texts = self._model.generate_until(instances, disable_tqdm=True)
                 return [restore_thought_marks(text) for text in texts]
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
@@ -236,7 +237,7 @@ class LmEvalBackend(Backend):
         if completion_tokens is not None:
             finish_reason = "length" if completion_tokens >= max_tokens else "stop"
         # A prompt may end with "<think>". Then the text continues that thought, and gets its mark.
-        thought_mark = opened_by(prompt) if isinstance(prompt, str) else ""
+        thought_mark = trailing_opening_mark(prompt) if isinstance(prompt, str) else ""
         prompt_tokens = _count_tokens(self._model, prompt)
         return Answer(thought_mark + text, finish_reason, prompt_tokens, completion_tokens)
 
@@ -291,13 +292,6 @@ def _is_hf_class(model_class: type[LM]) -> bool:
     from lm_eval.models.huggingface import HFLM
 
     return issubclass(model_class, HFLM)
-
-
-def _seed_torch(seed: int) -> None:
-    """Seed torch's generator, so that sampling in this process can be repeated."""
-    import torch
-
-    torch.manual_seed(seed)
 
 
 def _prompts_per_round(model: LM) -> int:

@@ -48,10 +48,9 @@ _REQUIRED_KEYS = (
 
 
 def certifiable_settings() -> dict[str, CertifiableSetting]:
-    """Return every setting in which a judge can be certified, by name, in the order of lists."""
+    """Return every setting in which a judge can be certified, by name."""
     settings = {}
     for benchmark in all_benchmarks():
-        # Only benchmarks with labels have such settings.
         for setting in benchmark.checks.certifiable:
             settings[setting.name] = setting
     return settings
@@ -60,7 +59,7 @@ def certifiable_settings() -> dict[str, CertifiableSetting]:
 def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
     """Return whether a certificate was measured on the published data of its setting."""
     setting = certifiable_settings().get(str(certificate.get("setting")))
-    # A setting of another package that is not installed here.
+    # The setting can belong to a package that is not installed here.
     if setting is None:
         return False
     data = as_mapping(certificate.get("data"))
@@ -145,5 +144,5 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
     if not isinstance(hashes, dict):
         return None
     # A list or a number in the place of a hash would never match.
-    is_sound = all(isinstance(prompt_hash, str) for prompt_hash in hashes.values())
-    return hashes if is_sound else None
+    all_are_texts = all(isinstance(prompt_hash, str) for prompt_hash in hashes.values())
+    return hashes if all_are_texts else None

@@ -93,7 +93,7 @@ def harmonic_mean_of_shares(
         value_range: The values that the score can have.
         note: An explanation that tables show.
     """
-    # Each share keeps its own grades, so that they can be counted separately.
+    # An answer whose grade is listed for both shares counts twice (see `GradeScore.outcome`).
     out_of: list[tuple[str, ...]] = []
     for share in shares:
         out_of += share.out_of
@@ -204,24 +204,27 @@ class GradedAnswers(JudgedMethod):
         Returns:
             A record for each document. Responses whose thinking never ended are unscored.
         """
-        subjects = []
-        for doc, (response,) in zip(docs, responses, strict=True):
-            subjects.append(_grade_subject(doc, response))
-        # All questions are asked in one batch, which a judge on a server answers in parallel.
-        to_ask = [subject for subject in subjects if subject is not None]
-        replies = iter(
-            judge.ask_typed(self.prompt, self.reply, to_ask, "grading answers", samples=1)
-            if to_ask
-            else ()
-        )
+        # The prompts' variables by the number of the document, without unfinished responses.
+        subjects: dict[int, JsonObject] = {}
+        for number, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
+            subject = _grade_subject(doc, response)
+            if subject is not None:
+                subjects[number] = subject
+
+        replies: dict[int, Sequence[ParsedReply[Any]]] = {}
+        if subjects:
+            # All questions are asked in one batch, which a judge on a server answers in parallel.
+            to_ask = list(subjects.values())
+            answers = judge.ask_typed(self.prompt, self.reply, to_ask, "grading answers", samples=1)
+            replies = dict(zip(subjects, answers, strict=True))
 
         records = []
-        for doc, subject in zip(docs, subjects, strict=True):
-            if subject is None:
+        for number, doc in enumerate(docs):
+            if number not in replies:
                 records.append(self.unscored_record(doc, (), UNFINISHED))
                 continue
-            # One sample was asked for, so each subject has one reply.
-            (reply,) = next(replies)
+            # One sample was asked for, so each question has one reply.
+            (reply,) = replies[number]
             grade = self.grade_of_reply(reply)
             outputs = [] if reply.answer.text is None else [reply.answer.text]
             records.append(_record(doc, grade, None if grade else reply.problem, outputs))
@@ -273,9 +276,11 @@ class GradedAnswers(JudgedMethod):
         """
         grade = verdict["grade"]
         reason = verdict["unscored"]
-        # A record has either a grade or a reason.
-        is_graded = grade is not None
-        if is_graded == isinstance(reason, str) or grade not in (None, *self.grades):
+        if grade is None:
+            is_consistent = isinstance(reason, str)
+        else:
+            is_consistent = grade in self.grades and not isinstance(reason, str)
+        if not is_consistent:
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
         if len(verdict["outputs"]) > 1:
             raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
@@ -296,8 +301,7 @@ class GradedAnswers(JudgedMethod):
     def grade_of_reply(self, reply: ParsedReply[Any]) -> str | None:
         """Return the grade that a reply gives, or None if the answer stays unscored."""
         if reply.value is not None:
-            grade: str = reply.value.grade
-            return grade
+            return reply.value.grade  # type: ignore[no-any-return]
         # A judge that failed to answer at all gives no grade in any protocol.
         if reply.answer.text is None or reply.answer.error is not None:
             return None

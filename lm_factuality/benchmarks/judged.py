@@ -174,25 +174,11 @@ class JudgedMethod(abc.ABC):
             # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
-                value = score.format_value(entry["value"])
-                interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
-                bounds = [
-                    score.format_value(entry[case]) for case in ("worst", "best") if case in entry
-                ]
                 # A score without a label is shown by its name.
-                label = replace(score, label=score.label or name).title_with_unit
-                rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
-                continue
-
+                rows.append(_format_score(replace(score, label=score.label or name), entry))
             # Counts of nothing need no note.
-            if not entry:
-                continue
-            text = str(entry)
-            if isinstance(entry, Mapping):
-                text = format_counts(entry)
-            elif isinstance(entry, list):
-                text = "; ".join(map(str, entry))
-            notes.append(f"{name.replace('_', ' ').capitalize()}: {text}.")
+            elif entry:
+                notes.append(f"{name.replace('_', ' ').capitalize()}: {_format_count(entry)}.")
         return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 
     @abc.abstractmethod
@@ -262,7 +248,7 @@ class JudgedMethod(abc.ABC):
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
         for key, value in rebuilt.items():
-            # A changed file shows in the first key that differs.
+            # Only the first difference is reported, because others often follow from it.
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
@@ -288,39 +274,104 @@ def judged_benchmark(
         unaffected_scores: The names of the scores that no answer of people changes.
         **benchmark_fields: Further fields of `Benchmark`, such as ``title``.
     """
-
-    def method_of_run(result: TaskResult) -> JudgedMethod:
-        # Results do not say where the pages of a knowledge source are, and only judges read them.
-        return role.make_method({**result.metadata, "knowledge": None})
-
-    def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
-        method = method_of_run(task)
-        return Rescorer(method.rescore_row, method.record_problem)
-
-    def items(result: TaskResult, sample: Sample) -> list[Item]:
-        # A sample without a response has questions about an empty text.
-        response = next(iter(responses_of(sample)), "")
-        return method_of_run(result).people_items(sample["doc"], verdict_of(sample), response)
-
-    def change_sample(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        # People need not answer optional questions.
-        answers_in_order = [answers.get(item.id, SKIP) for item in items(result, sample)]
-        verdict = method_of_run(result).relabel_record(
-            sample["doc"], verdict_of(sample), answers_in_order
-        )
-        return verdict_fields(verdict)
-
-    relabel = make_relabel(items, change_sample, make_rescorer, optional_question=optional_question)
+    samples = _JudgedSamples(role)
+    relabel = make_relabel(
+        samples.people_items,
+        samples.change_sample,
+        samples.make_rescorer,
+        optional_question=optional_question,
+    )
     # The declaration describes the method with its default settings.
     method = role.make_method({})
     scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
-        scoring=Scoring(scores, (headline,), keep_verdict, make_rescorer, **(scoring or {})),
+        scoring=Scoring(
+            scores, (headline,), keep_verdict, samples.make_rescorer, **(scoring or {})
+        ),
         judging=role,
-        people=People(tuple(questions), items, relabel, unaffected_scores=unaffected_scores),
+        people=People(
+            tuple(questions), samples.people_items, relabel, unaffected_scores=unaffected_scores
+        ),
         **benchmark_fields,
     )
+
+
+class _JudgedSamples:
+    """Scores the saved samples of a run again, and asks people about them."""
+
+    def __init__(self, role: JudgeRole) -> None:
+        """Keep the role, which makes the judge's method of each run."""
+        self._role = role
+
+    def _method(self, result: TaskResult) -> JudgedMethod:
+        """Return the judge's method with the settings of a run."""
+        # Results do not say where the pages of a knowledge source are, and only judges read them.
+        method: JudgedMethod = self._role.make_method({**result.metadata, "knowledge": None})
+        return method
+
+    def make_rescorer(self, result: TaskResult, rows: KeptRows) -> Rescorer:
+        """Return the functions that score and check a saved sample of a run.
+
+        Args:
+            result: The results of the task.
+            rows: All rows of the run, which no judged benchmark needs.
+        """
+        method = self._method(result)
+        return Rescorer(method.rescore_row, method.record_problem)
+
+    def people_items(self, result: TaskResult, sample: Sample) -> list[Item]:
+        """Return the questions that people answer about a sample in the judge's place."""
+        # A sample without a response has questions about an empty text.
+        responses = [*responses_of(sample), ""]
+        return self._method(result).people_items(sample["doc"], verdict_of(sample), responses[0])
+
+    def change_sample(
+        self, result: TaskResult, sample: Sample, answers: Answers
+    ) -> Mapping[str, Any]:
+        """Return the fields of a sample that change with people's answers.
+
+        Args:
+            result: The results of the task.
+            sample: The sample with the judge's record.
+            answers: The chosen options, by the id of the item.
+        """
+        # People need not answer optional questions.
+        items = self.people_items(result, sample)
+        choices = [answers.get(item.id, SKIP) for item in items]
+        method = self._method(result)
+        return verdict_fields(method.relabel_record(sample["doc"], verdict_of(sample), choices))
+
+
+def _format_score(score: Score, figure: Mapping[str, Any]) -> tuple[str, ...]:
+    """Format a score as a row of a table.
+
+    Args:
+        score: The declared score.
+        figure: Its figure from `score_figures`.
+
+    Returns:
+        The title, the value, the interval, the number of rows, and the worst and the best case,
+        such as ``("precision, %", "61.3", "55.0 to 67.2", "40", "58.0 / 64.5")``.
+    """
+    interval = score.format_interval(*figure["interval"]) if figure["interval"] else "-"
+    bounds = [score.format_value(figure[case]) for case in ("worst", "best") if case in figure]
+    return (
+        score.title_with_unit,
+        score.format_value(figure["value"]),
+        interval,
+        str(figure["rows"]),
+        " / ".join(bounds),
+    )
+
+
+def _format_count(count: object) -> str:
+    """Format a number, a list or numbers by name: ``{"refusal": 2}`` gives ``2 refusal``."""
+    if isinstance(count, Mapping):
+        return format_counts(count)
+    if isinstance(count, list):
+        return "; ".join(map(str, count))
+    return str(count)
 
 
 def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:

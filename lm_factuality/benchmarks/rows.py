@@ -164,7 +164,8 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
     Scores with a number that is not finite are left out of the row.
 
     Raises:
-        TypeError: The key, the cluster, the title or a facet is no text, or a score has no counts.
+        TypeError: The key, the cluster, the title or a facet is not a string, or a score has no
+            counts.
     """
     # A plugin may return anything, and pages need texts here.
     for text in (row.key, row.cluster, row.title, *row.facets):
@@ -177,7 +178,7 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
     finite_counts = {}
     for score_name, counts in row.score_counts.items():
         # number_of gives None for NaN and infinity.
-        if None not in map(number_of, counts):
+        if all(number_of(count) is not None for count in counts):
             finite_counts[score_name] = counts
     return replace(
         row,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDEST = 1000  # characters of a line in a file
-_NARROWEST = 16  # characters to which a terminal folds a column of text
+_NARROWEST_TEXT = 16  # characters to which a terminal may fold a column of text
 
 
 def print_table(
@@ -68,15 +68,16 @@ def _add_column(table: "Table", column: str, cells: Sequence[str], is_first: boo
     """
     name = column.lstrip("#")
     is_number = column != name
-    is_unfolded = is_number or is_first
+    no_wrap = is_number or is_first
     lines = "\n".join([name, *cells]).split("\n")
     longest = max(len(line) for line in lines)
     table.add_column(
         name,
         justify="right" if is_number else "left",
         overflow="fold",
-        no_wrap=is_unfolded,
-        min_width=longest if is_unfolded else min(longest, _NARROWEST),
+        no_wrap=no_wrap,
+        # A column of short texts, such as "yes", needs even less than the narrowest.
+        min_width=longest if no_wrap else min(longest, _NARROWEST_TEXT),
     )
 
 

@@ -26,6 +26,8 @@ MOST_SERIES = 8  # series with different colours
 
 _STYLE = Path(__file__).with_name("plots.mplstyle")
 _WIDTH = 4.8  # inches; text is readable on a phone and in half a page
+_LABEL_RIGHT = 7  # points (1/72 inch) from a point of the plot to its label
+_LABEL_UP = 4
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
 _REFERENCE_STYLE: dict[str, Any] = {
     "color": "#1d2126",
@@ -117,7 +119,8 @@ class Plot:
             self.figure.savefig(file, format="svg", metadata=no_metadata)
         svg = file.getvalue()
 
-        # Our own opening tag replaces the XML header and the tag of matplotlib.
+        # Our own opening tag replaces the XML header and the opening tag of matplotlib, whose
+        # content ends in the closing tag.
         end_of_tag = svg.index(">", svg.index("<svg"))
         content = svg[end_of_tag + 1 :]
         content = re.sub(r"<style.*?</style>|<!--.*?-->", "", content, flags=re.DOTALL)
@@ -266,21 +269,24 @@ def _new_figure(height: float) -> "tuple[Figure, Axes]":
 def _draw_rows(
     axes: "Axes", rows: Sequence[tuple[str, Mapping[str, Dot]]], series: Sequence[str]
 ) -> None:
-    """Draw the dots of `dots` on the axes, row by row at the heights 0, 1, 2, ...
+    """Draw rows of dots at the heights 0, 1, 2, ... of a plot.
 
     Args:
         axes: The axes to draw on.
         rows: The label of each row, and its dots by series.
         series: The names of the series. Those of a row are drawn closely below each other.
     """
-    step = min(0.8 / max(len(series), 1), 0.22)
+    # The rows are 1 apart. The dots of a row take up 0.8 of that, and two series at most 0.22.
+    series_distance = min(0.8 / max(len(series), 1), 0.22)
+    middle_series = (len(series) - 1) / 2
     for index, name in enumerate(series):
-        offset = step * (index - (len(series) - 1) / 2)
+        offset = series_distance * (index - middle_series)
         positions = []
         for height, (_, dot_by_series) in enumerate(rows):
             if name in dot_by_series:
+                # The height is exact, so it has no interval.
                 positions.append(_Position(dot_by_series[name], Dot(height + offset)))
-        _draw_series(axes, name, positions, "none")
+        _draw_series(axes, name, positions, linestyle="none")
 
 
 def _draw_series(axes: "Axes", name: str, positions: Sequence[_Position], linestyle: str) -> None:
@@ -335,13 +341,13 @@ def _label_points(figure: "Figure", axes: "Axes", points: Sequence[Point]) -> No
         pixels = axes.transData.transform(position)
         share_of_width, _ = axes.transAxes.inverted().transform(pixels)
         # A label extends towards the middle, so that it stays within the axes.
-        offset, anchor = (7, "left") if share_of_width < 0.5 else (-7, "right")
+        is_in_left_half = share_of_width < 0.5
         text = axes.annotate(
             _plain_label(point.label),
             position,
-            (offset, 4),
+            (_LABEL_RIGHT if is_in_left_half else -_LABEL_RIGHT, _LABEL_UP),
             textcoords="offset points",
-            ha=anchor,
+            ha="left" if is_in_left_half else "right",
         )
 
         box = text.get_window_extent()
@@ -384,23 +390,27 @@ def _svg_for_page(svg: str, prefix: str) -> str:
         The content with attributes instead of styles, and the page's CSS variables as colours:
         ``style="fill: #ffffff"`` becomes ``fill="var(--line)"`` if the grid is white.
     """
-    import matplotlib as mpl
+    svg = re.sub(r' style="([^"]*)"', lambda match: _as_svg_attributes(match[1]), svg)
+    for colour, variable in _css_variables().items():
+        svg = svg.replace(f'"{colour}"', f'"{variable}"')
+    # The ids of elements (id="a"), and the references to them (href="#a" and url(#a)).
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
 
-    svg = re.sub(r' style="([^"]*)"', lambda match: _svg_attributes(match[1]), svg)
+
+def _css_variables() -> dict[str, str]:
+    """Return the page's CSS variable for each colour of the style, such as ``var(--series-1)``."""
+    import matplotlib as mpl
 
     style = mpl.rc_params_from_file(_STYLE)
     variables = {style["text.color"]: "currentColor", style["grid.color"]: "var(--line)"}
     colours = style["axes.prop_cycle"].by_key()["color"][:MOST_SERIES]
     for number, colour in enumerate(colours, start=1):
         variables[colour] = f"var(--series-{number})"
-    for colour, variable in variables.items():
-        svg = svg.replace(f'"{colour}"', f'"{variable}"')
-
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
+    return variables
 
 
-def _svg_attributes(style: str) -> str:
-    """Turn CSS declarations into attributes of SVG.
+def _as_svg_attributes(style: str) -> str:
+    """Turn CSS declarations into attributes of SVG. Of the shorthands, only ``font`` is known.
 
     Example:
         ``fill: none; stroke: #000`` becomes `` fill="none" stroke="#000"``, each with a space

@@ -92,11 +92,12 @@ def is_secret(name: str, value: object) -> bool:
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without those that are credentials or contain any."""
-    secret_names = set()
-    for setting in secrets_within(arguments):
-        name, _, _ = setting.key.partition(".")
-        secret_names.add(name)
-    return {name: value for name, value in arguments.items() if name not in secret_names}
+    kept_arguments = {}
+    for name, value in arguments.items():
+        has_secret = any(secrets_within({name: value}))
+        if not has_secret:
+            kept_arguments[name] = value
+    return kept_arguments
 
 
 def secrets_in_text(text: str) -> list[SecretMatch]:
@@ -151,11 +152,13 @@ def secrets_within(value: object, key: str = "") -> Iterator[SecretSetting]:
             yield SecretSetting(key, f"holds what looks like {description}")
         return
 
-    children: Iterable[tuple[object, object]] = ()
+    children: Iterable[tuple[object, object]]
     if isinstance(value, Mapping):
         children = value.items()
     elif isinstance(value, list | tuple):
         children = enumerate(value)
+    else:
+        return
 
     for child_key, child in children:
         full_key = f"{key}.{child_key}" if key else str(child_key)
@@ -174,7 +177,15 @@ def _describe_secret(text: str) -> str | None:
     matches = secrets_in_text(text)
     if matches:
         return matches[0].description
+    return _secret_in_address(text) or secret_of_environment(text)
 
+
+def _secret_in_address(text: str) -> str | None:
+    """Say which credential the addresses (URLs) in a text contain, or return None.
+
+    Returns:
+        A description such as ``an address with a user name``.
+    """
     for match in _URL.finditer(text):
         try:
             url = urlsplit(match[0])
@@ -187,8 +198,7 @@ def _describe_secret(text: str) -> str | None:
         for name, value in parameters:
             if name.lower() in _CREDENTIAL_PARAMETERS or is_secret(name, value):
                 return f"an address with the key {name[:40]!r}"
-
-    return secret_of_environment(text)
+    return None
 
 
 def secret_of_environment(text: str) -> str | None:
@@ -225,6 +235,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
 
         problems = [f"{setting.key} {setting.problem}" for setting in secrets_within(value)]
         problems += [match.description for match in secrets_in_assignments(argument)]
+        # The first problem is enough to refuse the command.
         if problems:
             raise ConfigError(
                 f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"

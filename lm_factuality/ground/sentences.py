@@ -19,12 +19,12 @@ SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900
 _WORD = re.compile(f"[{SIGNS}]|[^\\W{SIGNS}]+")
 _SIGN = re.compile(f"[{SIGNS}]")
 _TAIL = 40  # characters around the end of a sentence that show whether it goes on
-_TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
+_TITLE_OR_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.
-_LISTED = re.compile(r"(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")
+_LIST_NUMBER = re.compile(r"(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")
 # These abbreviations may end a sentence. They do if a word follows that seldom follows a name.
 _INITIAL = re.compile(r"\b(?:Jr|Sr|etc|Inc|Ltd|Co|[A-Z])\.$")
-_BEGINNING = re.compile(
+_FIRST_WORD_OF_SENTENCE = re.compile(
     r"(?:He|She|It|They|We|You|His|Her|Its|Their|Our|This|That|These|Those|There|The|An|In|On|At|As|After|Before|When|While|During|"
     r"From|With|However|But|And|Although|Since|If|Some|Many|Most|Both|Each|Later|Today)(?![\w.'\u2019-])"
 )
@@ -67,7 +67,8 @@ def split_sentences(text: str) -> list[str]:
         Line breaks after an abbreviation become a space.
     """
     sentences: list[str] = []
-    parts: list[str] = []  # of the present sentence, which end in abbreviations
+    # A sentence with abbreviations has several parts, such as "Dr." and "Lee won."
+    parts: list[str] = []
     sentence_start = 0
     part_start = 0
 
@@ -90,26 +91,34 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _possible_ends(text: str) -> Iterator[_SentenceEnd]:
-    """Yield the places where a sentence may end.
-
-    A sentence does not end before a small letter, as in ``approx. ten``, nor before Japanese words
-    that refer to the quotation before them.
-    """
+    """Yield the places where a sentence may end: at an end mark before a possible beginning."""
     for mark in _END.finditer(text):
-        following = text[mark.end() : mark.end() + 4].lstrip(_OPENING)[:1]
+        # At most three quotation marks or brackets may open the next sentence.
+        next_character = text[mark.end() : mark.end() + 4].lstrip(_OPENING)[:1]
         unspaced_mark = mark["unspaced"]
+        if unspaced_mark is not None:
+            if not _is_quotation(unspaced_mark, next_character):
+                yield _SentenceEnd(mark.end("unspaced"), mark.end())
+        elif _may_begin_sentence(next_character):
+            end = mark.start() + len(mark[0].rstrip())
+            yield _SentenceEnd(end, mark.end())
 
-        if unspaced_mark is None:
-            may_begin = following.isdigit() or (following.isalpha() and not following.islower())
-            if may_begin:
-                end = mark.start() + len(mark[0].rstrip())
-                yield _SentenceEnd(end, mark.end())
-            continue
 
-        # A closing quotation mark, and a particle in Hiragana such as "to" ("he said").
-        is_quoted = unspaced_mark[-1] in "\u300d\u300f" and "\u3040" <= following <= "\u309f"
-        if not is_quoted:
-            yield _SentenceEnd(mark.end("unspaced"), mark.end())
+def _may_begin_sentence(character: str) -> bool:
+    """Tell whether a character is a digit or a letter that is not small, unlike in ``approx. ten``.
+
+    Letters of scripts without capitals, such as Arabic, may begin a sentence.
+    """
+    return character.isdigit() or (character.isalpha() and not character.islower())
+
+
+def _is_quotation(end_mark: str, next_character: str) -> bool:
+    """Tell whether a Japanese end mark ends only a quotation within a sentence.
+
+    The mark then ends in a closing quotation mark, and a particle in Hiragana such as "to" follows,
+    as in the Japanese for ``"I won." she said``.
+    """
+    return end_mark[-1] in "\u300d\u300f" and "\u3040" <= next_character <= "\u309f"
 
 
 def _continues(before: str, after: str) -> bool:
@@ -123,10 +132,11 @@ def _continues(before: str, after: str) -> bool:
         True for ``Dr.`` or ``1.``, and for ``J.`` unless a word such as ``She`` follows.
     """
     last_word = before.split()[-1] if before.endswith(".") else ""
+    # Published texts that write a line break as a backslash and an n have words such as "won\\n2."
     may_be_number = last_word[:-1].isdigit() or "\\n" in last_word
-    if may_be_number and _LISTED.search(before):
+    if may_be_number and _LIST_NUMBER.search(before):
         return True
-    if _TITLE.search(last_word):
+    if _TITLE_OR_ABBREVIATION.search(last_word):
         return True
     is_initial = _INITIAL.search(last_word) is not None
-    return is_initial and not _BEGINNING.match(after)
+    return is_initial and not _FIRST_WORD_OF_SENTENCE.match(after)

@@ -5,9 +5,9 @@ Every reader of a settings file calls `read_settings`, which reports all problem
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -48,12 +48,12 @@ class Strict(BaseModel):
     model_config = STRICT
 
 
-def read_settings(model: type[Model], content: object, where: str) -> Model:
+def read_settings(model_type: type[Model], content: object, where: str) -> Model:
     """Turn the content of a settings file into a pydantic model or a dataclass.
 
     Args:
-        model: The class of the result. If a field has a description, errors quote it as what is
-            expected there.
+        model_type: The class of the result. If a field has a description, errors quote it as the
+            expected value.
         content: The parsed YAML or JSON.
         where: The file, with which each line of an error begins.
 
@@ -61,18 +61,31 @@ def read_settings(model: type[Model], content: object, where: str) -> Model:
         ConfigError: The content does not fit. The text has a line for each problem.
     """
     try:
-        settings: Model = adapter_of(model).validate_python(content, context={"where": where})
+        settings: Model = adapter_of(model_type).validate_python(content, context={"where": where})
     except ValidationError as error:
-        lines = [f"{where}: {problem}" for problem in problems_of(model, error)]
+        lines = [f"{where}: {problem}" for problem in problems_of(model_type, error)]
         raise ConfigError("\n".join(lines)) from error
     return settings
 
 
-def problems_of(model: type[object], error: ValidationError) -> list[str]:
+class _FieldLocation(NamedTuple):
+    """The field that an error of pydantic is about."""
+
+    key: str
+    """The keys that lead to the field, such as ``window.words`` or ``judges[0]``."""
+
+    description: str | None
+    """What is expected in the field, if its author described it."""
+
+    names: Collection[str]
+    """The valid keys of the section that the field is in."""
+
+
+def problems_of(model_type: type[object], error: ValidationError) -> list[str]:
     """Translate pydantic's errors about the content of a model into sentences for users.
 
     Args:
-        model: The pydantic model or dataclass that refused the content.
+        model_type: The pydantic model or dataclass that refused the content.
         error: The errors of pydantic.
 
     Returns:
@@ -81,26 +94,32 @@ def problems_of(model: type[object], error: ValidationError) -> list[str]:
     """
     sentences = []
     for details in error.errors(include_url=False):
-        fields = _fields_of(model)
-        key = ""
-        description = None
-        path = details["loc"]
-
-        # Follow the path of keys from the model down to the field with the problem.
-        for part in path:
-            if part not in fields and _UNION_MEMBER.fullmatch(str(part)):
-                # Users do not write the type that pydantic tried, so their key has no such part.
-                continue
-            key += f"[{part}]" if isinstance(part, int) else f".{part}"
-            field = fields.get(str(part))
-            description = field.description if field else None
-            if field and part != path[-1]:
-                fields = _fields_of(field.annotation)
-
-        sentences.append(_describe_problem(key.removeprefix("."), details, description, fields))
-
+        location = _locate_field(model_type, details["loc"])
+        sentences.append(_describe_problem(location, details))
     # Each member of a union reports the same problem.
     return list(dict.fromkeys(sentences))
+
+
+def _locate_field(model_type: type[object], path: Sequence[str | int]) -> _FieldLocation:
+    """Follow the path of an error from the model down to the field with the problem.
+
+    Args:
+        model_type: The pydantic model or dataclass that refused the content.
+        path: The keys and list indices of the error, such as ``("judges", 0, "name")``.
+    """
+    fields = _fields_of(model_type)
+    key = ""
+    description = None
+    for step in path:
+        if step not in fields and _UNION_MEMBER.fullmatch(str(step)):
+            # Users do not write the type that pydantic tried, so their key has no such step.
+            continue
+        key += f"[{step}]" if isinstance(step, int) else f".{step}"
+        field = fields.get(str(step))
+        description = field.description if field else None
+        if field and step != path[-1]:
+            fields = _fields_of(field.annotation)
+    return _FieldLocation(key.removeprefix("."), description, fields)
 
 
 def unknown_key(name: str, names: Iterable[str]) -> str:
@@ -119,31 +138,34 @@ def unknown_key(name: str, names: Iterable[str]) -> str:
     return f"unknown key {key!r}{of_section}{did_you_mean(key, names)}; known: {', '.join(names)}"
 
 
-def _describe_problem(
-    key: str, details: ErrorDetails, description: str | None, names: Iterable[str]
-) -> str:
+def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
     """Describe one of pydantic's errors in a sentence.
 
     Args:
-        key: The key of the field, with dots between levels. Empty for the whole content.
+        location: The field. Its key is empty for the whole content.
         details: The error.
-        description: What is expected in the field, or None for pydantic's own description.
-        names: The valid keys of the field's section.
 
     Returns:
         A sentence such as ``window.words is 'x'; expected a valid integer``.
     """
+    key = location.key
     kind = details["type"]
     if kind in _UNKNOWN_KEY:
-        return unknown_key(key, names)
+        return unknown_key(key, location.names)
 
     value = "empty" if details["input"] is None else short(details["input"])
-    expected = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
-    if description:
-        expected = f"expected {description}"
+    if kind == "missing" and not location.description:
+        return f"{key} is missing; found {value}"
+
+    if location.description:
+        expected = f"expected {location.description}"
+    else:
+        # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
+        message = details["msg"].replace("Input should be", "expected")
+        expected = message.removeprefix("Value error, ")
 
     if kind == "missing":
-        return f"{key} is missing; {expected if description else f'found {value}'}"
+        return f"{key} is missing; {expected}"
     # Our own validators may raise a whole sentence, for example "needs a model".
     if kind == "value_error" and not expected.startswith("expected "):
         return f"{key} {expected}".strip()
@@ -161,6 +183,7 @@ def _fields_of(annotation: object) -> dict[str, FieldInfo]:
     """
     if hasattr(annotation, "__pydantic_fields__"):
         model_fields = annotation.__pydantic_fields__
+        # An alias is the name in files of a field that Python names differently.
         return {field.alias or name: field for name, field in model_fields.items()}
 
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
@@ -168,6 +191,7 @@ def _fields_of(annotation: object) -> dict[str, FieldInfo]:
         hints = get_type_hints(annotation, include_extras=True)
         return {name: FieldInfo.from_annotation(hint) for name, hint in hints.items()}
 
+    # The arguments of ``list[Window] | None`` are list[Window] and None.
     fields: dict[str, FieldInfo] = {}
     for member in get_args(annotation):
         fields |= _fields_of(member)

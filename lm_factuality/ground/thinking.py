@@ -48,7 +48,10 @@ _PLAIN_SIGNS = str.maketrans(
 )
 _CODE = re.compile(r"```\w*|`")
 # Stars stay within a number (1*2 is not 12), and underscores within a word (ALL_CORRECT).
-_EMPHASIS = (r"(?<=\d)(\*+)(?=\d)|\*+", r"(?<=[^\W_])(_+)(?=[^\W_])|_+")
+_EMPHASIS = (
+    re.compile(r"(?<=\d)(\*+)(?=\d)|\*+"),
+    re.compile(r"(?<=[^\W_])(_+)(?=[^\W_])|_+"),
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,10 @@ class Output:
         """The answer: the text without thoughts and marks."""
         return "".join(self.written[start:end] for start, end in self.spans)
 
-    def cut(self, length: int) -> str:
+    def written_up_to(self, length: int) -> str:
         """Cut the written text off after the first characters of the answer.
+
+        Characters of thoughts, which lie between the pieces of the answer, do not count.
 
         Args:
             length: The number of characters of `text` to keep.
@@ -163,7 +168,7 @@ def answer_or_thoughts(written: str) -> str:
     return written if answer is None else answer
 
 
-def opened_by(prompt: str) -> str:
+def trailing_opening_mark(prompt: str) -> str:
     """Return the mark at the end of a prompt that opens a thought, or an empty string.
 
     Chat templates of reasoning models often end in one. For ``Who wrote it? <think>`` the mark is
@@ -171,6 +176,7 @@ def opened_by(prompt: str) -> str:
     """
     prompt_end = prompt.rstrip()[-_LONGEST_OPENING:]
     for mark in _MARKS.finditer(prompt_end):
+        # The name of the group that matched is the kind of the mark, such as "opens_0".
         is_opening = str(mark.lastgroup).startswith("opens")
         if is_opening and mark.end() == len(prompt_end):
             return mark[0]
@@ -182,20 +188,20 @@ def marks_thoughts(text: str) -> bool:
     return any(mark.lastgroup != "between" for mark in _MARKS.finditer(text))
 
 
-def plain_answer(output: str) -> str | None:
+def plain_answer(written: str) -> str | None:
     """Simplify a model's answer so that a parser can read it.
 
     Markdown emphasis, code marks, invisible characters and empty lines are removed. Compatibility
     forms (NFKC), quotes, hyphens and white space are each written in one way.
 
     Args:
-        output: The whole text that the model wrote.
+        written: The whole text that the model wrote.
 
     Returns:
         The answer without thoughts, or None if the thinking never ends. ``**1**, `2` `` becomes
         ``1, 2``.
     """
-    normalized = unicodedata.normalize("NFKC", output)
+    normalized = unicodedata.normalize("NFKC", written)
     text = without_thinking(_INVISIBLE.sub("", normalized))
     if text is None:
         return None
@@ -204,7 +210,7 @@ def plain_answer(output: str) -> str | None:
     text = text.replace("\\_", "_").translate(_PLAIN_SIGNS)
     text = _CODE.sub("", text)
     for emphasis in _EMPHASIS:
-        text = re.sub(emphasis, r"\1", text)
+        text = emphasis.sub(r"\1", text)
 
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return "\n".join(line for line in lines if line)
@@ -225,81 +231,103 @@ def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
         The content, the refusal, or ``<think>`` and the unfinished thought.
     """
     message = choice["message"]
-    content = message.get("content")
-    text: str | None = content or message.get("refusal") or content
+    text: str | None = message.get("content")
+    # OpenAI's models write a refusal into a field of its own.
+    if not text and message.get("refusal"):
+        text = message["refusal"]
     was_cut_off = choice.get("finish_reason") == "length"
     if text or not was_cut_off:
         return text
 
     thought = message.get("reasoning_content") or message.get("reasoning") or ""
-    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
-    has_hidden_thoughts = isinstance(details, dict) and details.get("reasoning_tokens")
-    if thought or has_hidden_thoughts:
+    if thought or _has_hidden_thoughts(usage):
         return f"{_OPENS}{thought}"
     return text
 
 
+def _has_hidden_thoughts(usage: object) -> bool:
+    """Tell whether the usage of a server's reply counts tokens of thoughts."""
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    return isinstance(details, dict) and bool(details.get("reasoning_tokens"))
+
+
 @contextmanager
-def whole_texts(model: "LM") -> Iterator[Callable[[str], str]]:
+def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
     """Make a model of lm_eval return its thoughts with its answers while the block runs.
 
-    The function replaces attributes of the model, and restores them at the end of the block. In
-    the block, the model does not cut texts off at its ``think_end_token``, does not drop marks
-    that are special tokens, and keeps the unfinished thought of a chat server.
+    Methods and attributes of the model are replaced during the block, so that it does not cut texts
+    off at its ``think_end_token``, does not drop marks that are special tokens, and keeps the
+    unfinished thought of a chat server.
 
     Args:
-        model: The model, an ``lm_eval.api.model.LM``. Its attributes change during the block.
+        model: The model.
 
     Yields:
         A function to apply to each text of the model. It replaces a ``think_end_token`` that is
         not one of our marks by ``</think>``.
     """
-    tokenizer = getattr(model, "tokenizer", None)
-    added_tokens = getattr(tokenizer, "added_tokens_decoder", {})
-    special = {number: str(token) for number, token in added_tokens.items() if token.special}
+    added_tokens = getattr(getattr(model, "tokenizer", None), "added_tokens_decoder", {})
+    special_tokens = {number: str(token) for number, token in added_tokens.items() if token.special}
+    end_mark = _think_end_mark(model, special_tokens)
+    kept_tokens = {
+        token
+        for token in special_tokens.values()
+        if token == end_mark or _PART_OF_MARK.fullmatch(token)
+    }
 
     attributes: dict[str, Any] = {}
-    end_token = getattr(model, "think_end_token", None)
-    if end_token is not None:
+    if end_mark is not None:
+        # Without this attribute, lm_eval cuts nothing off.
         attributes["think_end_token"] = None
-    if isinstance(end_token, int):
-        # lm_eval takes the token or its number.
-        end_token = special.get(end_token) or tokenizer.decode([end_token])  # type: ignore[union-attr]
-
-    marks = [token for token in special.values() if marks_thoughts(token) or token == end_token]
-    if marks and hasattr(model, "tok_decode"):
-        dropped = {
-            number
-            for number, token in special.items()
-            if token != end_token and not _PART_OF_MARK.fullmatch(token)
-        }
+    has_marks = any(token == end_mark or marks_thoughts(token) for token in special_tokens.values())
+    if has_marks and hasattr(model, "tok_decode"):
+        dropped = {number for number, token in special_tokens.items() if token not in kept_tokens}
         attributes["tok_decode"] = _decoder_that_keeps_marks(model.tok_decode, dropped)
-
     # The class is looked up by name, since importing it needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         attributes["parse_generations"] = _parser_that_keeps_thoughts(model.parse_generations)
 
-    # A mark that we know leaves no span of text behind.
-    unknown_end = str(end_token) if end_token and read_output(end_token).spans else ""
-
-    def use_known_end(text: str) -> str:
-        return text.replace(unknown_end, _CLOSES) if unknown_end else text
+    def use_known_mark(text: str) -> str:
+        # If `read_output` finds text in the mark, it does not know the mark.
+        if end_mark and read_output(end_mark).spans:
+            return text.replace(end_mark, _CLOSES)
+        return text
 
     with replaced(model, **attributes):
-        yield use_known_end
+        yield use_known_mark
+
+
+def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | None:
+    """Return the text of a model's ``think_end_token``, which lm_eval takes as a text or a number.
+
+    Args:
+        model: The model.
+        special_tokens: The special tokens of its tokenizer by their numbers.
+
+    Returns:
+        The text, such as ``</think>``, or None if the model has no such token.
+    """
+    token: str | int | None = getattr(model, "think_end_token", None)
+    if isinstance(token, int):
+        return special_tokens.get(token) or str(model.tokenizer.decode([token]))
+    return token
 
 
 def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:
     """Return a version of a model's ``tok_decode`` that keeps the marks of thoughts.
 
+    Marks such as ``<think>`` are special tokens of some tokenizers, which ``tok_decode`` drops.
+
     Args:
-        decode: The model's ``tok_decode``, which would drop every special token.
-        dropped: The numbers of the special tokens to drop, such as the end of the text.
+        decode: The model's ``tok_decode``.
+        dropped: The numbers of the special tokens to drop still, such as the end of the text.
     """
 
     def tok_decode(tokens: Iterable[int] | int, skip_special_tokens: bool = True) -> str:
+        # lm_eval decodes a single token to show it, and then wants it in any case.
         if skip_special_tokens and not isinstance(tokens, int):
             tokens = [token for token in tokens if int(token) not in dropped]
+        # The tokens to drop are gone, so the decoder itself must not drop any.
         return decode(tokens, skip_special_tokens=False)
 
     return tok_decode
@@ -308,11 +336,12 @@ def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> 
 def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """Return a version of a chat client's ``parse_generations`` that keeps unfinished thoughts.
 
-    The new function writes the text that `content_of` finds into each reply, and then calls
-    ``parse``.
+    The new function changes the replies: it sets the content of each to the text that `content_of`
+    finds, and then calls ``parse``.
     """
 
     def parse_generations(outputs: _Reply | list[_Reply], **options: Any) -> list[str]:
+        """Set the content of each reply, and return the texts that ``parse`` reads."""
         replies = outputs if isinstance(outputs, list) else [outputs]
         for reply in replies:
             # lm_eval itself reports a reply that has another shape.

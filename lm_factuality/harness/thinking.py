@@ -19,9 +19,9 @@ from lm_factuality.ground.thinking import (
     ROOM_TO_THINK,
     answer_or_thoughts,
     marks_thoughts,
-    opened_by,
     read_output,
-    whole_texts,
+    thoughts_kept,
+    trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import with_cache
@@ -67,14 +67,14 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
                 lm.cache_hook.add_partial("generate_until", cache_keys[index], text)
         return texts
 
-    with whole_texts(lm) as with_marks:
+    with thoughts_kept(lm) as with_marks:
         texts = with_cache(lm, "generate_until", cache_keys, generate_uncached)
 
     answers = []
     for text, request in zip(texts, requests, strict=True):
         prompt, *limits = request.args
         # A chat template may open the thoughts at the end of the prompt.
-        written = opened_by(str(prompt)) + with_marks(text)
+        written = trailing_opening_mark(str(prompt)) + with_marks(text)
         answers.append(within_limits(lm, written, *limits))
     return answers
 
@@ -113,7 +113,7 @@ def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: i
     positions = [output.text.find(stop) for stop in limits["until"] if stop]
     first_stop = min((position for position in positions if position >= 0), default=None)
     answer = output.text[:first_stop]
-    return output.cut(min(len(answer), _length(lm, answer, limits["max_gen_toks"])))
+    return output.written_up_to(min(len(answer), _length(lm, answer, limits["max_gen_toks"])))
 
 
 def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:

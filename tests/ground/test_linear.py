@@ -33,7 +33,7 @@ from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
-from lm_factuality.ground.thinking import opened_by, plain_answer, read_output
+from lm_factuality.ground.thinking import plain_answer, read_output, trailing_opening_mark
 
 
 def read_true_or_false(text: str) -> None:
@@ -54,7 +54,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "words": words_in,
     "plain": plain_answer,
     "thinking": read_output,
-    "opened thought": opened_by,
+    "opened thought": trailing_opening_mark,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
     "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
     "verdict": lambda text: verdict_or_reason(text, "paper"),

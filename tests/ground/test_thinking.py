@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lm_factuality.ground.thinking import (
     answer_or_thoughts,
     marks_thoughts,
-    opened_by,
     read_output,
+    trailing_opening_mark,
     without_thinking,
 )
 
@@ -100,7 +100,7 @@ def test_what_is_said_was_written_and_has_no_thought(written):
         end <= begin for (_, end), (begin, _) in zip(output.spans, output.spans[1:], strict=False)
     )
     for length in range(len(output.text) + 2):
-        cut = output.cut(length)
+        cut = output.written_up_to(length)
         assert written.startswith(cut)
         assert (
             length > len(output.text)
@@ -121,7 +121,7 @@ def test_what_is_said_was_written_and_has_no_thought(written):
     ],
 )
 def test_a_thought_opened_in_the_prompt(prompt, mark):
-    assert opened_by(prompt) == mark
+    assert trailing_opening_mark(prompt) == mark
 
 
 def test_templates_of_models_that_think():

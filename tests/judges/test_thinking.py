@@ -15,7 +15,7 @@ from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, is_cut_off_in_thought
 from judges.templates import prompt_names
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.thinking import content_of, whole_texts, without_thinking
+from lm_factuality.ground.thinking import content_of, thoughts_kept, without_thinking
 from tests.judges.server import Act
 from tests.tiny_models import save_reciter
 
@@ -174,7 +174,7 @@ def test_a_model_of_lm_eval(own_prompt, tmp_path, ends):
 def test_what_is_changed_of_a_model_is_put_back():
     lm = SimpleNamespace(think_end_token="<end>", tokenizer=None)
     before = dict(vars(lm))
-    with whole_texts(lm) as known:
+    with thoughts_kept(lm) as known:
         assert lm.think_end_token is None
         assert known("a<end>b") == "a</think>b"
     assert vars(lm) == before

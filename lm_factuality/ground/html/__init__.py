@@ -101,7 +101,11 @@ def _policy_hash(content: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return the environment of all templates, which escapes texts and refuses unknown names."""
+    """Return the environment of all templates, which escapes texts and refuses unknown names.
+
+    Templates make the headings of tables with ``text`` and ``number``: as filters of a list of
+    labels, ``labels | map("number")``, or as functions with more arguments.
+    """
     environment = SandboxedEnvironment(
         loader=FunctionLoader(read_file),
         autoescape=True,
@@ -110,17 +114,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
-        "text": Column,
-        "number": lambda label: Column(label, True),
-        "breakable": breakable,
-    }
-    environment.filters["as_data"] = lambda content: Markup(as_data(content))  # noqa: S704
-    environment.globals |= {
-        "text": Column,
-        "number": lambda label, title=None, small="": Column(label, True, title, small),
-    }
+    columns = {"text": Column, "number": _number_column}
+    environment.filters |= {**columns, "breakable": breakable, "as_data": _as_markup}
+    environment.globals |= columns
     return environment
+
+
+def _number_column(label: str, title: str | None = None, small: str = "") -> Column:
+    """Return the heading of a column of numbers."""
+    return Column(label, numeric=True, title=title, small=small)
+
+
+def _as_markup(content: object) -> Markup:
+    """Return a value as JSON that a template inserts without escaping it again."""
+    return Markup(as_data(content))  # noqa: S704  as_data has escaped it
 
 
 def breakable(name: str) -> Markup:
