@@ -37,8 +37,8 @@ _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
 _VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
 _DATE_PARTS = {name: re.compile(pattern) for name, pattern in read_rows(DATA / "dates.tsv")}
 _NEAR = 60  # characters on either side of an edit
-_QUANTITY_NEAR = 40  # characters around a quantity in which it or its comparator stands
-_ALMOST_ZERO = 1e-9  # stands for 0, of which a factor makes no range
+_QUANTITY_NEAR = 40  # characters before or after an edit that are searched for a quantity
+_ALMOST_ZERO = 1e-9  # stands for 0: all multiples of 0 are equal, so "over 0" would be no range
 
 
 class TextChange(NamedTuple):
@@ -75,15 +75,35 @@ class ValueRange(NamedTuple):
         """Whether the quantity has one value, as without a comparator."""
         return self.least == self.most
 
+    def overlaps(self, second: "ValueRange") -> bool:
+        """Whether both ranges have a value in common.
+
+        *Over 200* and *under 200* have none, but 200 itself is *up to 200*.
+        """
+        least = max(self.least, second.least)
+        most = min(self.most, second.most)
+        # The end of a range counts only if the other quantity is exactly this value.
+        is_one_exact = self.is_exact or second.is_exact
+        return least < most or (least == most and is_one_exact)
+
 
 def _read_comparators() -> list[Comparator]:
-    """Read the list ``comparators.tsv``."""
+    """Read the comparators from ``comparators.tsv``.
+
+    The columns of the list are the side of the quantity on which the words stand, a regular
+    expression for the words, and the two factors.
+    """
     comparators = []
-    for position, words, least, most in read_rows(DATA / "comparators.tsv"):
-        is_before = position == "before"
-        expression = rf"(?<!\w)(?:{words})\s*$" if is_before else words
-        pattern = re.compile(expression, re.IGNORECASE)
-        comparators.append(Comparator(is_before, pattern, float(least), float(most)))
+    for side, words, least_factor, most_factor in read_rows(DATA / "comparators.tsv"):
+        # The expression is searched in the text before the quantity, and must match at its end.
+        expression = rf"(?<!\w)(?:{words})\s*$" if side == "before" else words
+        comparator = Comparator(
+            is_before=side == "before",
+            pattern=re.compile(expression, re.IGNORECASE),
+            least_factor=float(least_factor),
+            most_factor=float(most_factor),
+        )
+        comparators.append(comparator)
     return comparators
 
 
@@ -92,6 +112,9 @@ _COMPARATORS = _read_comparators()
 
 def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
     """Tell why a sentence may be true both before and after an edit.
+
+    Example:
+        The edit ``200 -> 300`` of *over 200 boats* gives ``quantities that may both hold``.
 
     Args:
         text: The sentence before the edit.
@@ -102,18 +125,16 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
     Returns:
         One of `COMPATIBLE_REASONS`; None if nothing says that both may be true.
     """
-    change = TextChange(text[:start], text[start:end], new, text[end:])
-    # The features that the tables of compatible.yaml ask for.
-    facts = {
+    change = TextChange(before=text[:start], old=text[start:end], new=new, after=text[end:])
+    features = {
         "old": [change.old],
         "new": [new],
         "before": [change.before[-_NEAR:]],
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
-    # The tables look at these texts alone, and at no tokens.
-    context = TokenContext(change, _TABLES, 0, 0, facts)
-    # Each reason is the name of a table of compatible.yaml.
+    # The tables of compatible.yaml ask for these texts only, so there are no tokens to select.
+    context = TokenContext(sentence=change, tables=_TABLES, start=0, end=0, facts=features)
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
             return reason
@@ -133,19 +154,16 @@ def _quantities_overlap(change: TextChange) -> bool:
         comparator.is_before and comparator.pattern.search(change.old)
         for comparator in _COMPARATORS
     )
-    # The edit is of other words.
+    # The edit changes neither a comparator nor a number.
     if not has_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
         return False
+
     old_range = _value_range(change.before, change.old + change.after)
     new_range = _value_range(change.before, change.new + change.after)
-    if old_range is None or new_range is None or old_range == new_range:
+    if old_range is None or new_range is None:
         return False
-
-    least = max(old_range.least, new_range.least)
-    most = min(old_range.most, new_range.most)
-    # 200 itself is "up to 200", but "over 200" and "under 200" have no value in common.
-    is_one_exact = old_range.is_exact or new_range.is_exact
-    return least < most or (least == most and is_one_exact)
+    # With equal ranges, other words differ, as in "5 cats" and "5 dogs".
+    return old_range != new_range and old_range.overlaps(new_range)
 
 
 def _value_range(before: str, after: str) -> ValueRange | None:
@@ -161,18 +179,42 @@ def _value_range(before: str, after: str) -> ValueRange | None:
     Returns:
         The range; None if there is no quantity.
     """
-    position = len(before)
     text = before + after
+    position = len(before)
+    # A currency sign may stand before the position.
     quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
     if quantity is None:
         return None
-    # The number is in digits or in words.
-    number = quantity.group(1).lower()
-    is_in_words = number in _VALUES
-    value = _VALUES[number] if is_in_words else float(number.replace(",", ""))
-    value = value or _ALMOST_ZERO
 
-    # A comparator such as "over" stands right before the quantity, and "or more" right after it.
+    value = _value_of_number(quantity.group(1))
+    comparator = _find_comparator(text, quantity)
+    if comparator is None:
+        return ValueRange(value, value)
+    return ValueRange(value * comparator.least_factor, value * comparator.most_factor)
+
+
+def _value_of_number(number: str) -> float:
+    """Read a number in digits or in words: 1200 for ``1,200``, and 2 for ``Two``.
+
+    Returns:
+        The value; instead of 0, a value that is almost zero.
+    """
+    word = number.lower()
+    if word in _VALUES:
+        return _VALUES[word]
+    return float(number.replace(",", "")) or _ALMOST_ZERO
+
+
+def _find_comparator(text: str, quantity: re.Match[str]) -> Comparator | None:
+    """Find the words that make a quantity a range: *over* in *over 200*, *or more* in *5 or more*.
+
+    Args:
+        text: The sentence.
+        quantity: The match of the quantity in it.
+
+    Returns:
+        The first comparator of the list that stands right before or right after the quantity.
+    """
     text_before = text[max(0, quantity.start() - _QUANTITY_NEAR) : quantity.start()]
     for comparator in _COMPARATORS:
         if comparator.is_before:
@@ -180,8 +222,8 @@ def _value_range(before: str, after: str) -> ValueRange | None:
         else:
             match = comparator.pattern.match(text, quantity.end())
         if match:
-            return ValueRange(value * comparator.least_factor, value * comparator.most_factor)
-    return ValueRange(value, value)
+            return comparator
+    return None
 
 
 def _dates_agree(change: TextChange) -> bool:
@@ -191,11 +233,11 @@ def _dates_agree(change: TextChange) -> bool:
         change: An edit of a date.
 
     Returns:
-        Whether the dates are equal in each part that both state.
+        Whether the dates are equal in each part that both state, also if they have no part in
+        common. False if one of the texts is no date.
     """
     old_parts = _parts_of_date(change.old)
     new_parts = _parts_of_date(change.new)
-    # The edit is not of a date.
     if not old_parts or not new_parts:
         return False
     common_parts = old_parts.keys() & new_parts.keys()
@@ -271,24 +313,33 @@ def _regions_by_place() -> Mapping[str, set[str]]:
         The larger places by name: *Texas* and *United States* for *Houston*.
     """
     regions: dict[str, set[str]] = defaultdict(set)
-    listed_regions = read_rows(DATA / "regions.tsv")
-    # The lines that begin with a code, such as "EU", name a continent.
-    continents = {line[0]: line[1] for line in listed_regions if len(line[0]) == 2}
-    for country, continent_code in countries().items():
-        # The list has no name for the continent Antarctica.
-        if continent_code in continents:
-            regions[country].add(continents[continent_code])
-
+    for country, continent in _continents_of_countries():
+        regions[country].add(continent)
     for state in geonames().get_us_states().values():
-        # Georgia is a country too, which comes first.
+        # The name of a state and a country, such as Georgia, means the country.
         if state["name"] not in regions:
             regions[state["name"]].add("United States")
-    for line in listed_regions:
-        for member in line[1:]:
-            regions[member].add(line[0])
+    for region, *members in read_rows(DATA / "regions.tsv"):
+        for member in members:
+            regions[member].add(region)
     for city, region in _regions_of_cities():
         regions[city].add(region)
     return dict(regions)
+
+
+def _continents_of_countries() -> Iterator[tuple[str, str]]:
+    """Find the continent of each country.
+
+    Yields:
+        The names of a country and of its continent, such as *France* and *Europe*.
+    """
+    # The first lines of the list give a name to each continent's code, such as "EU".
+    rows = read_rows(DATA / "regions.tsv")
+    continents = {row[0]: row[1] for row in rows if len(row[0]) == 2}
+    for country, continent_code in countries().items():
+        # The list has no name for the continent Antarctica.
+        if continent_code in continents:
+            yield country, continents[continent_code]
 
 
 def _regions_of_cities() -> Iterator[tuple[str, str]]:
@@ -297,17 +348,19 @@ def _regions_of_cities() -> Iterator[tuple[str, str]]:
     Yields:
         The name of a city and of one place in which it lies.
     """
-    nations = {nation["iso"]: nation["name"] for nation in geonames().get_countries().values()}
-    states = geonames().get_us_states()
+    countries_by_code = {
+        country["iso"]: country["name"] for country in geonames().get_countries().values()
+    }
+    states_by_code = geonames().get_us_states()
     for city in geonames().get_cities().values():
-        # Singapore is a country too.
-        if city["name"] in countries():
+        name = city["name"]
+        # The name of a city and a country, such as Singapore, means the country.
+        if name in countries():
             continue
-        country_code = city["countrycode"]
-        if country_code in nations:
-            yield city["name"], nations[country_code]
-        if country_code == "US" and city["admin1code"] in states:
-            yield city["name"], states[city["admin1code"]]["name"]
+        if city["countrycode"] in countries_by_code:
+            yield name, countries_by_code[city["countrycode"]]
+        if city["countrycode"] == "US" and city["admin1code"] in states_by_code:
+            yield name, states_by_code[city["admin1code"]]["name"]
 
 
 _TABLES = Tables(

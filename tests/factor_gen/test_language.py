@@ -190,8 +190,8 @@ def test_every_line_of_a_list_finds_its_own_members(language):
     for line in language_rules(language):
         assert line.error_type in ERROR_TYPES
         if line.action == "swap":
-            assert len(set(line.members)) == len(line.members) > 1
-            for member in line.members:
+            assert len(set(line.values)) == len(line.values) > 1
+            for member in line.values:
                 shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member
                 assert line.pattern.search(
                     f"x {shown} y" if language == "de" else f"甲{member}了"

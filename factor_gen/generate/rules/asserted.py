@@ -7,7 +7,7 @@
 import re
 
 from factor_gen.generate.rules.edits import SentenceEdit
-from factor_gen.generate.rules.sentence import Span, TaggedSentence, overlaps_any
+from factor_gen.generate.rules.sentence import TaggedSentence
 
 UNASSERTED_REASONS = (
     "part of a fixed phrase",
@@ -32,30 +32,32 @@ _CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
     """Tell why a sentence does not assert the words that an edit changes.
 
+    Example:
+        An edit of *Monday* in *If it rains on Monday, the yard closes* gives ``part of a
+        condition``.
+
     Args:
         sentence: The sentence before the edit.
-        edit: The edit, of which the first replacement is looked at.
+        edit: The edit. Its first replacement stands for all, such as those of several pronouns.
 
     Returns:
         The first of `UNASSERTED_REASONS` whose table of ``conditions.yaml`` matches; None if the
         sentence asserts the words.
     """
-    # The first replacement stands for all of an edit, such as the pronouns of a sentence.
-    replacement = edit.replacements[0]
-    clause = _clause_before(sentence.text, replacement.start)
-    # The tables ask for these features of the edit, and for the words of the sentence.
+    start, end, new = edit.replacements[0]
+    clause = _clause_before(sentence.text, start)
+    # The tables ask for lists of values, even where a feature has a single one.
     context = sentence.context_of_characters(
-        replacement.start,
-        replacement.end,
+        start,
+        end,
         operator=[edit.operator],
         type=[edit.error_type],
-        old=_lowercase_words(sentence.text[replacement.start : replacement.end]),
-        new=_lowercase_words(replacement.new),
+        old=_lowercase_words(sentence.text[start:end]),
+        new=_lowercase_words(new),
         clause=_lowercase_words(clause),
         clause_text=[clause],
         breaks_phrase=[_breaks_fixed_phrase(sentence, edit)],
     )
-    # Each reason is the name of a table of conditions.yaml.
     for reason in UNASSERTED_REASONS:
         if context.matches(reason):
             return reason
@@ -80,13 +82,19 @@ def _clause_before(text: str, position: int) -> str:
 
 
 def _breaks_fixed_phrase(sentence: TaggedSentence, edit: SentenceEdit) -> bool:
-    """Whether an edit changes only a part of a fixed phrase, such as *on the other hand*."""
+    """Whether an edit changes a part of a fixed phrase, such as *hand* in *on the other hand*.
+
+    An edit of the whole phrase does not break it, because the phrase may have an opposite.
+
+    Args:
+        sentence: The sentence before the edit.
+        edit: The edit, any replacement of which may break a phrase.
+    """
     for phrase in sentence.fixed_phrases:
-        for replacement in edit.replacements:
-            # A phrase that is replaced as a whole may have an opposite.
-            is_in_phrase = overlaps_any([phrase], Span(replacement.start, replacement.end))
-            is_whole = replacement.start <= phrase.start and phrase.end <= replacement.end
-            if is_in_phrase and not is_whole:
+        for start, end, _ in edit.replacements:
+            touches_phrase = start < phrase.end and phrase.start < end
+            replaces_phrase = start <= phrase.start and phrase.end <= end
+            if touches_phrase and not replaces_phrase:
                 return True
     return False
 

@@ -34,14 +34,16 @@ class Collocation(NamedTuple):
     """The index of the word."""
     stem: str
     companion: int
-    """The hash of a content word before or after it, or of the two words around it."""
+    """The hash of the companion, as `_hash_companion` makes it."""
 
 
 @dataclass(frozen=True)
 class Collocations:
     """The companions that each word of the lists has in a corpus.
 
-    A companion is a content word near it, or its slot: the two words between which it stands.
+    A companion of a word is a content word near it, or its slot, i.e. the two words between which
+    it stands. In *the old mill burned*, *mill* has the companion *burned* and the slot *old ...
+    burned*.
     """
 
     companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -57,33 +59,54 @@ class Collocations:
             start: Where the words that are replaced start.
             end: Where they end.
             substitute: The new words.
-            must_be_in_slot: Whether the corpus must have it between the same two words. Otherwise
-                one common companion, or a similar use of both words, is enough.
+            must_be_in_slot: Whether the corpus must have the substitute between the same two
+                words. Otherwise it is enough that it has the substitute near a word of the
+                sentence, or uses it like the words that are replaced.
         """
-        # Nothing is known about the corpus.
+        # An empty collection knows no corpus that could forbid a substitute.
         if not self.companions:
             return True
+
         before = _split_words(text[max(0, start - _NEAR) : start])[-_LONGEST_DISTANCE:]
         after = _split_words(text[end : end + _NEAR])[:_LONGEST_DISTANCE]
         new_words = _split_words(substitute)
-
         if must_be_in_slot:
-            slot = " ".join([*before[-1:], *new_words, *after[:1]])
-            return crc32(slot.encode()) in self._companions_of(stem(substitute))
+            slot = [*before[-1:], *new_words, *after[:1]]
+            return _hash_companion(" ".join(slot)) in self._companions_of(stem(substitute))
+        if self._has_companion(before, new_words, after):
+            return True
+        return self._uses_alike(_split_words(text[start:end]), new_words)
 
-        # One companion that the corpus has is enough.
+    def _has_companion(
+        self, before: Sequence[str], new_words: Sequence[str], after: Sequence[str]
+    ) -> bool:
+        """Whether the corpus has a new word with one of the companions that it would get.
+
+        Args:
+            before: The words before the new ones.
+            new_words: The words of the substitute.
+            after: The words after them.
+        """
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
-            is_known = collocation.companion in self._companions_of(collocation.stem)
-            if collocation.position in new_positions and is_known:
-                return True
-
-        new_stems = _stems(new_words)
-        # Of a phrase that is replaced, the last content word counts.
-        for old_stem in _stems(_split_words(text[start:end]))[-1:]:
-            if new_stems and all(self._are_similar(old_stem, new_stem) for new_stem in new_stems):
+            companions = self._companions_of(collocation.stem)
+            if collocation.position in new_positions and collocation.companion in companions:
                 return True
         return False
+
+    def _uses_alike(self, old_words: Sequence[str], new_words: Sequence[str]) -> bool:
+        """Whether the corpus uses all new words like the last content word of the old ones.
+
+        Args:
+            old_words: The words that are replaced, such as *turn off*.
+            new_words: The words of the substitute.
+        """
+        old_stems = _stems(old_words)
+        new_stems = _stems(new_words)
+        # Words such as "the" have no companions to compare.
+        if not old_stems or not new_stems:
+            return False
+        return all(self._are_similar(old_stems[-1], new_stem) for new_stem in new_stems)
 
     def _are_similar(self, first_stem: str, second_stem: str) -> bool:
         """Whether two words share at least one in twelve companions of the rarer word."""
@@ -104,40 +127,42 @@ def gather_collocations(texts: Iterable[str]) -> Collocations:
         texts: The texts of the corpus.
 
     Returns:
-        The companions of each listed word that the corpus has, at most 400 for each.
+        The companions of each listed word that the corpus has: the first `_MOST_COMPANIONS`.
     """
-    companions: dict[str, set[int]] = {}
-    for operator in INFLECTION_TAGS:
-        for entries in entries_by_first_word(operator).values():
-            for entry in entries:
-                for listed_stem in _stems(_split_words(entry.word.text)):
-                    companions[listed_stem] = set()
-
+    companions: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
     for text in texts:
         # A line break ends a sentence, as in a heading.
         for line in text.splitlines():
             for collocation in _collocations(_split_words(line)):
                 # Words that are not in the lists are skipped.
-                word_companions = companions.get(collocation.stem)
-                if word_companions is not None and len(word_companions) < _MOST_COMPANIONS:
-                    word_companions.add(collocation.companion)
+                hashes = companions.get(collocation.stem)
+                if hashes is not None and len(hashes) < _MOST_COMPANIONS:
+                    hashes.add(collocation.companion)
     return Collocations(
         {word_stem: frozenset(hashes) for word_stem, hashes in companions.items() if hashes}
     )
+
+
+def _listed_stems() -> Iterator[str]:
+    """Yield the stems of all verbs and nouns that the word lists replace."""
+    for operator in INFLECTION_TAGS:
+        for entries in entries_by_first_word(operator).values():
+            for entry in entries:
+                yield from _stems(_split_words(entry.word.text))
 
 
 def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
     """Find the companions of each content word of a text.
 
     Example:
-        In *the old mill burned*, *mill* has the companions *old* and *burned* and the slot
-        *old mill burned*.
+        In *the old mill burned*, the companions of *mill* are ``old _`` and ``_ burn``, in which
+        ``_`` stands for *mill*, and its slot ``old mill burned``.
 
     Args:
         words: The words and marks of the text, in lower case.
 
     Yields:
-        Each word with one companion.
+        Each content word with one companion.
     """
     previous_position: int | None = None
     previous_stem = ""
@@ -148,17 +173,24 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
         word_stem = stem(word)
         if not word_stem:
             continue
+
         if previous_position is not None and position - previous_position <= _LONGEST_DISTANCE:
-            hash_of_next = crc32(f"_ {word_stem}".encode())
-            hash_of_previous = crc32(f"{previous_stem} _".encode())
-            yield Collocation(previous_position, previous_stem, hash_of_next)
-            yield Collocation(position, word_stem, hash_of_previous)
+            word_after = _hash_companion(f"_ {word_stem}")
+            word_before = _hash_companion(f"{previous_stem} _")
+            yield Collocation(previous_position, previous_stem, word_after)
+            yield Collocation(position, word_stem, word_before)
         previous_position = position
         previous_stem = word_stem
-        # The first and the last word have no slot.
+
+        # The first and the last word stand between no two words.
         if 0 < position < len(words) - 1:
             slot = " ".join(words[position - 1 : position + 2])
-            yield Collocation(position, word_stem, crc32(slot.encode()))
+            yield Collocation(position, word_stem, _hash_companion(slot))
+
+
+def _hash_companion(companion: str) -> int:
+    """Hash a companion such as ``old _``, because numbers take less space than texts."""
+    return crc32(companion.encode())
 
 
 def _split_words(text: str) -> list[str]:

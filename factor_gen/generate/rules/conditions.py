@@ -4,7 +4,7 @@ Operators ask them through `TaggedSentence.context_of_tokens`. The module
 `factor_gen.text.conditions` describes the form of the tables.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.text.conditions import Feature, Tables, TokenContext
@@ -13,49 +13,51 @@ from factor_gen.text.conditions import Feature, Tables, TokenContext
 _NOUN_PHRASE_TAGS = ("DT", "PRP$", "POS", "JJ", "NN", "CD")
 
 
-def _head_noun(context: TokenContext) -> Iterable[object]:
-    """Return the head noun of the noun phrase that follows, such as *mill* in *the old mill*.
+def _head_noun(context: TokenContext) -> list[str]:
+    """Find the head noun of the noun phrase that follows, such as *mill* in *the old mill*.
 
     Args:
         context: The tokens before the noun phrase.
 
     Returns:
-        The noun alone; an empty text if no noun phrase follows.
+        The noun as the only value of the feature; an empty text if no noun phrase follows.
     """
+    head_noun = ""
     words_after = context.values_around("word", "after")
     tags_after = context.values_around("tag", "after")
-    head_noun = ""
     for word, tag in zip(words_after, tags_after, strict=True):
-        # The noun phrase ends here.
+        # The noun phrase ends before the first word with another tag, such as a verb.
         if not tag.startswith(_NOUN_PHRASE_TAGS):
             break
         # Of several nouns, as in "the mill owner", the last one is the head.
         if tag.startswith("NN"):
             head_noun = word
-    return (head_noun,)
+    return [head_noun]
 
 
-def _text_after(context: TokenContext) -> Iterable[object]:
+def _text_after(context: TokenContext) -> list[str]:
     """Return the text of the sentence after the tokens."""
     sentence = context.sentence
     span = sentence.span_of_tokens(context.start, context.end)
-    return (sentence.text[span.end :],)
+    return [sentence.text[span.end :]]
 
 
-def _is_editable(context: TokenContext) -> Iterable[object]:
+def _is_editable(context: TokenContext) -> list[bool]:
     """Return whether the tokens may be edited: they are no part of a name, title or identifier."""
     sentence = context.sentence
-    return (sentence.is_editable(sentence.span_of_tokens(context.start, context.end)),)
+    return [sentence.is_editable(sentence.span_of_tokens(context.start, context.end))]
 
 
-def _pair_at(context: TokenContext, position: int) -> Iterable[object]:
+def _pair_at(context: TokenContext, position: int) -> list[str]:
     """Return a token and the next one, such as ``selling price``.
 
     Args:
         context: Tokens of the sentence.
         position: The index of the first token of the pair.
     """
-    return (f"{context.value_at('word', position)} {context.value_at('word', position + 1)}",)
+    first_word = context.value_at("word", position)
+    second_word = context.value_at("word", position + 1)
+    return [f"{first_word} {second_word}"]
 
 
 FEATURES: Mapping[str, Feature] = {

@@ -23,8 +23,8 @@ class DatePart(NamedTuple):
     """The name of the part, such as ``year``."""
     pattern: str
     """A regular expression that finds the number in a date."""
-    alike: str
-    """A regular expression that finds all numbers of this kind in a sentence."""
+    same_kind: str
+    """A regular expression that finds all numbers of this kind in a sentence, such as years."""
     steps: Sequence[int]
     """The differences between a new number and the old one, such as -4 to 4 years."""
     least: int
@@ -34,18 +34,20 @@ class DatePart(NamedTuple):
 
 
 _LISTS = load_yaml(__package__, "data/dates.yaml")
-_PARTS = [DatePart(**part) for part in _LISTS["parts"]]
+_PARTS = [DatePart(same_kind=part.pop("alike"), **part) for part in _LISTS["parts"]]
+_CALENDAR_WORDS: Sequence[Sequence[str]] = _LISTS["sets"]  # such as the weekdays
+_BEFORE_CALENDAR_WORD = "(?i:last |next |this |previous |past |coming )?"
 _LAST_DAYS: Mapping[str, int] = _LISTS["days"]
 _LONGEST_SHORT_NAME = 3  # characters of a month's name in _LAST_DAYS
 _MONTH = re.compile(rf"\b(?:{'|'.join(MONTHS)}|{'|'.join(SHORT_MONTHS)})\b")
-_AMBIGUOUS_MONTHS = ("May", "March")  # They are also a verb and a name.
+_AMBIGUOUS_MONTHS = ("May", "March")  # They may also be a verb and a name.
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])")
 _MOST_DAYS_AWAY = 9
 _USUAL_VALUES = 2
 
 
 def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Change the parts of each date: *on May 5, 1985* becomes *on May 7, 1985*.
+    """Change the parts of each date in a sentence.
 
     Example:
         *It burned in 1921* becomes *It burned in 1923*.
@@ -59,27 +61,28 @@ def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         Edits of one part of a date, or of its month and day together.
     """
     for entity in sentence.entities:
-        is_title = overlaps_any(sentence.titles, Span(entity.start, entity.end))
-        if entity.kind not in (DATE, TIME) or is_title:
+        is_in_title = overlaps_any(sentence.titles, Span(entity.start, entity.end))
+        if entity.kind not in (DATE, TIME) or is_in_title:
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
         # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
         if context.matches("no date"):
             continue
-        for replacement in _replace_number(sentence, entity, rng):
+
+        for replacement in _replace_first_number(sentence, entity, rng):
             yield make_edit("date", CIRCUMSTANCE, replacement)
         # Table "one of two dates": "Monday and Tuesday" are not changed one by one.
         if not context.matches("one of two dates"):
-            for replacement in _replace_name(sentence, entity, rng):
+            for replacement in _replace_calendar_word(sentence, entity, rng):
                 yield make_edit("date", CIRCUMSTANCE, replacement)
         for replacements in _replace_month_and_day(sentence, entity, rng):
             yield make_edit("date", CIRCUMSTANCE, *replacements)
 
 
-def _replace_number(
+def _replace_first_number(
     sentence: TaggedSentence, date: Entity, rng: random.Random
 ) -> Iterator[Replacement]:
-    """Replace the year, decade or century of a date: ``1921`` becomes ``1923``.
+    """Replace the decade, era, year or century of a date: ``1921`` becomes ``1923``.
 
     Args:
         sentence: The sentence to edit.
@@ -87,62 +90,100 @@ def _replace_number(
         rng: The random numbers to draw with.
 
     Yields:
-        Replacements of the first part of `_PARTS` that the date has.
+        Replacements of the first of these parts that the date has, so that the decade of *the
+        1980s* is not changed as a year again.
     """
     for part in _PARTS:
         match = re.search(part.pattern, date.text)
-        if match is None:
-            continue
-        span = _span_in_sentence(date, match.span())
-        context = sentence.context_of_characters(*span, part=[part.name])
-        # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
-        if context.matches("no year"):
+        if match:
+            yield from _replace_part(sentence, date, part, match, rng)
             return
-        old = match.group()
-        for number in _draw_numbers(sentence, part, _digits_of(old), rng):
-            # "10,500 BC" has a comma, and "19th century" an ending.
-            digits = f"{number:,}" if "," in old else str(number)
-            suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
-            yield Replacement(*span, digits + suffix)
-        # A decade such as "the 1980s" is not changed as a year again.
+
+
+def _replace_part(
+    sentence: TaggedSentence,
+    date: Entity,
+    part: DatePart,
+    match: re.Match[str],
+    rng: random.Random,
+) -> Iterator[Replacement]:
+    """Replace a part of a date by other numbers, which are written in the same way.
+
+    Args:
+        sentence: The sentence to edit.
+        date: The date in it.
+        part: The kind of the part, such as a year.
+        match: The match of the part in the text of the date.
+        rng: The random numbers to draw with.
+    """
+    span = _span_in_sentence(date, match.span())
+    context = sentence.context_of_characters(*span, part=[part.name])
+    # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
+    if context.matches("no year"):
         return
+    old = match.group()
+    for number in _draw_numbers(sentence, part, _digits_of(old), rng):
+        # "10,500 BC" has a comma, and "19th century" an ending.
+        digits = f"{number:,}" if "," in old else str(number)
+        suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
+        yield Replacement(*span, digits + suffix)
 
 
 def _draw_numbers(
     sentence: TaggedSentence, part: DatePart, value: int, rng: random.Random
 ) -> list[int]:
-    """Draw new numbers for a part of a date, such as one earlier and one later year.
+    """Draw new numbers for a part of a date: an earlier and a later one in a random order.
 
     Args:
         sentence: The sentence. Its `extra_values` ask for more numbers.
-        part: The part of the date.
+        part: The part of the date, such as its year.
         value: The number that the date has.
         rng: The random numbers to draw with.
 
     Returns:
-        The numbers. Each is on the same side as the old number of all others of the sentence, so
-        that *from 1931 to 1934* stays in order.
+        The numbers. There is none for a side on which no number is possible.
     """
-    used_numbers = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
-    used_numbers.discard(value)
-    # An era such as "500 BC" is moved by centuries, and "480 BC" by decades.
-    unit = 1
-    if part.name == "era" and value % 10 == 0:
-        unit = 10 if value % 100 else 100
+    possible = _possible_numbers(sentence.text, part, value)
+    earlier = [number for number in possible if number < value]
+    later = [number for number in possible if number > value]
+    drawn = []
+    for numbers in rng.sample([earlier, later], 2):
+        if numbers:
+            drawn.append(rng.choice(numbers))
+    remaining = [number for number in possible if number not in drawn]
+    return drawn + sample_up_to(rng, remaining, sentence.extra_values)
 
+
+def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
+    """List the numbers that may replace a number of a date without a change of the order.
+
+    Example:
+        In *from 1931 to 1934*, 1931 may become 1933, but not 1935.
+
+    Args:
+        text: The sentence.
+        part: The part of the date, such as its year.
+        value: The number that the date has.
+    """
+    used_numbers = {_digits_of(match.group()) for match in re.finditer(part.same_kind, text)}
+    used_numbers.discard(value)
+    unit = _years_of_step(value) if part.name == "era" else 1
     possible = []
     for step in part.steps:
         number = value + step * unit
-        is_in_order = all((number < used) == (value < used) for used in used_numbers)
-        if part.least <= number <= part.most and number not in used_numbers and is_in_order:
+        if number in used_numbers or not part.least <= number <= part.most:
+            continue
+        # The new number is before and after the same numbers as the old one.
+        if all((number < used) == (value < used) for used in used_numbers):
             possible.append(number)
-    earlier = [number for number in possible if number < value]
-    later = [number for number in possible if number > value]
+    return possible
 
-    # One number from each side, in a random order.
-    drawn = [rng.choice(numbers) for numbers in rng.sample((earlier, later), 2) if numbers]
-    remaining = [number for number in possible if number not in drawn]
-    return drawn + sample_up_to(rng, remaining, sentence.extra_values)
+
+def _years_of_step(year: int) -> int:
+    """Return by how many years a year of an era moves: 100 for *500 BC*, and 10 for *480 BC*."""
+    if year % 100 == 0:
+        return 100
+    return 10 if year % 10 == 0 else 1
 
 
 def _digits_of(text: str) -> int:
@@ -150,7 +191,7 @@ def _digits_of(text: str) -> int:
     return int(re.sub(r"\D", "", text))
 
 
-def _replace_name(
+def _replace_calendar_word(
     sentence: TaggedSentence, date: Entity, rng: random.Random
 ) -> Iterator[Replacement]:
     """Replace a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
@@ -161,19 +202,19 @@ def _replace_name(
         rng: The random numbers to draw with.
 
     Yields:
-        Up to two replacements by names that the sentence does not have.
+        Up to two replacements by words that the sentence does not have.
     """
-    for names in _LISTS["sets"]:
-        pattern = rf"(?i:last |next |this |previous |past |coming )?({'|'.join(names)})s?"
-        match = re.fullmatch(pattern, date.text.replace("-", " "))
+    # "Third-quarter" is listed as "third quarter".
+    date_text = date.text.replace("-", " ")
+    for words in _CALENDAR_WORDS:
+        match = re.fullmatch(rf"{_BEFORE_CALENDAR_WORD}({'|'.join(words)})s?", date_text)
         if match is None:
             continue
         span = _span_in_sentence(date, match.span(1))
-        # A name that the sentence has elsewhere would say the same thing twice.
-        other_names = [name for name in names if name not in sentence.text]
-        for name in sample_up_to(rng, other_names, _USUAL_VALUES):
-            # "third-quarter profit"
-            new = name.replace(" ", "-") if "-" in date.text else name
+        # A word that the sentence has elsewhere would say the same thing twice.
+        new_words = [word for word in words if word not in sentence.text]
+        for word in sample_up_to(rng, new_words, _USUAL_VALUES):
+            new = word.replace(" ", "-") if "-" in date.text else word
             yield Replacement(*span, new)
 
 
@@ -188,44 +229,45 @@ def _replace_month_and_day(
         rng: The random numbers to draw with.
 
     Yields:
-        The replacements of one edit. The first edit of the day changes the month as well.
+        The replacements of one edit. Edits of the month alone come first.
     """
     month = _MONTH.search(date.text)
-    day = _DAY_NUMBER.search(date.text)
     # With its weekday before it, a changed date would no longer be on that day.
     has_weekday = sentence.text[: date.start].rstrip(", ").endswith(tuple(DAYS))
     if month is None or has_weekday:
         return
+
+    day = _DAY_NUMBER.search(date.text)
+    new_months = _possible_months(sentence, month.group(), day=int(day[1]) if day else 1)
     month_span = _span_in_sentence(date, month.span())
-    day_number = int(day[1]) if day else 1
-    # The month alone is changed first.
-    new_months = _other_months(sentence, month.group(), day_number)
     for new_month in sample_up_to(rng, new_months, 1 + sentence.extra_values):
         yield [Replacement(*month_span, new_month)]
     if day is None:
         return
 
-    # Then the day is changed.
     day_span = _span_in_sentence(date, day.span())
-    new_days = _other_days(sentence, month.group(), day[1])
-    for new_day in sample_up_to(rng, new_days, _USUAL_VALUES):
+    new_days = _possible_days(sentence, month.group(), day[1])
+    for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
         suffix = ordinal_suffix(new_day) if day[2] else ""
         replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
-        if months_with_day:
+        # The first edit of the day changes the month as well, and the second keeps it.
+        if index == 0 and months_with_day:
             replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
-        # The second edit keeps the month.
-        new_months = []
         yield replacements
 
 
-def _other_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
+def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
     """List the months that may replace the month of a date.
 
     Args:
-        sentence: The sentence, of which no other month is taken.
+        sentence: The sentence. Months that it mentions are left out.
         month: The name of the month, in full or short.
         day: The day of the date, which the new month must have.
+
+    Returns:
+        The names, in full if the old one is. There are none for *May*, which may be the verb, and
+        for *March*.
     """
     if month in _AMBIGUOUS_MONTHS:
         return []
@@ -235,21 +277,21 @@ def _other_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
     return [name for name in names if name not in used and _last_day(name) >= day]
 
 
-def _other_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
+def _possible_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
     """List the days of the same month that may replace the day of a date.
 
     Args:
-        sentence: The sentence, of which no other number is taken.
+        sentence: The sentence. Numbers that it has are left out.
         month: The name of the month, in full or short.
-        day: The day in digits. A new day has as many digits.
+        day: The day in digits. A new day has as many digits, and is at most nine days away.
     """
-    number = int(day)
-    first = max(1, number - _MOST_DAYS_AWAY)
-    last = min(_last_day(month), number + _MOST_DAYS_AWAY)
+    old_day = int(day)
+    first = max(1, old_day - _MOST_DAYS_AWAY)
+    last = min(_last_day(month), old_day + _MOST_DAYS_AWAY)
     days = []
     for new_day in range(first, last + 1):
         # A day that the sentence has elsewhere would say the same thing twice.
-        is_used = new_day == number or re.search(rf"\b{new_day}\b", sentence.text)
+        is_used = new_day == old_day or re.search(rf"\b{new_day}\b", sentence.text)
         if not is_used and len(str(new_day)) == len(day):
             days.append(new_day)
     return days

@@ -4,12 +4,12 @@ It tries all operators on each completion and keeps a few candidates of each err
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,17 +115,17 @@ class RulesGenerator:
             filtered: Whether a model filters the candidates afterwards. It rejects most of them,
                 so all that can be made are offered.
         """
-        self.settings = settings
-        self.types = types
-        self.seed = seed
-        self._is_filtered = filtered
+        self._settings = settings
+        self._tagger_settings = types
+        self._seed = seed
         self._language = language
+        self._is_filtered = filtered
         self._collocations = load_collocations(collocations) if collocations else Collocations()
 
     @cached_property
     def _tagger(self) -> Tagger:
         """The tagger of the settings."""
-        return load_tagger(self.types)
+        return load_tagger(self._tagger_settings)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -136,9 +136,9 @@ class RulesGenerator:
             "lists": hash_lists([DATA, compatible.DATA, LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
-            "per_type": self.settings.per_type,
+            "per_type": self._settings.per_type,
             "filtered": self._is_filtered,
-            "seed": self.seed,
+            "seed": self._seed,
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -155,23 +155,37 @@ class RulesGenerator:
         """Return an example with its candidates and the number of lost edits by reason.
 
         Args:
-            example: An example that is in use. It becomes unused if it gets no candidate.
-        """
-        seed = f"{self.seed}/rules/{example.doc_id}"
-        if self._language == ENGLISH:
-            edits, lost = self._edit_english(example, seed)
-        else:
-            # Other languages have word lists, but no tagger that could tell what contradicts.
-            rng = random.Random(seed)
-            edits = list(edit_by_word_lists(example.completion, self._language, rng))
-            rng.shuffle(edits)
-            lost = Counter()
+            example: An example that is in use.
 
-        # An example without candidates gives no row.
-        candidates = _choose_candidates(example, edits, self.settings.per_type, seed)
-        if not candidates:
-            example = example.drop(self.name, "no contradiction")
-        return replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
+        Returns:
+            The new example; an unused one if it has no candidates.
+        """
+        seed = f"{self._seed}/rules/{example.doc_id}"
+        if self._language == ENGLISH:
+            result = self._edit_english(example, seed)
+        else:
+            result = self._edit_without_tagger(example, seed)
+
+        candidates = _choose_candidates(example, result.edits, self._settings.per_type, seed)
+        new_example = replace(
+            example, candidates=candidates, lost=dict(sorted(result.lost.items()))
+        )
+        # An example without candidates gives no row of the benchmark.
+        return new_example if candidates else new_example.drop(self.name, "no contradiction")
+
+    def _edit_without_tagger(self, example: Example, seed: str) -> SentenceEdits:
+        """Make the edits of a completion in another language, in a random order.
+
+        No edit is left out, because there is no tagger that could tell what contradicts.
+
+        Args:
+            example: The example with the completion.
+            seed: The seed of the document.
+        """
+        rng = random.Random(seed)
+        edits = list(edit_by_word_lists(example.completion, self._language, rng))
+        rng.shuffle(edits)
+        return SentenceEdits(edits, lost=Counter())
 
     def _edit_english(self, example: Example, seed: str) -> SentenceEdits:
         """Make the edits of an English completion that contradict it.
@@ -185,18 +199,19 @@ class RulesGenerator:
         )
         # A question asserts nothing.
         if sentence.text.rstrip("\"'”’)] ").endswith("?"):
-            return SentenceEdits([], Counter())
+            return SentenceEdits([], lost=Counter())
 
-        # A filter rejects most candidates, so all that can be made are offered.
+        # A filter rejects most candidates, so all that can be made are offered at once.
         if self._is_filtered:
             sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
+            return _contradicting_edits(sentence, example.types, seed)
+
         result = _contradicting_edits(sentence, example.types, seed)
         # If there are too few edits, all denials are added, and then more numbers and dates.
         for extra_values in (0, EXTRA_VALUES):
-            if self._is_filtered or _are_enough_for_row(result.edits):
-                break
-            sentence = replace(sentence, offers_all_edits=True, extra_values=extra_values)
-            result = _contradicting_edits(sentence, example.types, seed)
+            if not _are_enough_for_row(result.edits):
+                sentence = replace(sentence, offers_all_edits=True, extra_values=extra_values)
+                result = _contradicting_edits(sentence, example.types, seed)
         return result
 
 
@@ -207,21 +222,22 @@ def _contradicting_edits(
 
     Args:
         sentence: The sentence.
-        types: The error types that are wanted.
+        types: The error types that are wanted, such as ``predicate``.
         seed: The seed of the document.
 
     Returns:
-        The edits by operator, those of one operator in a random order.
+        The edits by operator, those of one operator in a random order, and the number of edits that
+        contradict nothing, by reason.
     """
     edits = []
     lost: Counter[str] = Counter()
-    for name, operator in OPERATORS.items():
+    for operator_name, operator in OPERATORS.items():
         # Each operator has random numbers of its own, so that a new one does not change the others.
-        rng = random.Random(f"{seed}/{name}")
+        rng = random.Random(f"{seed}/{operator_name}")
         operator_edits = list(operator(sentence, rng))
         rng.shuffle(operator_edits)
         for edit in operator_edits:
-            reason = _reason_without_contradiction(sentence, edit)
+            reason = _why_no_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
             # Some operators also make edits of a type that was not asked for.
@@ -231,7 +247,7 @@ def _contradicting_edits(
     return SentenceEdits(edits, lost)
 
 
-def _reason_without_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
+def _why_no_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
     """Tell why an edit does not contradict a sentence, such as *over 200* and *over 300*.
 
     Args:
@@ -258,7 +274,7 @@ def _are_enough_for_row(edits: Sequence[SentenceEdit]) -> bool:
 def _choose_candidates(
     example: Example, edits: Sequence[SentenceEdit], most_per_type: int, seed: str
 ) -> tuple[Candidate, ...]:
-    """Choose candidates of each error type, by as many operators as there are.
+    """Choose candidates of each error type, from as many different operators as possible.
 
     Args:
         example: The example with the completion.
@@ -269,53 +285,63 @@ def _choose_candidates(
     Returns:
         The candidates by type, no two with the same text.
     """
-    completion = example.completion
-    candidates: dict[str, Candidate] = {}
+    chosen: dict[str, Candidate] = {}
     for error_type in example.types:
         edits_of_type = [edit for edit in edits if edit.error_type == error_type]
-        count = 0
-        for edit in _alternate_operators(edits_of_type, f"{seed}/{error_type}"):
-            if count == most_per_type:
-                break
-            text = apply_replacements(completion, edit.replacements)
-            # Two operators may make the same text.
-            if text in candidates or text.casefold() == completion.casefold():
-                continue
-            count += 1
-            candidates[text] = Candidate(
+        ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
+        most = len(chosen) + most_per_type
+        for candidate in _candidates_of_edits(example.completion, ordered_edits):
+            # Two operators may make the same text, of which the first is kept.
+            if len(chosen) < most:
+                chosen.setdefault(candidate.text, candidate)
+    return tuple(chosen.values())
+
+
+def _candidates_of_edits(completion: str, edits: Iterable[SentenceEdit]) -> Iterator[Candidate]:
+    """Yield the false sentence of each edit, unless it differs from the completion in case alone.
+
+    Args:
+        completion: The sentence before the edits.
+        edits: The edits, in the order of the candidates.
+    """
+    for edit in edits:
+        text = apply_replacements(completion, edit.replacements)
+        if text.casefold() != completion.casefold():
+            yield Candidate(
                 text,
-                error_type,
-                describe_replacements(completion, edit.replacements),
-                f"rules/{edit.operator}",
+                type=edit.error_type,
+                edit=describe_replacements(completion, edit.replacements),
+                generator=f"rules/{edit.operator}",
                 doubtful=DOUBTFUL.get(edit.operator, 0),
             )
-    return tuple(candidates.values())
 
 
 def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[SentenceEdit]:
-    """Order edits so that each operator has its turn: first one edit of each, then a second one.
+    """Order edits so that the operators take turns, and doubtful edits come last.
+
+    Example:
+        Two edits by *number* and one by *date* become *number*, *date*, *number*.
 
     Args:
         edits: The edits of one error type.
-        seed: The seed of the order of the operators.
+        seed: The seed of the random order in which the operators take turns.
 
     Returns:
-        All edits, the doubtful ones after the others.
+        All edits, with those of the least doubtful operators (see `DOUBTFUL`) first.
     """
-    edits_by_operator: dict[str, list[SentenceEdit]] = {}
+    edits_by_operator: dict[str, list[SentenceEdit]] = defaultdict(list)
     for edit in edits:
-        edits_by_operator.setdefault(edit.operator, []).append(edit)
+        edits_by_operator[edit.operator].append(edit)
 
     ordered_edits: list[SentenceEdit] = []
-    # The degrees of doubt, from edits that are not doubtful on.
-    for degree in (0, 1, 2):
+    for degree_of_doubt in (0, 1, 2):
         queues = [
             operator_edits
             for operator, operator_edits in edits_by_operator.items()
-            if DOUBTFUL.get(operator, 0) == degree
+            if DOUBTFUL.get(operator, 0) == degree_of_doubt
         ]
         random.Random(seed).shuffle(queues)
-        # Shorter queues are filled with None, which is left out again.
-        turns = zip_longest(*queues)
-        ordered_edits += filter(None, chain(*turns))
+        # In each turn, an operator without further edits contributes None, which is left out.
+        for turn in zip_longest(*queues):
+            ordered_edits += filter(None, turn)
     return ordered_edits

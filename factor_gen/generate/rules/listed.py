@@ -6,7 +6,7 @@ number, or adds or removes a denial. The head of a list says what its columns ar
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ class LanguageRule(NamedTuple):
     """The third column of the list: ``swap``, ``step`` or ``edit``."""
     pattern: re.Pattern[str]
     """Finds the words to edit, as its group ``edit``."""
-    members: tuple[str, ...]
+    values: tuple[str, ...]
     """For ``swap``, words of which each may replace each other one.
 
     For ``step``, the least and the greatest number. For ``edit``, the new text.
@@ -45,7 +45,7 @@ class LanguageRule(NamedTuple):
 
 
 def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Find all edits that the list of a language makes of a sentence.
+    """Make all edits of a sentence for which the list of its language has a rule.
 
     Example:
         *Sie kam am Montag.* becomes *Sie kam am Freitag.*
@@ -60,21 +60,25 @@ def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator
     """
     quotations = [Span(*match.span()) for match in _QUOTATION.finditer(text)]
     for rule in language_rules(language):
+        operator = f"{language}/{rule.operator}"
         for match in rule.pattern.finditer(text):
             span = Span(*match.span("edit"))
             if overlaps_any(quotations, span):
                 continue
             for new in _new_texts(rule, match, rng):
                 # A sentence that has the new word already would say the same thing twice.
-                if rule.action == "swap" and new in text:
-                    continue
-                operator = f"{language}/{rule.operator}"
-                yield make_edit(operator, rule.error_type, Replacement(*span, new))
+                says_twice = rule.action == "swap" and new in text
+                if not says_twice:
+                    yield make_edit(operator, rule.error_type, Replacement(*span, new))
 
 
 @cache
 def language_rules(language: str) -> tuple[LanguageRule, ...]:
     """Read the list of a language.
+
+    Each line has an operator, an error type and an action. For ``swap``, the expressions for the
+    text before and after a word follow, and then the words. For ``step`` and ``edit``, an
+    expression with the group ``edit`` follows, and then the `LanguageRule.values`.
 
     Args:
         language: The language's ISO 639-1 code, such as ``de``.
@@ -82,34 +86,34 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
     rules = []
     for operator, error_type, action, *columns in read_rows(LANGUAGES / f"{language}.tsv"):
         if action == "swap":
-            before, after, *members = columns
-            pattern = _pattern_of_members(before, after, members)
+            before, after, *values = columns
+            expression = f"{before}{_any_of_words(values)}{after}"
         else:
-            pattern, *members = columns
+            expression, *values = columns
         # "~" marks an adjective, whose ending is kept.
-        words = tuple(member.removesuffix("~") for member in members)
-        rules.append(LanguageRule(operator, error_type, action, re.compile(pattern), words))
+        texts = tuple(value.removesuffix("~") for value in values)
+        rule = LanguageRule(operator, error_type, action, re.compile(expression), values=texts)
+        rules.append(rule)
     return tuple(rules)
 
 
-def _pattern_of_members(before: str, after: str, members: list[str]) -> str:
-    """Build the regular expression that finds any of the words of a line.
+def _any_of_words(words: list[str]) -> str:
+    """Build the regular expression for any of some words, whose first letter may be a capital.
 
     Args:
-        before: An expression for the text before the word.
-        after: An expression for the text after it.
-        members: The words. ``~`` at the end stands for the ending of an adjective.
+        words: The words. If ``~`` at their end marks adjectives, any ending of these matches.
 
     Returns:
-        The expression, in which the first letter of a word may be a capital.
+        The expression with the group ``edit`` for the word.
     """
     alternatives = []
     # The longest word comes first, because the first alternative that matches is taken.
-    for member in sorted(members, key=len, reverse=True):
-        word = member.removesuffix("~")
-        alternatives.append(f"(?i:{re.escape(word[0])}){re.escape(word[1:])}")
-    ending = _ADJECTIVE_ENDING if members[0].endswith("~") else ""
-    return f"{before}(?P<edit>(?:{'|'.join(alternatives)}){ending}){after}"
+    for word in sorted(words, key=len, reverse=True):
+        stem = word.removesuffix("~")
+        alternatives.append(f"(?i:{re.escape(stem[0])}){re.escape(stem[1:])}")
+    are_adjectives = words[0].endswith("~")
+    ending = _ADJECTIVE_ENDING if are_adjectives else ""
+    return f"(?P<edit>(?:{'|'.join(alternatives)}){ending})"
 
 
 def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> list[str]:
@@ -121,49 +125,67 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> 
         rng: The random numbers to draw with.
 
     Returns:
-        Up to two words of a ``swap``, one number of a ``step``, or the text of an ``edit``.
+        Up to two words of a ``swap``, up to one number of a ``step``, or the text of an ``edit``.
     """
     if rule.action == "edit":
-        return [match.expand(rule.members[0])]
-    old = match["edit"]
+        return [match.expand(rule.values[0])]
     if rule.action == "step":
-        return _draw_number(old, int(rule.members[0]), int(rule.members[1]), rng)
+        least, most = rule.values
+        return _draw_number(match["edit"], int(least), int(most), rng)
+    return _swap_word(match, rule.values, rng)
 
-    # The ending of a German adjective is kept: "kleine" becomes "große".
+
+def _swap_word(match: re.Match[str], words: Sequence[str], rng: random.Random) -> list[str]:
+    """Draw up to two words that replace a word, with its capital letter and ending.
+
+    Example:
+        *Kleine Boote* becomes *Große Boote*.
+
+    Args:
+        match: The match of the word.
+        words: The words without endings, of which each may replace each other one.
+        rng: The random numbers to draw with.
+
+    Returns:
+        The words; none for a name, i.e. a word with a capital letter within the sentence.
+    """
+    old = match["edit"]
+    # Only the expression for adjectives has an ending.
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
-    is_capitalised = old[0].isupper() and stem not in rule.members
+    is_capitalised = old[0].isupper() and stem not in words
     # A capital letter within a sentence is that of a name, or of the polite "Ihr".
     if is_capitalised and match.start() > 0:
         return []
-    # At the start of a sentence, the old word has a capital letter.
-    other_members = [member for member in rule.members if member.lower() != stem.lower()]
-    drawn = sample_up_to(rng, other_members, _MOST_SUBSTITUTES)
+
+    new_stems = [word for word in words if word.lower() != stem.lower()]
+    drawn_stems = sample_up_to(rng, new_stems, _MOST_SUBSTITUTES)
     if is_capitalised:
-        drawn = [member[0].upper() + member[1:] for member in drawn]
-    return [member + ending for member in drawn]
+        drawn_stems = [word[0].upper() + word[1:] for word in drawn_stems]
+    return [word + ending for word in drawn_stems]
 
 
 def _draw_number(number: str, least: int, most: int, rng: random.Random) -> list[str]:
-    """Draw another number with as many digits.
+    """Draw a number with as many digits as another: a year up to four away, or up to half as far.
+
+    Example:
+        1985 may become 1989, and 30 may become 44, but not 8 or 110.
 
     Args:
-        number: The number in digits. A year, from 1000 on, is moved by up to four, and any other
-            number by up to a half.
+        number: The number in digits. It is taken for a year from 1000 on.
         least: The smallest new number.
         most: The greatest new number.
         rng: The random numbers to draw with.
 
     Returns:
-        A list of one number; an empty list if no number fits.
+        The new number alone; an empty list if no number fits.
     """
     value = int(number)
-    reach = _MOST_YEARS_AWAY if value >= _FIRST_YEAR else max(2, value // 2)
-    first = max(least, value - reach)
-    last = min(most, value + reach)
-    fitting = []
+    most_away = _MOST_YEARS_AWAY if value >= _FIRST_YEAR else max(2, value // 2)
+    first = max(least, value - most_away)
+    last = min(most, value + most_away)
+    new_numbers = []
     for new_value in range(first, last + 1):
-        # 30 does not become 8 or 110.
         if new_value != value and len(str(new_value)) == len(number):
-            fitting.append(str(new_value))
-    return sample_up_to(rng, fitting, 1)
+            new_numbers.append(str(new_value))
+    return sample_up_to(rng, new_numbers, 1)

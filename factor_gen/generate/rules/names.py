@@ -9,7 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from factor_gen.generate.compatible import is_within
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
-from factor_gen.generate.rules.sentence import NEWS_AGENCIES, Span, TaggedSentence, overlaps_any
+from factor_gen.generate.rules.sentence import (
+    NEWS_AGENCIES,
+    PrefixName,
+    Span,
+    TaggedSentence,
+    overlaps_any,
+)
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
 from factor_gen.text.conditions import TokenContext
@@ -32,16 +38,14 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
     spans_of_names = {Span(name.start, name.end) for name in names}
     for name in names:
         # Table "kept names" of conditions.yaml: what may be true of another name as well.
-        if _context_of_name(sentence, name).matches("kept names"):
-            continue
-        if _is_located_twice(sentence, name):
+        is_kept = _context_of_name(sentence, name).matches("kept names")
+        if is_kept or _is_place_implied_elsewhere(sentence, name):
             continue
         # A name that the prefix has several times counts once.
         new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
         rng.shuffle(new_names)
 
-        mentions = re.finditer(rf"(?<!\w){re.escape(name.text)}(?!\w)", sentence.text)
-        spans = [Span(*mention.span()) for mention in mentions]
+        spans = _spans_of_mentions(sentence.text, name.text)
         # A mention within a longer name, as "Lund" in "Lund Bank", is of another thing.
         if not spans or not spans_of_names.issuperset(spans):
             continue
@@ -50,6 +54,12 @@ def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sent
         for new_name in new_names[:_MOST_NEW_NAMES]:
             replacements = [Replacement(*span, new_name) for span in spans]
             yield make_edit("name", error_type, *replacements)
+
+
+def _spans_of_mentions(text: str, name: str) -> list[Span]:
+    """Find all places where a text has a name as whole words."""
+    mentions = re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    return [Span(*mention.span()) for mention in mentions]
 
 
 def _context_of_name(
@@ -81,14 +91,15 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
     return not _context_of_name(sentence, name).matches("no whole name")
 
 
-def _is_located_twice(sentence: TaggedSentence, name: Entity) -> bool:
-    """Whether the dateline or another name also says where a place is.
+def _is_place_implied_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
+    """Whether a name is a place that the dateline or another name of the sentence implies.
 
-    *NAIROBI - Kenya's bank* and *In Japan the Japanese* would be at odds with another country.
+    With another country, *NAIROBI - Kenya's bank* and *In Japan the Japanese* would contradict
+    themselves, since `is_within` finds Nairobi in Kenya, and the Japanese in Japan.
 
     Args:
         sentence: The sentence.
-        name: A name in it. Only a place can be located twice.
+        name: A name in it, perhaps of a person or organisation.
     """
     if name.kind != PLACE:
         return False
@@ -96,9 +107,11 @@ def _is_located_twice(sentence: TaggedSentence, name: Entity) -> bool:
     if name.text.upper() in dateline.upper():
         return True
     for entity in sentence.entities:
+        if entity.text == name.text:
+            continue
         # "JAPAN" is looked up as "Japan".
-        other_name = entity.text.title() if entity.text.isupper() else entity.text
-        if entity.text != name.text and is_within(other_name, name.text):
+        entity_name = entity.text.title() if entity.text.isupper() else entity.text
+        if is_within(entity_name, name.text):
             return True
     return False
 
@@ -108,43 +121,64 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
 
     Args:
         sentence: The sentence to edit.
-        name: A name in it.
+        name: A name in it. A single word for a person is taken for a surname.
 
     Yields:
-        Names of the same kind with as many words, and with an article if the name has one. A
-        surname is replaced by the surname of another person.
+        Names of the same kind and form. A surname is replaced by the surname of another person.
     """
-    size = len(name.text.split())
-    is_surname = name.kind == PERSON and size == 1
-    has_article = sentence.text[: name.start].lower().endswith("the ")
     prefix_names = [
         prefix_name for prefix_name in sentence.prefix_names if prefix_name.kind == name.kind
     ]
-    # A single word that is no surname in the prefix may be the name of a program.
+    is_surname = name.kind == PERSON and len(name.text.split()) == 1
     full_name_end = f" {name.text}"
     has_full_name = any(prefix_name.text.endswith(full_name_end) for prefix_name in prefix_names)
+    # A single word that is no surname in the prefix may be the name of a program.
     if is_surname and not has_full_name:
         return
 
+    has_article = sentence.text[: name.start].lower().endswith("the ")
     for prefix_name in prefix_names:
-        words = prefix_name.text.split()
-        new_name = words[-1] if is_surname else prefix_name.text
-        is_alike = (
-            prefix_name.has_article == has_article
-            and len(new_name.split()) == size
-            and new_name.isupper() == name.text.isupper()
-            and _sort_of_place(new_name) == _sort_of_place(name.text)
-        )
-        if not is_alike or _is_mentioned(sentence, prefix_name.text):
+        new_name = prefix_name.text.split()[-1] if is_surname else prefix_name.text
+        if prefix_name.has_article != has_article or not _have_same_form(new_name, name.text):
             continue
-        # A woman's name does not replace the name that a "he" refers to.
-        sex = FIRST_NAMES.get(words[0], "")
-        context = _context_of_name(
-            sentence, name, new=[new_name], new_words=new_name.split(), sex=[sex]
-        )
-        # Table "unfit names" of conditions.yaml: "Mr Anne" is none.
-        if not context.matches("unfit names"):
+        is_mentioned = _is_mentioned(sentence, prefix_name.text)
+        if not is_mentioned and not _is_unfit(sentence, name, prefix_name, new_name):
             yield new_name
+
+
+def _have_same_form(first_name: str, second_name: str) -> bool:
+    """Whether two names have as many words, are both or neither in capitals, and of one sort.
+
+    Example:
+        *Lund Bank* has the form of *Berg Mill*, but not of *BERG MILL* or *Berg*.
+    """
+    return (
+        len(first_name.split()) == len(second_name.split())
+        and first_name.isupper() == second_name.isupper()
+        and _sort_of_place(first_name) == _sort_of_place(second_name)
+    )
+
+
+def _is_unfit(
+    sentence: TaggedSentence, name: Entity, prefix_name: PrefixName, new_name: str
+) -> bool:
+    """Whether a new name does not go with the words around it, as *Anne* in *Mr Anne*.
+
+    Args:
+        sentence: The sentence.
+        name: The name that is replaced.
+        prefix_name: The full new name, whose first word may tell a person's sex.
+        new_name: The new name as it would stand in the sentence.
+    """
+    first_name = prefix_name.text.split()[0]
+    context = _context_of_name(
+        sentence,
+        name,
+        new=[new_name],
+        new_words=new_name.split(),
+        sex=[FIRST_NAMES.get(first_name, "")],
+    )
+    return context.matches("unfit names")
 
 
 def _sort_of_place(name: str) -> str:
