@@ -349,7 +349,7 @@ class ScoreFigure:
         """The warning about the kind of judge that the run used, or an empty text."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
         # A cascade is a judge that consists of two others.
-        for config in (judge, judge.get("first"), judge.get("then")):
+        for config in (judge, judge.get("first"), judge.get("second")):
             backend = str(as_mapping(config).get("backend"))
             caution = capabilities_of(backend).caution
             if caution:
