@@ -153,7 +153,7 @@ def _choose_row(
 
     # So far the true completion is in the centre of every row: each contradiction shares more
     # with it than with the others. Compounds allow rows with a contradiction in the centre.
-    if settings.hide_centre:
+    if settings.hide_most_central:
         compounds = combine_edits(example.completion, candidates)
         off_centre = _compound_selections(selections, compounds, len(candidates))
         candidates = [*candidates, *compounds.values()]

@@ -259,7 +259,7 @@ class ChooseSettings:
     min_types: Annotated[Integer, Field(ge=1, le=len(ERROR_TYPES))] = 1
     """Documents whose contradictions have fewer error types give no row."""
 
-    hide_centre: Truth = False
+    hide_most_central: Truth = False
     """Whether the true completion is the most similar to the others no more often than they are."""
 
     most_doubtful: Annotated[Integer, Field(ge=0, le=2)] = 2

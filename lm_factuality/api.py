@@ -69,7 +69,7 @@ _LAZY_MODULES = {
     "verify": "judges.verify",
 }
 # The keys of a score that are attributes of its figure.
-_FIGURE_KEYS = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
+_FIGURE_KEYS = ("value", "low", "high", "stderr", "unscored", "worst", "best", "guess_baseline")
 # The keys of a score that are attributes of the corrected figure.
 _CORRECTED_KEYS = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 
@@ -104,8 +104,8 @@ class Results:
             Dictionaries with the keys ``model``, ``task``, ``score`` (its name), ``rows`` (the
             number of rows that were run), ``value``, ``low`` and ``high`` (the 95% interval),
             ``stderr``, ``unscored`` (the number of unscored items), ``worst`` and ``best`` (the
-            value if all of these were wrong, or right), ``floor`` (the score of a model that knows
-            nothing), ``corrected`` (the value without the judge's errors), ``corrected_low`` and
+            value if all of these were wrong, or right), ``guess_baseline`` (the score of a
+            guess), ``corrected`` (the value without the judge's errors), ``corrected_low`` and
             ``corrected_high``. Shares lie between 0 and 1, and None means not known.
         """
         from lm_factuality.benchmarks.chosen import (

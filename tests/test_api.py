@@ -102,7 +102,7 @@ def test_a_score_comes_with_its_interval_and_the_headline_first(evaluated):
     assert first["score"] == "factor_acc"
     assert first["rows"] == 12
     assert 0 <= first["low"] <= first["value"] <= first["high"] <= 1
-    assert 0 < first["floor"] < 0.5
+    assert 0 < first["guess_baseline"] < 0.5
     assert {"acc", "bits_per_byte", "pairwise_acc"} <= {each["score"] for each in others}
     assert not {"factor_acc_worst", "unscored", "truncated"} & {
         each["score"] for each in others

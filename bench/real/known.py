@@ -68,9 +68,9 @@ def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
     spaced = [[spaces_before_punctuation(choice) > 0 for choice in row.choices] for row in rows]
     return {
         "rows": len(rows),
-        "central": _percent(audit.baseline(CENTRAL).picks.value),
-        "lot": _percent(audit.floor.value),
-        "classifier_pairs": _percent(audit.baseline(CLASSIFIER).pairs.value),
+        "central": _percent(audit.baseline(CENTRAL).rows_won.value),
+        "lot": _percent(audit.guess_baseline.value),
+        "classifier_pairs": _percent(audit.baseline(CLASSIFIER).pairs_won.value),
         "only_true_spaced": sum(
             each[row.gold] and sum(each) == 1 for each, row in zip(spaced, rows, strict=True)
         ),

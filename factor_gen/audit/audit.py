@@ -20,7 +20,7 @@ from factor_gen.audit.evaluate import (
 from factor_gen.audit.flags import content_key, contradictions_of, flag_rows
 from factor_gen.audit.records import LEARNED, BenchmarkAudit, ChoiceScores, Distance
 from factor_gen.audit.words import word_edit_distance
-from lm_factuality.benchmarks.factor.metrics import floor_accuracy
+from lm_factuality.benchmarks.factor.metrics import guess_accuracy
 from lm_factuality.benchmarks.factor.rows import Row
 
 SAMPLE_SIZE = 5000
@@ -51,19 +51,19 @@ def audit_rows(
     sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
 
-    # The floor is the accuracy of a model that knows nothing and gives each word a random weight.
-    floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
+    # The guess baseline is the accuracy of a model that gives each word a random weight.
+    guess_accuracies = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
     documents = document_groups(sampled_rows)
-    floor, even_chance = estimate_shares([floors, even_chances], documents, seed)
+    guess_baseline, even_chance = estimate_shares([guess_accuracies, even_chances], documents, seed)
 
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return BenchmarkAudit(
         rows=len(rows),
         documents=len({row.doc_id for row in rows}),
         sampled=len(sampled_rows),
-        floor=floor,
-        even=even_chance.value,
+        guess_baseline=guess_baseline,
+        even_chance=even_chance.value,
         baselines=tuple(evaluate_baselines(scores, sampled_rows, seed)),
         flags=tuple(flags),
         distance=_measure_distance(usable_rows),

@@ -73,10 +73,10 @@ def evaluate_baselines(
                 baseline.name,
                 baseline.family,
                 rows=sum(values is not None for values in baseline.values),
-                pairs=estimates[index],
-                picks=estimates[len(scores) + index],
-                p=p_values[index],
-                corrected=corrected_p_values[index],
+                pairs_won=estimates[index],
+                rows_won=estimates[len(scores) + index],
+                p_value=p_values[index],
+                corrected_p_value=corrected_p_values[index],
             )
         )
     return baselines

@@ -77,36 +77,36 @@ class BlindBaseline:
     rows: int
     """How many rows it scored."""
 
-    pairs: EstimatedShare
+    pairs_won: EstimatedShare
     """The share of contradictions with a lower score than the true completion of their row.
 
     Chance is 50%.
     """
 
-    picks: EstimatedShare
+    rows_won: EstimatedShare
     """The share of rows in which all contradictions have a lower score.
 
-    Chance is the audit's ``floor``.
+    Chance is the audit's ``guess_baseline``.
     """
 
-    p: float
-    """The one-sided p-value of the test whether ``pairs`` is above a half.
+    p_value: float
+    """The one-sided p-value of the test whether ``pairs_won`` is above a half.
 
     NaN if the baseline scored fewer than `FEWEST` documents.
     """
 
-    corrected: float
+    corrected_p_value: float
     """The p-value after Holm's correction for the number of baselines that count."""
 
     @property
     def effect(self) -> float:
         """The share of pairs won above a half."""
-        return self.pairs.value - 0.5
+        return self.pairs_won.value - 0.5
 
     @property
     def is_above_chance(self) -> bool:
         """Whether it wins more than half of the pairs, at the 5% level after correction."""
-        return self.corrected < 0.05
+        return self.corrected_p_value < 0.05
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,12 @@ class BenchmarkAudit:
     documents: int
 
     sampled: int
-    """How many rows the baselines and the floor were computed on."""
+    """How many rows the baselines and the guess baseline were computed on."""
 
-    floor: EstimatedShare
+    guess_baseline: EstimatedShare
     """The accuracy of a model that knows nothing, i.e. that gives each word a random weight."""
 
-    even: float
+    even_chance: float
     """The accuracy by chance if the choices had no words in common: 25% of four choices."""
 
     baselines: tuple[BlindBaseline, ...]

@@ -43,7 +43,7 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
     lines = [f"{name}: {_describe_strongest_leak(audit)}."]
     # Without sampled rows there are no baselines.
     if audit.sampled:
-        lines.append(_describe_floor(audit))
+        lines.append(_describe_guess_baseline(audit))
 
     distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
     lines.append(
@@ -65,7 +65,7 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     tested = [
         baseline
         for baseline in audit.baselines
-        if baseline.family != COMPARES and not math.isnan(baseline.corrected)
+        if baseline.family != COMPARES and not math.isnan(baseline.corrected_p_value)
     ]
     if not tested:
         return (
@@ -73,10 +73,10 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
             " needed"
         )
 
-    strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
+    strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs_won.value)
     figures = (
-        f"{strongest.name}, {format_number(strongest.pairs.value)} of pairs"
-        f" ({strongest.pairs.interval}; chance 50%, {_p_value(strongest)})"
+        f"{strongest.name}, {format_number(strongest.pairs_won.value)} of pairs"
+        f" ({strongest.pairs_won.interval}; chance 50%, {_p_value(strongest)})"
     )
     if not audit.leaks:
         return f"no blind baseline tells true completions from contradictions; the best, {figures}"
@@ -89,31 +89,30 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     return leak
 
 
-def _describe_floor(audit: BenchmarkAudit) -> str:
+def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
     """Tell how often a guess, and a comparison of the choices, picks the true completion.
 
     The guess gives each word a random weight and picks the choice whose words weigh most.
     """
-    floor = _with_interval(audit.floor)
+    guess_baseline = f"{_with_interval(audit.guess_baseline)} of rows"
     # The true completion shares most words with the others, so that it seldom weighs most.
-    if audit.floor.high < audit.even:
-        floor += f", not {format_number(audit.even)}"
+    if audit.guess_baseline.high < audit.even_chance:
+        guess_baseline += f", not {format_number(audit.even_chance)}"
 
     central = audit.baseline(CENTRAL)
-    comparison = format_number(central.picks.value)
+    comparison = format_number(central.rows_won.value)
     if central.is_above_chance:
-        comparison += ": never show a model all of them, or build with choose: {hide_centre: true}"
-    return (
-        f"Of all choices of a row, knowing nothing picks the true one in {floor}. Comparing them"
-        f" finds it in {comparison}."
-    )
+        comparison += (
+            ": never show a model all of them, or build with choose: {hide_most_central: true}"
+        )
+    return f"Guess baseline: {guess_baseline}. Picking the most central choice wins {comparison}."
 
 
 def _p_value(baseline: BlindBaseline) -> str:
     """Format the corrected p-value of a baseline, such as ``p = 0.032`` or ``p < 0.001``."""
-    if baseline.corrected < 0.001:
+    if baseline.corrected_p_value < 0.001:
         return "p < 0.001"
-    return f"p = {format_number(baseline.corrected, '.3f')}"
+    return f"p = {format_number(baseline.corrected_p_value, '.3f')}"
 
 
 def _with_interval(share: EstimatedShare) -> str:
@@ -144,10 +143,10 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
             (
                 baseline.name,
                 baseline.family,
-                format_number(baseline.pairs.value),
-                baseline.pairs.interval,
-                format_number(baseline.picks.value),
-                baseline.picks.interval,
+                format_number(baseline.pairs_won.value),
+                baseline.pairs_won.interval,
+                format_number(baseline.rows_won.value),
+                baseline.rows_won.interval,
                 describe_significance(baseline),
             )
         )
@@ -168,8 +167,8 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         "verdict",
     )
     chance = (
-        f"chance: 50% of pairs; of all choices {_with_interval(audit.floor)}, which random word"
-        " weights pick"
+        f"chance: 50% of pairs, and {_with_interval(audit.guess_baseline)} of rows, which random"
+        " word weights win"
     )
     return ComparisonTable(title, columns, rows, (chance, *_NOTES, *audit.notes))
 
@@ -182,7 +181,7 @@ def describe_significance(baseline: BlindBaseline) -> str:
         leak.
     """
     # The p-value is NaN if the baseline was not tested.
-    if math.isnan(baseline.corrected):
+    if math.isnan(baseline.corrected_p_value):
         return "too few documents to tell"
     if not baseline.is_above_chance:
         return f"not above chance, {_p_value(baseline)}"
@@ -233,7 +232,7 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
         rows.append((name, share, share_by_judge, *paper_shares))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    columns = ("", "#here", "#by judge", *_PAPER_COLUMNS)
+    columns = ("", "#benchmark", "#by judge", *_PAPER_COLUMNS)
     notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []
     return ComparisonTable(title, columns, rows, notes)
 

@@ -87,7 +87,7 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
     rows.append(_count_row("", "rows of the benchmark", built.rows, built))
     print_table(
         f"{name}: what became of {built.documents:,} documents",
-        ("left at", "because", "#documents", "#share"),
+        ("stage", "reason", "#documents", "#share"),
         rows,
     )
 

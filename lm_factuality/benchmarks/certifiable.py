@@ -183,7 +183,7 @@ class JudgedStep:
             return f"no judge is measured with {', '.join(unmeasured)}"
         # Nobody has released labels for this step.
         if not self.settings:
-            return "no released decisions to hold it against"
+            return "no reference data"
         return ""
 
 

@@ -110,9 +110,7 @@ def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
         if older_run is not None:
             newer_name = run.file.path.name
             older_name = older_run.file.path.name
-            notes.append(
-                f"{', '.join(key)}: {newer_name} counts, the newest; {older_name} is older"
-            )
+            notes.append(f"{', '.join(key)}: using newest: {newer_name}; {older_name} is older")
         newest[key] = run
     return list(newest.values()), notes
 
@@ -325,7 +323,7 @@ class ScoreFigure:
     best: float | None
     """The score if all unscored items were right."""
 
-    floor: float | None
+    guess_baseline: float | None
     """The score of a model that guesses."""
 
     counted: int
@@ -351,7 +349,7 @@ class ScoreFigure:
         """The warning about the kind of judge that the run used, or an empty text."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
         # A cascade is a judge that consists of two others.
-        for config in (judge, judge.get("first"), judge.get("then")):
+        for config in (judge, judge.get("first"), judge.get("second")):
             backend = str(as_mapping(config).get("backend"))
             caution = capabilities_of(backend).caution
             if caution:
@@ -422,6 +420,6 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
         high,
         worst=number_of(task.metrics.get(f"{metric}_worst")),
         best=number_of(task.metrics.get(f"{metric}_best")),
-        floor=benchmark.scoring.floor(task, metric),
+        guess_baseline=benchmark.scoring.guess_baseline(task, metric),
         counted=num_rows,
     )

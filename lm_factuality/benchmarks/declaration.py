@@ -410,7 +410,7 @@ class Scoring:
     make_rescorer: Callable[[TaskResult, KeptRows], Rescorer]
     """Makes the functions that score the kept rows of a task again."""
 
-    floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
+    guess_baseline: Callable[[TaskResult, str], float | None] = lambda task, metric: None
     """Returns the value of a score for guessing on a task's rows, or None if it is not known."""
 
     count_rows: Callable[[TaskResult, str], int] = lambda task, metric: count_scored_rows(task)

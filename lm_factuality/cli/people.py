@@ -74,10 +74,10 @@ def sheet(
     repeat: Annotated[
         float, Option(help="Share of items, from 0 to 1, that are shown twice.")
     ] = 0.05,
-    scatter: Annotated[
+    shuffle: Annotated[
         bool,
         Option(
-            "--scatter",
+            "--shuffle",
             help="Mix the items of all samples (default: the items of a sample stay together).",
         ),
     ] = False,
@@ -107,7 +107,7 @@ def sheet(
     # An empty option means no strata, where "".split(",") would give one.
     strata = [name for name in stratify.split(",") if name]
     pool = read_pool(sources, task, question or ())
-    new_sheet = make_sheet(pool, rows, strata, repeat, scatter, seed)
+    new_sheet = make_sheet(pool, rows, strata, repeat, shuffle, seed)
     # The key holds the judge's verdicts, so annotators must not see it.
     *annotator_files, key_file = write_sheet(new_sheet, out, csv_only)
 
@@ -131,7 +131,7 @@ def _print_key(key: "SheetKey") -> None:
     num_repeated = sum(item.repeat_of is not None for item in key.items)
     echo(
         f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {num_repeated} of"
-        " them shown again"
+        " them asked twice"
     )
     for stratum in key.strata:
         echo(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}")

@@ -59,7 +59,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         "#parameters",
         "#factor_acc",
         "#95% interval",
-        "#floor",
+        "#guess baseline",
         "#rows",
         "#unscored",
     )
@@ -71,7 +71,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
             f"{score.parameters:,}",
             format_number(accuracy.value),
             format_interval((accuracy.low, accuracy.high)),
-            format_number(accuracy.floor),
+            format_number(accuracy.guess_baseline),
             str(accuracy.n),
             str(accuracy.unscored),
         )
@@ -80,7 +80,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         "Intervals: clustered by document. Floor: the guess baseline.",
         f"lm_eval's results and samples: {output}",
     ]
-    title = f"{task}: is the true sentence likelier than three minimally edited ones?"
+    title = f"{task}: is the true sentence more likely than three minimally edited ones?"
     print_table(title, columns, rows, notes)
 
 
@@ -108,7 +108,7 @@ def _print_biography_measures(
         rows.append(row)
     title = (
         f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
-        " offline judge beside the truth"
+        " offline judge compared with the truth"
     )
     # The sign # marks columns of numbers, which are flush right.
     columns = ("mean of", "#judge", "#truth", "#Pearson's r", "#responses")

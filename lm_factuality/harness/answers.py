@@ -29,11 +29,11 @@ from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.requests import (
     MAX_FAILURES,
     Encoder,
+    answer_with_cache,
     is_a,
     is_refusal,
     scored_loglikelihood,
     server_is_gone,
-    with_cache,
 )
 
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "word_answers"
-Way: TypeAlias = Literal["auto", "logprobs", "words"]
+AnswerMethod: TypeAlias = Literal["auto", "logprobs", "words"]
 """How to read answers: from log-probabilities, from the words that the model writes, or ``auto``:
 from log-probabilities if the model has them."""
 
 _LEADS = ("", " ")  # a template may leave the space before an answer to the model
 _TOO_LONG = "the prompt is longer than the model's window"
-_FORBIDDEN = 403  # HTTP: what OpenAI answers where a model's log-probabilities are not to be had
-_REFUSED = "refused"  # why there is no answer: the server has decided on this one request
+_FORBIDDEN = 403  # HTTP: OpenAI's reply if a model's log-probabilities are not available
+_REFUSED = "refused"  # the finish reason of a request that the server has turned down
 _NUM_TRIAL_QUESTIONS = 4  # by which a server shows whether it sends log-probabilities
-_FIRST_TOKENS = 4  # enough for an answer behind white space, where its text is not read
+_FIRST_TOKENS = 4  # tokens to generate for one word, which may come after white space
 # Clients of servers whose replies do not have OpenAI's format; they read the text themselves.
 _OTHER_FORMATS = ("AnthropicChat", "SGLANGGENERATEAPI")
 
@@ -65,8 +65,9 @@ def word_answers(
 
     Args:
         lm: Any model of lm_eval.
-        requests: The questions. The arguments of each are the prompt, the words, a `Way`, the
-            generation arguments, and, only for a model that thinks, the number of tokens to think.
+        requests: The questions. The arguments of each are the prompt, the words, an `AnswerMethod`,
+            the generation arguments, and, only for a model that thinks, the number of tokens to
+            think.
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
@@ -95,7 +96,10 @@ def word_answers(
 def _answer_group(
     lm: LM, questions: Sequence[Instance], disable_tqdm: bool
 ) -> Sequence[WordAnswer]:
-    """Answer questions that have the same `Way`, generation arguments and room to think.
+    """Answer questions that have the same method, generation arguments and room to think.
+
+    A server is asked for log-probabilities or texts, a local model scores each word as a
+    continuation, and a model without a tokenizer generates texts.
 
     Args:
         lm: Any model of lm_eval.
@@ -105,12 +109,13 @@ def _answer_group(
     Returns:
         The answers in the order of the questions.
     """
-    _, _, way, *generation_arguments = questions[0].args
+    method = questions[0].args[2]
+    generation_arguments = questions[0].args[3:]
     if is_a(lm, "TemplateAPI"):
-        return _AnswerServer(lm, generation_arguments).answer(questions, way)
+        return _AnswerServer(lm, generation_arguments).answer(questions, method)
 
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
-    if way == "logprobs" or (way == "auto" and can_score):
+    if method == "logprobs" or (method == "auto" and can_score):
         return _answers_by_likelihood(lm, questions, disable_tqdm)
 
     generations = []
@@ -171,7 +176,7 @@ def _request_like(question: Instance, request_type: str, arguments: tuple[Any, .
     return Instance(request_type, question.doc, arguments, 0, question.metadata)
 
 
-def first_word(
+def first_word_logprobs(
     alternatives: Sequence[tuple[str, float]], words: Sequence[str]
 ) -> tuple[float | None, ...] | None:
     """Return the log-probability that a reply begins with each of several words.
@@ -184,8 +189,8 @@ def first_word(
         words: The words.
 
     Returns:
-        The log-probabilities in the order of the words, None for a word that is not among the
-        alternatives. None as a whole if no word is.
+        One log-probability or None per word, in their order. None instead of the tuple if no
+        alternative is one of the words.
 
     Example:
         ``[(" Yes", -0.1), ("No", -2.5)]`` with the words yes, no, maybe gives
@@ -238,23 +243,24 @@ class _AnswerServer:
 
         self._lm = lm
         self._generation_arguments = generation_arguments
+        self._is_thinking = len(generation_arguments) > 1
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
         self._has_openai_format = not any(is_a(lm, name) for name in _OTHER_FORMATS)
 
         self._attempts: Counter[str] = Counter()  # by request
         self._failures_in_a_row = 0
-        self._last_failure_if_gone = ""  # not empty once the server counts as gone
+        self._last_failure: str | None = None  # set once the server counts as gone
 
-    def answer(self, questions: Sequence[Instance], way: str) -> list[WordAnswer]:
+    def answer(self, questions: Sequence[Instance], method: str) -> list[WordAnswer]:
         """Answer all questions, by log-probabilities if the server sends them for the first ones.
 
-        Otherwise the text is read, unless ``way`` forbids it. Questions that the server has
+        Otherwise the text is read, unless ``method`` forbids it. Questions that the server has
         answered in the trial are not sent again.
 
         Args:
             questions: The questions, with arguments as in `word_answers`.
-            way: A `Way`.
+            method: An `AnswerMethod`.
 
         Returns:
             The answers in the order of the questions.
@@ -267,7 +273,7 @@ class _AnswerServer:
         is_plain_text = any(isinstance(question.args[0], str) for question in questions)
         if self._endpoint == "chat" and is_plain_text:
             raise ModelError(f"{client}: a chat model is sent messages; pass --apply_chat_template")
-        if way == "words" or (way == "auto" and not self._has_openai_format):
+        if method == "words" or (method == "auto" and not self._has_openai_format):
             return self._answers_by_text(questions, [])
         if not self._has_openai_format:
             raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")
@@ -284,7 +290,7 @@ class _AnswerServer:
         problem = (
             f"{self._lm.base_url}: the server gives no log-probabilities of answers ({reason})"
         )
-        if way == "logprobs":
+        if method == "logprobs":
             raise ModelError(
                 f"{problem}; pass --metadata answers=words to read what the model writes"
             )
@@ -308,14 +314,13 @@ class _AnswerServer:
         Raises:
             ModelError: The server answers nothing.
         """
-        is_chat = self._endpoint == "chat"
-        replies: list[Answer] = []
         # Servers limit the number of alternatives: chat to 20 or 5, completions to 5.
-        for num_alternatives in (20, 5) if is_chat else (5,):
-            if is_chat:
-                arguments = {"logprobs": True, "top_logprobs": num_alternatives}
-            else:
-                arguments = {"logprobs": num_alternatives}
+        trials: list[dict[str, Any]] = [{"logprobs": 5}]
+        if self._endpoint == "chat":
+            trials = [{"logprobs": True, "top_logprobs": number} for number in (20, 5)]
+
+        replies: list[Answer] = []
+        for arguments in trials:
             replies = self._send(questions, arguments)
             # A server that forbids log-probabilities is not gone.
             self._failures_in_a_row = 0
@@ -323,8 +328,10 @@ class _AnswerServer:
             answers = map(_answer_by_first_token, replies, questions)
             if any(answer.logprobs for answer in answers):
                 return replies, arguments
+            # The server answers, but without log-probabilities.
             if any(reply.text is not None for reply in replies):
                 break
+            # A server that refuses 20 alternatives may take 5.
             if not any(reply.finish_reason == _REFUSED for reply in replies):
                 raise ModelError(
                     f"{self._lm.base_url}: the first questions got no answer; the first one:"
@@ -346,8 +353,7 @@ class _AnswerServer:
         """
         replies = list(trial_replies)
         # The trial gave the model no room to think, so a thinking model is asked again.
-        is_thinking = len(self._generation_arguments) > 1
-        if is_thinking or any(reply.text is None for reply in replies):
+        if self._is_thinking or any(reply.text is None for reply in replies):
             replies = []
         replies += self._send(questions[len(replies) :], {})
 
@@ -382,12 +388,13 @@ class _AnswerServer:
         cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
 
         def send_uncached(indices: list[int]) -> list[Answer]:
+            """Send the questions with these indices, with methods of ours in the client."""
             prompts = [self._encoded_prompt(questions[index].args[0]) for index in indices]
             keys = [cache_keys[index] for index in indices]
             batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation)
             with replaced(
                 self._lm,
-                amodel_call=partial(self._call, self._lm.amodel_call),
+                amodel_call=partial(self._send_one, self._lm.amodel_call),
                 parse_generations=partial(self._parse, self._lm.parse_generations),
                 _batch_size=1,
                 # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
@@ -395,9 +402,11 @@ class _AnswerServer:
             ):
                 return [reply for (reply,) in asyncio.run(batches)]
 
-        replies: list[Answer] = with_cache(self._lm, "generate_until", cache_keys, send_uncached)
-        if self._last_failure_if_gone:
-            raise server_is_gone(self._last_failure_if_gone)
+        replies: list[Answer] = answer_with_cache(
+            self._lm, "generate_until", cache_keys, send_uncached
+        )
+        if self._last_failure is not None:
+            raise server_is_gone(self._last_failure)
         return replies
 
     def _encoded_prompt(self, prompt: object) -> object:
@@ -427,7 +436,7 @@ class _AnswerServer:
             return [answer_from_reply(outputs, self._endpoint)]
         return [Answer(parse_generations(outputs)[0])]
 
-    async def _call(
+    async def _send_one(
         self,
         amodel_call: Callable[..., Awaitable[list[Answer]]],
         cache_keys: Sequence[object],
@@ -451,37 +460,42 @@ class _AnswerServer:
         from aiohttp import ClientError
 
         # Once the server is gone, the remaining requests would only wait for their timeouts.
-        if self._last_failure_if_gone:
+        if self._last_failure is not None:
             return [Answer(None)]
 
+        # Errors of the connection, and of a reply that has another format.
         errors = (ClientError, asyncio.TimeoutError, OSError, ValueError, LookupError, TypeError)
         try:
             replies = await amodel_call(cache_keys=cache_keys, **arguments)
         except errors as error:
-            is_final = isinstance(error, UnusableReplyError) or is_refusal(error)
+            is_refused = isinstance(error, UnusableReplyError) or is_refusal(error)
+            # The keys hold dictionaries, which cannot be counted themselves.
             request = str(cache_keys)
             self._attempts[request] += 1
-            if not is_final and self._attempts[request] < self._lm.max_retries:
+            if not is_refused and self._attempts[request] < self._lm.max_retries:
                 raise
-            return [self._failed_reply(error, is_final)]
+            return [self._count_failure(error, is_refused)]
         self._failures_in_a_row = 0
         return replies
 
-    def _failed_reply(self, error: Exception, is_final: bool) -> Answer:
+    def _count_failure(self, error: Exception, is_refused: bool) -> Answer:
         """Count a failed request, and return a reply with its error.
+
+        After too many failures in a row, the server counts as gone.
 
         Args:
             error: The last error of the request.
-            is_final: Whether the server is there and has turned this one request down.
+            is_refused: Whether the server is there and has turned this one request down.
         """
-        self._failures_in_a_row = 0 if is_final else self._failures_in_a_row + 1
+        self._failures_in_a_row = 0 if is_refused else self._failures_in_a_row + 1
 
         # A URL may hold a key, and the client's text of an error holds the URL.
         status = getattr(error, "status", None)
         reason = f"HTTP {status}" if status else f"{type(error).__name__}: {error}"
         if self._failures_in_a_row >= MAX_FAILURES:
-            self._last_failure_if_gone = reason
-        finish_reason = _REFUSED if is_final or status == _FORBIDDEN else None
+            self._last_failure = reason
+        # A request for log-probabilities that is forbidden is answered without them.
+        finish_reason = _REFUSED if is_refused or status == _FORBIDDEN else None
         return Answer(None, finish_reason, error=f"the server gave no usable answer: {reason}")
 
 
@@ -497,7 +511,7 @@ def _answer_by_first_token(reply: Answer, question: Instance) -> WordAnswer:
         of the words is among the likely first tokens.
     """
     words = question.args[1]
-    logprobs = first_word(reply.first_token_logprobs or (), words)
+    logprobs = first_word_logprobs(reply.first_token_logprobs or (), words)
     if logprobs is not None:
         return WordAnswer(logprobs, reply.text or "")
     if reply.text is None:

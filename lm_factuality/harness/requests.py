@@ -32,11 +32,12 @@ logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_loglikelihood"
 
-OF_SOURCES = "loglikelihood_of_sources"
-"""A method of models whose scores depend on more than a request's tokens.
+SOURCES_METHOD = "loglikelihood_of_sources"
+"""The name of a method that models have if they score more than a request's tokens.
 
-It takes what ``_loglikelihood_tokens`` does, then what each request was made from, such as a
-document, and the window of each, which is all that they may show themselves.
+A model with retrieval also needs the row's document. The method takes the arguments of
+``_loglikelihood_tokens``, the original requests, and the number of tokens that the model may see
+for each.
 """
 
 MAX_FAILURES = 8  # in a row, after which the server counts as gone
@@ -113,7 +114,7 @@ def encoder_of(lm: LM) -> "Encoder | None":
     Warns if the model's client leaves out the first token.
 
     Returns:
-        The encoder, or None if the model shows no tokenizer.
+        The encoder, or None if the model has no tokenizer and scores texts itself.
 
     Raises:
         ModelError: The model is the client of a server that cannot score texts, or the client needs
@@ -143,7 +144,11 @@ class Encoder:
     """
 
     def __init__(self, lm: TemplateLM) -> None:
-        """Read the model's tokenizer, its longest input and its identity."""
+        """Read the model's longest input, its identity, and the first token to add to texts.
+
+        Args:
+            lm: The model. If the user set ``add_bos_token``, texts start with its BOS token.
+        """
         self._lm = lm
         self._context_tokens: dict[str, list[int]] = {}
         self.longest = _longest_input(lm)
@@ -170,7 +175,7 @@ class Encoder:
         num_tokens = len(continuation_ids)
         if num_tokens == 0:
             return _to_result("the completion has no tokens of its own", 0, False)
-        longest = self.longest if window is None else min(window, self.longest)
+        longest = self.input_limit(window)
         # At least one token of context must fit in front of the completion.
         if num_tokens >= longest:
             problem = (
@@ -182,16 +187,28 @@ class Encoder:
         truncated = len(context_ids) + num_tokens > longest
         if window is not None:
             context_ids = context_ids[-(window - num_tokens) :]
-        return self.request(context_ids, continuation_ids, request, window, continuation, truncated)
+        return self.make_request(
+            context_ids,
+            continuation_ids,
+            source=request,
+            window=window,
+            text=continuation,
+            truncated=truncated,
+        )
 
-    def request(
+    def input_limit(self, window: int | None) -> int:
+        """Return how many tokens the model sees at once: the request's window or its own limit."""
+        return self.longest if window is None else min(window, self.longest)
+
+    def make_request(
         self,
         context: list[int],
         continuation: list[int],
+        *,
         source: Instance,
         window: int | None,
-        text: str,
-        truncated: bool,
+        text: str = "",
+        truncated: bool = False,
     ) -> Encoded:
         """Make a request in tokens, with the key by which lm_eval's response cache knows it.
 
@@ -203,8 +220,8 @@ class Encoder:
             text: The text of the continuation, empty if unknown.
             truncated: Whether the context has lost its beginning.
         """
-        # For these models, the document and the window decide on the score, too.
-        sources = (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()
+        # The scores of a model with retrieval also depend on the document and the window.
+        sources = (window, source.doc) if hasattr(self._lm, SOURCES_METHOD) else ()
         hashed_text = repr((context, continuation, *sources))
         digest = hashlib.sha256(hashed_text.encode()).hexdigest()
         key = (f"{self._fingerprint}, tokens {digest}", text)
@@ -266,7 +283,7 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
             "vLLM's prefix cache changes log-probabilities in some versions; pass"
             " enable_prefix_caching=False in --model_args"
         )
-    return with_cache(
+    return answer_with_cache(
         lm,
         "loglikelihood",
         [request.key for request in encoded],
@@ -274,7 +291,7 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
     )
 
 
-def with_cache(
+def answer_with_cache(
     lm: LM,
     method: str,
     keys: Sequence[object],
@@ -285,8 +302,8 @@ def with_cache(
     Args:
         lm: The model.
         method: The model's method that answers these requests, by which lm_eval names them.
-        keys: The arguments that name each request in the cache; empty for a request that is never
-            in it.
+        keys: The arguments that name each request in the cache; empty for a sampled request,
+            which is never in it.
         answer_uncached: Answers the requests with the given indices, in their order.
 
     Returns:
@@ -307,7 +324,10 @@ def with_cache(
 
 
 def logprob_of(answer: Answer) -> tuple[float | None, str]:
-    """Return the log-probability in an answer, and why there is none.
+    """Return the log-probability in an answer, or the reason why there is none.
+
+    Args:
+        answer: The model's answer, or the text of an error in place of one.
 
     Returns:
         The log-probability and an empty text, or None and the reason.
@@ -379,7 +399,7 @@ def _fingerprint(lm: TemplateLM) -> str:
         "cache_identity",
     )
     values = [getattr(lm, attribute, None) for attribute in attributes]
-    # Under some of these names models keep objects, which say nothing lasting.
+    # Other kinds of objects have texts that differ from run to run.
     parts = [str(value) for value in values if isinstance(value, str | int | dict)]
 
     model_args = getattr(lm, "model_args", None) or {}
@@ -387,7 +407,8 @@ def _fingerprint(lm: TemplateLM) -> str:
     if isinstance(checkpoint, str) and Path(checkpoint).is_dir():
         for path in sorted(Path(checkpoint).iterdir()):
             if path.suffix in _WEIGHTS:
-                parts.append(f"{path.stat().st_size}@{path.stat().st_mtime_ns}")
+                status = path.stat()
+                parts.append(f"{status.st_size}@{status.st_mtime_ns}")
 
     dtype = getattr(getattr(lm, "model", None), "dtype", None)
     parts.append(str(dtype))
@@ -399,7 +420,7 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 
     Args:
         lm: A model that tokenizes. If its scores depend on more than tokens, it has a method
-            `OF_SOURCES`, which is called instead of lm_eval's.
+            `SOURCES_METHOD`, which is called instead of lm_eval's.
         encoded: The requests.
         disable_tqdm: Whether to hide the progress bar.
 
@@ -410,7 +431,7 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
         return []
     tokens = [(request.key, request.context, request.continuation) for request in encoded]
 
-    score_sources = getattr(lm, OF_SOURCES, None)
+    score_sources = getattr(lm, SOURCES_METHOD, None)
     if score_sources is not None:
         sources = [request.source for request in encoded]
         windows = [request.window for request in encoded]
@@ -423,14 +444,15 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 def _warn_of_rounding(lm: TemplateLM) -> None:
     """Warn once if lm_eval's ``hf`` sums log-probabilities in half precision."""
     # The suite's own models, which have an engine, sum in float32.
-    if not is_a(lm, "HFLM") or getattr(lm, "engine", None) is not None or lm.softmax_dtype:
+    is_lm_evals = is_a(lm, "HFLM") and getattr(lm, "engine", None) is None
+    if not is_lm_evals or lm.softmax_dtype:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):
         current_run().log_once(
             logger,
-            f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become"
-            " equal, and rows wrong; add softmax_dtype=float32 to --model_args, or use --model"
+            f"lm_eval's hf sums log-probabilities in {dtype}. Rounding can make the scores of"
+            " different choices equal; add softmax_dtype=float32 to --model_args, or use --model"
             " hf-tree",
         )
 
@@ -498,7 +520,7 @@ def server_is_gone(reason: str) -> ModelError:
 
 
 def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
-    """Score continuations with lm_eval's own request type, which leaves tokens uncounted."""
+    """Score continuations with lm_eval's own request type, and warn that tokens are not counted."""
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be"
         " counted; acc and acc_bytes are reported",
@@ -506,17 +528,13 @@ def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[Score
     )
     plain_requests = []
     for request in requests:
-        context_and_continuation = request.args[:2]
+        # The third argument, the window, is left out.
+        arguments = request.args[:2]
         plain_requests.append(
-            Instance(
-                "loglikelihood",
-                request.doc,
-                context_and_continuation,
-                request.idx,
-                request.metadata,
-            )
+            Instance("loglikelihood", request.doc, arguments, request.idx, request.metadata)
         )
-    return [_to_result(answer, None, False) for answer in lm.loglikelihood(plain_requests)]
+    answers = lm.loglikelihood(plain_requests)
+    return [_to_result(answer, num_tokens=None, truncated=False) for answer in answers]
 
 
 def _warn_of_missing_bos(lm: TemplateLM) -> None:
@@ -524,23 +542,29 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
 
     Tokenizers such as OPT's add it by themselves, and the authors' scores are with it.
     """
-    tokenizer = lm.tokenizer
-    bos = getattr(tokenizer, "bos_token_id", None)
+    bos = getattr(lm.tokenizer, "bos_token_id", None)
     if bos is None or getattr(lm, "add_bos_token", False):
         return
-
-    if getattr(lm, "tokenizer_backend", None) == "remote":
-        # A tokenizer such as GPT-2's has one token for both ends of a text and adds neither.
-        is_missing = bos != getattr(tokenizer, "eos_token_id", None)
-    else:
-        # The tokenizer itself adds the token, but lm_eval's client encodes without it.
-        ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
-        is_missing = ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]
-    if is_missing:
+    if _may_lack_bos(lm, bos):
         logger.warning(
-            "%s leaves out token %s, with which the tokenizers of some models start texts; if that"
-            " of your model does (OPT, Llama), pass add_bos_token=True in --model_args for the"
-            " authors' scores",
+            "%s leaves out token %s, with which the tokenizers of some models (OPT, Llama) start"
+            " texts; if yours does, pass add_bos_token=True in --model_args",
             type(lm).__name__,
             bos,
         )
+
+
+def _may_lack_bos(lm: TemplateLM, bos: int) -> bool:
+    """Tell whether texts that a client encodes lack the BOS token, as far as this can be known.
+
+    Args:
+        lm: The model's client.
+        bos: The number of the BOS token.
+    """
+    tokenizer = lm.tokenizer
+    if getattr(lm, "tokenizer_backend", None) == "remote":
+        # A tokenizer such as GPT-2's has one token for both ends of a text and adds neither.
+        return bos != getattr(tokenizer, "eos_token_id", None)
+    # Does the tokenizer itself add the token, but lm_eval's client encode without it?
+    ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
+    return ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]

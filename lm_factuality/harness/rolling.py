@@ -52,7 +52,7 @@ def scored_rolling(
     windows_by_text = [_cut_into_windows(lm, encoder, instance) for instance in bar]
     all_windows: list[Encoded] = []
     for text_windows in windows_by_text:
-        # A text that cannot be scored has a problem in place of windows.
+        # A text that cannot be scored has the reason, a text, in place of windows.
         if not isinstance(text_windows, str):
             all_windows += text_windows
 
@@ -64,10 +64,11 @@ def scored_rolling(
 
     results = []
     for text_windows, instance in zip(windows_by_text, instances, strict=True):
-        longest = _longest(encoder, instance)
+        longest = encoder.input_limit(instance.args[1])
         if isinstance(text_windows, str):
             results.append(ScoredText(None, 0, 0, longest, text_windows))
             continue
+        # The answers come in the order of all windows.
         logprob, problem = _sum_logprobs([next(answers) for _ in text_windows])
         num_tokens = sum(len(window.continuation) for window in text_windows)
         results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))
@@ -75,34 +76,28 @@ def scored_rolling(
 
 
 def windows(
-    prefix: int, tokens: Sequence[int], window: int, stride: int
+    prefix_token: int, tokens: Sequence[int], window_size: int, stride: int
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Split a text into overlapping windows, so that each token is scored once.
 
     Args:
-        prefix: The model's first token, which stands before the text and is not scored.
+        prefix_token: The model's first token, which stands before the text and is not scored.
         tokens: The tokens of the text.
-        window: The most tokens of a window, context included.
+        window_size: The most tokens of a window, context included.
         stride: How many tokens each window but the first scores.
 
     Yields:
         The context and the tokens to score of each window. The tokens 1 to 4 with prefix 0, window
         3 and stride 1 give ``([0], [1, 2])``, ``([1, 2], [3])`` and ``([2, 3], [4])``.
     """
-    all_tokens = [prefix, *tokens]
+    all_tokens = [prefix_token, *tokens]
     start = 1
     while start < len(all_tokens):
         # The first window has no earlier text as context and scores as much as it holds.
-        num_scored = window - 1 if start == 1 else stride
+        num_scored = window_size - 1 if start == 1 else stride
         end = min(len(all_tokens), start + num_scored)
-        yield all_tokens[max(0, end - window) : start], all_tokens[start:end]
+        yield all_tokens[max(0, end - window_size) : start], all_tokens[start:end]
         start = end
-
-
-def _longest(encoder: Encoder, instance: Instance) -> int:
-    """Return how many tokens the model sees at once: the request's window or the model's limit."""
-    window = instance.args[1]
-    return encoder.longest if window is None else min(window, encoder.longest)
 
 
 def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
@@ -131,10 +126,10 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> l
     if not tokens:
         return "the document has no tokens"
 
-    longest = _longest(encoder, instance)
+    longest = encoder.input_limit(window)
     step = longest // 2 if stride is None else min(stride, longest - 1)
     return [
-        encoder.request(context, scored_tokens, instance, window, "", False)
+        encoder.make_request(context, scored_tokens, source=instance, window=window)
         for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
     ]
 

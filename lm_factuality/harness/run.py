@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,7 +27,7 @@ from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.outputs import number_of, write_retrieved
+from lm_factuality.harness.outputs import Rows, number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
 
 _YAML = (".yaml", ".yml")
@@ -72,25 +72,33 @@ def run(
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
+    if parsed.config:
+        parsed.config = str(find_config(Path(parsed.config)))
     options = _read_options(parsed)
     _check_options(options)
 
-    # Imported only now, because this module imports datasets and more, which takes long.
+    # These modules are imported only now, because they import datasets and more, which takes long.
     from lm_factuality.harness.judging import raise_failures
+    from lm_factuality.harness.tasks import check_tasks
 
     internal("lm_eval.utils:setup_logging")()
     current = _begin_run_with(options)
-    is_suite_only = _prepare_tasks(parsed, options)
-    # The check has made each task once, and lm_eval makes them again.
+    tasks = []
+    for names in _as_texts(options, "tasks"):
+        tasks += [name for name in names.split(",") if name]
+    include_path = _as_texts(options, "include_path")
+    is_suite_only = check_tasks(tasks, include_path, options["model_args"], options["metadata"])
+    # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
+    _adapt_options(parsed, options, tasks, include_path)
 
     output = options.get("output_path")
     earlier_files = _results_files(output)
     printed_results: list[Mapping[str, Any]] = []
     with (
         _readable_tables(current, printed_results),
-        _task_index(is_suite_only),
-        _plain_memory_errors(),
+        _without_lm_eval_tasks() if is_suite_only else nullcontext(),
+        _memory_errors_explained(),
     ):
         parsed.func(parsed)
 
@@ -112,6 +120,9 @@ def run(
 def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
     """Begin a run with lm_eval's options, after checking that its output folder can be written.
 
+    Args:
+        options: The options from `_read_options`.
+
     Raises:
         DataError: The folder cannot be written.
     """
@@ -120,52 +131,45 @@ def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
     # lm_eval also accepts the path of a results file.
     if folder and folder.suffix == ".json":
         folder = folder.parent
-    current = begin_run(
-        EvaluationRun(
-            folder=folder,
-            only_predicts=bool(options.get("predict_only")),
-            has_response_cache=bool(options.get("use_cache")),
-        )
-    )
     if folder:
         check_writable(folder, "results")
-    return current
+    run = EvaluationRun(
+        folder=folder,
+        only_predicts=bool(options.get("predict_only")),
+        has_response_cache=bool(options.get("use_cache")),
+    )
+    return begin_run(run)
 
 
-def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bool:
-    """Check the tasks of a run, and change lm_eval's options so that it finds and caches them.
+def _adapt_options(
+    parsed: argparse.Namespace,
+    options: Mapping[str, Any],
+    tasks: Sequence[str],
+    include_path: Sequence[str],
+) -> None:
+    """Change lm_eval's options so that it finds the suite's tasks and caches the model apart.
 
     Args:
         parsed: lm_eval's parsed command line, of which ``include_path``, ``use_cache`` and
             ``metadata`` are changed.
         options: The options from `_read_options`.
-
-    Returns:
-        Whether all tasks are the suite's.
+        tasks: The names of the tasks and the paths of their YAMLs.
+        include_path: The folders with more tasks.
     """
-    # Imported only now, because this module imports datasets and more, which takes long.
-    from lm_factuality.harness.tasks import check_tasks, with_suite
+    from lm_factuality.harness.tasks import with_suite
 
-    tasks = []
-    for names in _as_texts(options, "tasks"):
-        tasks += [name for name in names.split(",") if name]
-    include_path = _as_texts(options, "include_path")
-    metadata = options["metadata"]
-    is_suite_only = check_tasks(tasks, include_path, options["model_args"], metadata)
-
-    parsed.include_path = with_suite(include_path) or None
-    parsed.use_cache = _cache_of_model(options)
+    parsed.include_path = with_suite(include_path)
+    parsed.use_cache = _cache_path_for_model(options)
     yaml_folders = {Path(task).resolve().parent for task in tasks if task.endswith(_YAML)}
     # lm_eval forgets the folder of a YAML, which relative paths in it start from.
     if len(yaml_folders) == 1:
-        parsed.metadata = {**metadata, YAML_FOLDER: str(yaml_folders.pop())}
-    return is_suite_only
+        parsed.metadata = {**options["metadata"], YAML_FOLDER: str(yaml_folders.pop())}
 
 
 def register_models() -> None:
     """Register the model classes of the suite and of other installed packages with lm_eval.
 
-    Later releases of lm_eval read the entry points ``lm_eval.models`` themselves.
+    Some releases of lm_eval read the entry points ``lm_eval.models`` themselves.
     """
     # Imported first, because a model that is registered before hides the built-in ones.
     import lm_eval.models  # noqa: F401
@@ -179,7 +183,7 @@ def register_models() -> None:
 def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
     """Merge the options of the command line with those of the file of ``--config``.
 
-    The command line wins. Sets ``parsed.config`` to the path of the file that was found.
+    An option of the command line takes precedence over the same option in the file.
 
     Args:
         parsed: lm_eval's parsed command line.
@@ -193,7 +197,6 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
     """
     file_options: Any = {}
     if parsed.config:
-        parsed.config = str(find_config(Path(parsed.config)))
         file_options = read_config(Path(parsed.config))
         if not isinstance(file_options, dict):
             raise ConfigError(
@@ -203,11 +206,10 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
 
     command_line_options = {name: value for name, value in vars(parsed).items() if value}
     options: dict[str, Any] = {"model": "hf", **file_options, **command_line_options}
+    parse_assignments = internal("lm_eval.utils:simple_parse_args_string")
     for name in ("model_args", "metadata"):
         value = options.get(name) or {}
-        if isinstance(value, str):
-            value = internal("lm_eval.utils:simple_parse_args_string")(value)
-        options[name] = dict(value)
+        options[name] = parse_assignments(value) if isinstance(value, str) else dict(value)
     return options
 
 
@@ -218,7 +220,7 @@ def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
     return [str(item) for item in values]
 
 
-def _cache_of_model(options: Mapping[str, Any]) -> str | None:
+def _cache_path_for_model(options: Mapping[str, Any]) -> str | None:
     """Return a path for lm_eval's response cache that no other model uses.
 
     Returns:
@@ -235,15 +237,20 @@ def _cache_of_model(options: Mapping[str, Any]) -> str | None:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Check the model, the judge, and that no option holds a key or password.
+    """Check that the model and the judge exist, and that no option holds a credential.
+
+    Args:
+        options: The options from `_read_options`.
 
     Raises:
-        ConfigError: An option holds a secret, or the model or the judge is unknown.
+        ConfigError: An option holds a credential, or the model or the judge is unknown.
         ModelError: The model's checkpoint or the device does not exist.
     """
-    for option, problem in secrets_within(options):
+    secret = next(secrets_within(options), None)
+    if secret is not None:
         raise ConfigError(
-            f"--{option}: {problem}, which lm_eval would write to the results file; {INSTEAD}"
+            f"--{secret.key}: {secret.problem}, which lm_eval would write to the results file;"
+            f" {INSTEAD}"
         )
     check_model(options["model"], options["model_args"], str(options.get("device") or ""))
     judge = options["metadata"].get("judge")
@@ -252,15 +259,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _task_index(is_suite_only: bool) -> Iterator[None]:
-    """Keep lm_eval from reading the 14,000 YAMLs of its own tasks in a run of none of them.
-
-    Args:
-        is_suite_only: Whether all tasks of the run are the suite's. Otherwise nothing changes.
-    """
-    if not is_suite_only:
-        yield
-        return
+def _without_lm_eval_tasks() -> Iterator[None]:
+    """Keep lm_eval from reading the 14,000 YAMLs of its own tasks within a ``with`` block."""
     task_manager = internal("lm_eval.tasks:TaskManager")
     init_without_defaults = functools.partialmethod(task_manager.__init__, include_defaults=False)
     with replaced(task_manager, __init__=init_without_defaults):
@@ -273,21 +273,24 @@ def _readable_tables(
 ) -> Iterator[None]:
     """Shorten the tables that lm_eval prints, and collect the results that it prints.
 
+    lm_eval's command returns nothing, so its tables are the only way to its results.
+
     Args:
         current: The run, whose tasks say which metrics tables show.
-        printed_results: Receives the results of each table.
+        printed_results: The list to which the results of each table are added.
     """
     make_table = internal("lm_eval.utils:make_table")
 
     def make_readable_table(
         content: Mapping[str, Any], column: str = "results", sort_results: bool = False
     ) -> str:
+        """Make a table as lm_eval does, of the entries that are for readers."""
         printed_results.append(content)
         rows = {}
         for name, values in content[column].items():
             task = current.tasks.get(name)
             # All metrics of lm_eval's own tasks are shown.
-            is_shown = task.is_shown if task else lambda metric: True
+            is_shown = (lambda metric: True) if task is None else task.is_shown
             rows[name] = {
                 key: value for key, value in values.items() if is_for_readers(key, value, is_shown)
             }
@@ -313,7 +316,7 @@ def is_for_readers(key: str, value: object, is_shown: Callable[[str], bool]) -> 
 
 
 @contextmanager
-def _plain_memory_errors() -> Iterator[None]:
+def _memory_errors_explained() -> Iterator[None]:
     """Turn torch's error for lack of memory into one that says what to do.
 
     Raises:
@@ -337,6 +340,8 @@ def _save_retrieved(
 ) -> set[Path]:
     """Write the passages that the model retrieved next to the results of the run.
 
+    All processes of the run must call this, because each waits for the passages of the others.
+
     Args:
         current: The run, with the passages that this process has retrieved.
         output: The value of ``--output_path``.
@@ -347,15 +352,15 @@ def _save_retrieved(
     """
     from lm_factuality.harness.judging import gather_from_all_processes
 
-    rows = {}
+    retrieved_by_row: Rows = {}
     for process_rows in gather_from_all_processes(current.retrieved):
-        rows.update(process_rows)
+        retrieved_by_row.update(process_rows)
     if not is_first_process():
         return set()
 
     saved = _results_files(output) - earlier_files
     for results in saved:
-        write_retrieved(results, rows)
+        write_retrieved(results, retrieved_by_row)
     return saved
 
 
@@ -364,7 +369,8 @@ def _results_files(output: str | None) -> set[Path]:
 
     Args:
         output: The value of ``--output_path``: a folder, or a file such as ``out/run.json``, whose
-            results are named ``out/run_DATE.json``.
+            results are named ``out/run_DATE.json``. In a folder, lm_eval creates a subfolder per
+            model, such as ``out/gpt2/results_DATE.json``.
     """
     if not output:
         return set()

@@ -1,9 +1,9 @@
-"""Generation by models that may think first: a request type for lm_eval.
+"""A request type for lm_eval: texts of models that may think before they answer.
 
-lm_eval applies a task's ``until`` and ``max_gen_toks`` to all that a model writes. Here they are
-for what it says: nothing stops it while it thinks, and it has ``thinking_tokens`` more. Samples
-hold what was written, thoughts included, up to where the answer ends by the task's limits. Tasks
-read what was said (``hide_thoughts``).
+lm_eval applies a task's limits, ``until`` and ``max_gen_toks``, to the whole text that a model
+writes. This request type applies them to the answer only: nothing stops the model while it thinks,
+and it may write ``thinking_tokens`` more. Samples hold the thoughts and the cut answer. Tasks see
+the answer alone (``hide_thoughts``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +24,11 @@ from lm_factuality.ground.thinking import (
     trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import with_cache
+from lm_factuality.harness.requests import answer_with_cache
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
-_BYTES_IN_TOKEN = 4  # of an answer by a model that shows no tokenizer
+_BYTES_IN_TOKEN = 4  # assumed for models that have no tokenizer
 _MOST_TOKENS = 1_000_000
 
 
@@ -47,12 +47,13 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         ModelError: Thoughts and answer together do not fit into the model's window.
     """
     roomy_requests = [_with_room(lm, request) for request in requests]
-    # Sampled answers are drawn anew each time, so the response cache never has them.
+    # Sampled answers are drawn anew each time, so they have an empty key and are never cached.
     cache_keys = [
         () if request.args[1].get("do_sample") else request.args for request in roomy_requests
     ]
 
     def generate_uncached(indices: list[int]) -> list[str]:
+        """Generate the texts of the requests with these indices, and cache each under its key."""
         if not indices:
             return []
         try:
@@ -68,7 +69,7 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         return texts
 
     with thoughts_kept(lm) as with_marks:
-        texts = with_cache(lm, "generate_until", cache_keys, generate_uncached)
+        texts = answer_with_cache(lm, "generate_until", cache_keys, generate_uncached)
 
     answers = []
     for text, request in zip(texts, requests, strict=True):
@@ -92,28 +93,31 @@ def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     return {**arguments, "until": [], "max_gen_toks": arguments["max_gen_toks"] + tokens}
 
 
-def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: int = 0) -> str:
+def within_limits(
+    lm: LM, written: str, generation: Mapping[str, Any], thinking_tokens: int = 0
+) -> str:
     """Cut a text where its answer, without the thoughts, ends by the task's limits.
 
     Args:
         lm: The model, whose tokenizer counts.
         written: The text, with its thoughts.
         generation: lm_eval's generation arguments, with the limits ``until`` and ``max_gen_toks``.
-        tokens: The number of tokens that the model had to think. If that is 0, lm_eval has already
-            cut the text.
+        thinking_tokens: The number of tokens that the model may think. If it is 0, lm_eval has
+            already cut the text.
 
     Returns:
         The thoughts and the cut answer; the whole text if the model never stopped thinking.
     """
     output = read_output(written)
-    if not tokens or output.is_unfinished:
+    if not thinking_tokens or output.is_unfinished:
         return written
 
+    answer = output.text
     limits = _normalised(generation)
-    positions = [output.text.find(stop) for stop in limits["until"] if stop]
-    first_stop = min((position for position in positions if position >= 0), default=None)
-    answer = output.text[:first_stop]
-    return output.written_up_to(min(len(answer), _length(lm, answer, limits["max_gen_toks"])))
+    positions = [answer.find(stop) for stop in limits["until"] if stop and stop in answer]
+    answer = answer[: min(positions, default=len(answer))]
+    length = _length_of_tokens(lm, answer, limits["max_gen_toks"])
+    return output.written_up_to(min(len(answer), length))
 
 
 def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,28 +128,30 @@ def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _length(lm: LM, text: str, tokens: int) -> int:
+def _length_of_tokens(lm: LM, text: str, num_tokens: int) -> int:
     """Return how many characters the first tokens of a text have.
 
     Args:
-        lm: The model. If it shows no tokenizer, a token counts as four bytes.
+        lm: The model. If it has no tokenizer, a token counts as four bytes.
         text: The text.
-        tokens: The number of tokens.
+        num_tokens: The number of tokens.
     """
     tokenizer: Any = getattr(lm, "tokenizer", None)
     if not hasattr(tokenizer, "decode"):
-        first_bytes = text.encode()[: tokens * _BYTES_IN_TOKEN]
+        first_bytes = text.encode()[: num_tokens * _BYTES_IN_TOKEN]
         return len(first_bytes.decode(errors="ignore"))
 
     ids = lm.tok_encode(text, add_special_tokens=False)
-    if len(ids) <= tokens:
+    if len(ids) <= num_tokens:
         return len(text)
     # The last token may end within a character, which is then decoded as U+FFFD.
-    return len(tokenizer.decode(ids[:tokens]).rstrip("\ufffd"))
+    return len(tokenizer.decode(ids[:num_tokens]).rstrip("\ufffd"))
 
 
 def _with_room(lm: LM, request: Instance) -> Instance:
-    """Turn a request of this module into one of lm_eval's, with room to think.
+    """Turn a request of the type ``answers_until`` into lm_eval's ``generate_until``.
+
+    A thinking model may generate more tokens, and has no stop texts.
 
     Args:
         lm: The model.
@@ -154,39 +160,41 @@ def _with_room(lm: LM, request: Instance) -> Instance:
     Raises:
         ModelError: Prompt, thoughts and answer do not fit into the model's window.
     """
-    prompt, generation, *thinking = request.args
+    prompt, options = request.args[:2]
     # Requests to models that do not think have no third argument.
-    if thinking:
-        generation = room_to_think(generation, *thinking)
-        _check_window(lm, prompt, generation["max_gen_toks"], *thinking)
-    arguments = (prompt, generation)
+    if len(request.args) > 2:
+        thinking_tokens = request.args[2]
+        options = room_to_think(options, thinking_tokens)
+        _check_window(lm, prompt, options["max_gen_toks"], thinking_tokens)
+    arguments = (prompt, options)
     return Instance("generate_until", request.doc, arguments, request.idx, request.metadata)
 
 
-def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking: int) -> None:
+def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: int) -> None:
     """Check that a prompt and the tokens to generate fit into the window of a local model.
 
     Args:
         lm: The model. Servers check this themselves.
         prompt: The prompt; only texts are checked.
         max_new_tokens: The number of tokens to generate, thoughts included.
-        thinking: How many of them are thoughts.
+        thinking_tokens: How many of them are for thoughts.
 
     Raises:
-        ModelError: They do not fit. The message says how many tokens to think would.
+        ModelError: They do not fit. The message says how many tokens for thoughts would fit.
     """
     window = getattr(lm, "max_length", None)
     has_tokenizer = callable(getattr(lm, "tokenizer", None))
     if not (has_tokenizer and isinstance(prompt, str) and isinstance(window, int)):
         return
 
-    used = len(lm.tok_encode(prompt))
-    if used + max_new_tokens > window:
-        answer = max_new_tokens - thinking
+    prompt_tokens = len(lm.tok_encode(prompt))
+    if prompt_tokens + max_new_tokens > window:
+        answer_tokens = max_new_tokens - thinking_tokens
+        room = max(0, window - prompt_tokens - answer_tokens)
         raise ModelError(
-            f"{SETTING}={thinking}: with {used} tokens of a prompt and {answer} for the answer that"
-            f" is more than the model's window of {window}; pass --metadata {SETTING}=N, at most"
-            f" {max(0, window - used - answer)}"
+            f"{SETTING}={thinking_tokens}: with {prompt_tokens} tokens of a prompt and"
+            f" {answer_tokens} for the answer that is more than the model's window of {window};"
+            f" pass --metadata {SETTING}=N, at most {room}"
         )
 
 
@@ -207,25 +215,35 @@ def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) 
         ConfigError: The setting is not a number of tokens.
     """
     setting = metadata.get(SETTING)
-    if setting is not None:
-        # True is an integer in Python, but no number of tokens.
-        if type(setting) is not int or not 0 <= setting <= _MOST_TOKENS:
-            raise ConfigError(
-                f"{task}: metadata.{SETTING}: found {setting!r}, expected a whole number of tokens,"
-                " 0 for none"
-            )
-        return setting
+    if setting is None:
+        return ROOM_TO_THINK if _is_thinking_model(metadata, has_template) else 0
+    # True is an integer in Python, but no number of tokens.
+    if type(setting) is not int or not 0 <= setting <= _MOST_TOKENS:
+        raise ConfigError(
+            f"{task}: metadata.{SETTING}: found {setting!r}, expected a whole number of tokens, 0"
+            " for none"
+        )
+    return setting
 
+
+def _is_thinking_model(metadata: Mapping[str, Any], has_template: bool) -> bool:
+    """Tell whether a model thinks, by its arguments or the marks in its chat template.
+
+    Args:
+        metadata: The task's metadata with the model's arguments.
+        has_template: Whether the run applies the model's chat template.
+    """
     template_options = metadata.get("chat_template_args")
     if not isinstance(template_options, dict):
         template_options = {}
-    thinks = metadata.get("enable_thinking", template_options.get("enable_thinking"))
-    if thinks is None:
-        model = metadata.get("pretrained") or metadata.get("tokenizer")
-        thinks = metadata.get("think_end_token") or (
-            has_template and model and marks_thoughts(chat_template_of(str(model)))
-        )
-    return ROOM_TO_THINK if thinks else 0
+    is_enabled = metadata.get("enable_thinking", template_options.get("enable_thinking"))
+    if is_enabled is not None:
+        return bool(is_enabled)
+    if metadata.get("think_end_token"):
+        return True
+
+    model = metadata.get("pretrained") or metadata.get("tokenizer")
+    return has_template and bool(model) and marks_thoughts(chat_template_of(str(model)))
 
 
 @cache
@@ -247,12 +265,12 @@ def hide_thoughts(instances: Sequence[Instance]) -> Iterator[None]:
     Args:
         instances: The requests, whose ``resps`` are changed and restored after the block.
     """
-    generations = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
-    whole_responses = [instance.resps for instance in generations]
-    for instance in generations:
-        instance.resps = [answer_or_thoughts(text) for text in instance.resps]
+    requests = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
+    whole_responses = [request.resps for request in requests]
+    for request in requests:
+        request.resps = [answer_or_thoughts(text) for text in request.resps]
     try:
         yield
     finally:
-        for instance, responses in zip(generations, whole_responses, strict=True):
-            instance.resps = responses
+        for request, responses in zip(requests, whole_responses, strict=True):
+            request.resps = responses

@@ -332,7 +332,7 @@ def _find_final_norm(model: PreTrainedModel, blocks: torch.nn.ModuleList) -> tor
         ConfigError: The model has no such norm.
     """
     modules_in_blocks = set(blocks.modules())
-    final_norm = None
+    final_norm: torch.nn.Module | None = None
     for module in model.modules():
         is_norm = "norm" in type(module).__name__.lower()
         if is_norm and module not in modules_in_blocks:

@@ -18,11 +18,10 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal
-from lm_factuality.models.tree.logits import Rescore
+from lm_factuality.models.tree.logits import Rescore, TargetScores
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import (
     PassBudget,
-    TargetScores,
     find_engine,
     score_in_threads,
     score_trie,
@@ -166,7 +165,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         return answers
 
     def _score_part(
-        self, bar: tqdm, part: TokenTrie, engine: PackedEngine, budget: PassBudget
+        self, bar: "tqdm[Any]", part: TokenTrie, engine: PackedEngine, budget: PassBudget
     ) -> TargetScores:
         """Score the targets of a part of the trie, in one of several threads.
 

@@ -24,7 +24,7 @@ from lm_factuality.ground.tables import read_table
 COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
 """The columns of a file of labels."""
 
-READING_COLUMNS = ("ask", "options", "text", "beside")
+READING_COLUMNS = ("ask", "options", "text", "evidence")
 """Further columns of a sheet's CSV file, which people read and no command reads back."""
 
 _EXPECTED_KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote with the sheet"

@@ -287,7 +287,7 @@ def make_sheet(
     rows: int,
     stratify: Sequence[str] = (),
     repeat: float = 0.0,
-    scatter: bool = False,
+    shuffle: bool = False,
     seed: int = 0,
 ) -> Sheet:
     """Draw units and put all their items, i.e. the questions about them, on a sheet.
@@ -301,7 +301,7 @@ def make_sheet(
             By default, there is one stratum.
         repeat: The share of items that the sheet shows twice, from 0 to 1. They come from the first
             two thirds of the sheet.
-        scatter: Whether to shuffle all items. Otherwise the items of a unit stand together, so
+        shuffle: Whether to shuffle all items. Otherwise the items of a unit stand together, so
             that people read its text once.
         seed: The seed of the draw and of the order.
 
@@ -314,7 +314,7 @@ def make_sheet(
     rng = random.Random(seed)
     units, strata = draw_units(pool.units, rows, stratify, rng)
     drawn_items = [(unit, item) for unit in units for item in unit.items]
-    if scatter:
+    if shuffle:
         rng.shuffle(drawn_items)
 
     questions = {question.name: question for question in pool.questions}
@@ -485,7 +485,7 @@ def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
         "ask": question.ask,
         "options": "\n".join(f"{option.value}: {option.label}" for option in options),
         "text": item.text,
-        "beside": "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context),
+        "evidence": "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context),
     }
     for name in READING_COLUMNS:
         text = str(row[name])

@@ -296,9 +296,9 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
     yield from run.notes
 
     measured = score_figure(task, name)
-    if measured is not None and measured.floor is not None:
-        floor = f"{score.format_value(measured.floor)}{score.unit}"
-        yield f"knowing nothing scores {floor} on these rows"
+    if measured is not None and measured.guess_baseline is not None:
+        guess_baseline = f"{score.format_value(measured.guess_baseline)}{score.unit}"
+        yield f"guess baseline on these rows: {guess_baseline}"
     if task.unscored:
         scoring = benchmark.scoring
         # "rows" is the general word, for which a benchmark may have its own, such as "responses".

@@ -48,7 +48,7 @@ def screen(capsys, monkeypatch):
 FACTOR = {
     "factor_acc": 0.5,
     "factor_acc_stderr": 0.05,
-    "floor": 0.25,
+    "guess_baseline": 0.25,
     "truncated": 2.0,
     "unscored": 0.0,
 }
@@ -64,7 +64,7 @@ def test_a_line_a_task_with_what_to_know_of_it(screen):
     assert "50.0" in found
     assert re.search(r" \d\d\.\d – \d\d\.\d ", found)
     for note in (
-        "knowing nothing scores 25.0% on these rows",
+        "guess baseline on these rows: 25.0%",
         "not the published file: 9 rows of 10",
         "2 rows longer than the window, whose beginning was cut off",
         "Answers are given away.",

@@ -224,7 +224,7 @@ def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: s
     rows = {
         hide: [
             row
-            for row in chosen(examples, pick=pick, hide_centre=hide)
+            for row in chosen(examples, pick=pick, hide_most_central=hide)
             if isinstance(row, ChosenRow)
         ]
         for hide in (True, False)
@@ -251,6 +251,8 @@ def test_edits_that_touch_cannot_be_made_together() -> None:
         (0, 1): "The blue house fell in 1900.",
         (1, 0): "The blue house fell in 1900.",
     }
-    (row,) = chosen([example(edits, completion="The red house rose in 1900.")], hide_centre=True)
+    (row,) = chosen(
+        [example(edits, completion="The red house rose in 1900.")], hide_most_central=True
+    )
     assert isinstance(row, ChosenRow)
     assert {each.text for each in row.contradictions} == {each.text for each in edits}

@@ -159,10 +159,13 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
             SHORT + "choose: {min_types: 4}",
             "choose.min_types is 4; expected at most choose.contradictions, which is 3",
         ),
-        (SHORT + "choose: {hide_centre: 1}", "choose.hide_centre is 1; expected a valid boolean"),
         (
-            SHORT + "choose: {hide_centre: 'true'}",
-            "choose.hide_centre is 'true'; expected a valid boolean",
+            SHORT + "choose: {hide_most_central: 1}",
+            "choose.hide_most_central is 1; expected a valid boolean",
+        ),
+        (
+            SHORT + "choose: {hide_most_central: 'true'}",
+            "choose.hide_most_central is 'true'; expected a valid boolean",
         ),
         (
             SHORT + "types: {tagger: spaci}",
@@ -250,7 +253,7 @@ def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path
         SHORT,
         SHORT + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
         SHORT
-        + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_centre: true, min_types: 2}",
+        + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_most_central: true, min_types: 2}",
         "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT, source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
         "corpus: {dataset: some/news, config: en, revision: v1}\ntypes: {tagger: spacy, types: [link, entity]}\n"
         "generate: {generator: llm, judge: a-server, context: 5}\nfilter: {nli: {revision: abc}}",

@@ -14,7 +14,7 @@ import pytest
 
 from lm_factuality.benchmarks.factor_chat.metrics import LETTERS_CAUTION
 from lm_factuality.ground.errors import ConfigError, ModelError
-from lm_factuality.harness.answers import first_word
+from lm_factuality.harness.answers import first_word_logprobs
 from lm_factuality.models.hf_tree import HFTree
 from tests.benchmarks.factor_chat.oracle import ROWS, TASK, TRUE, Oracle
 from tests.conftest import TASKS, example_row
@@ -354,5 +354,5 @@ def test_validate_shows_what_is_asked(capsys):
     ],
 )
 def test_the_first_token_is_read_over_case_and_white_space(alternatives, expected):
-    found = first_word(alternatives, ("True", "False"))
+    found = first_word_logprobs(alternatives, ("True", "False"))
     assert found == (expected if expected is None else pytest.approx(expected))

@@ -135,7 +135,7 @@ def test_the_newest_run_counts_and_the_report_says_so(tmp_path):
     )
     chosen = build_report([tmp_path / "r"], tmp_path / "out")
     assert len(chosen.notes) == 1
-    assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in chosen.notes[0]
+    assert "using newest: results_2026-01-02T03-04-05.000002.json" in chosen.notes[0]
     shown = text_of(read(tmp_path / "out", "index.html"))
     assert chosen.notes[0] in shown
     assert "100.0" in shown

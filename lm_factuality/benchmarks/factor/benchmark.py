@@ -28,7 +28,7 @@ from lm_factuality.benchmarks.factor import compare, metrics
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.metrics import SCORES, metric_floor
+from lm_factuality.benchmarks.factor.metrics import SCORES, guess_baseline_of
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, task_sections
 from lm_factuality.benchmarks.factor.rows import Row as FactorRow
 from lm_factuality.benchmarks.factor.rows import named_error_types
@@ -241,7 +241,7 @@ BENCHMARK = Benchmark(
         scores=SCORES,
         keep_row=select_for_rescoring,
         make_rescorer=make_rescorer,
-        floor=metric_floor,
+        guess_baseline=guess_baseline_of,
     ),
     data=Data(
         sources=SOURCES,

@@ -118,7 +118,7 @@ def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
     if sound_row is None:
         return ""
     description = _describe_join(join, sound_row)
-    message = f"{task}: prefix and completion meet as {description}"
+    message = f"{task}: prefix and completion are joined as {description}"
     # A run makes each task twice, so the message is logged only once.
     current_run().log_once(logger, message, logging.INFO)
     return description

@@ -1,10 +1,10 @@
 """The metrics of the FACTOR tasks, and the accuracy of a model that knows nothing.
 
 The tasks and the leaderboard call `row_metrics` for each row, and `SCORES` says how rows become one
-number. The *floor* is the accuracy of a model that knows nothing. It is not 25% for four choices:
-FACTOR's contradictions are edits of the true completion, which therefore lies between them. The
-true completion is the likeliest only if each edit makes it less likely. For edits of three
-different words, that happens in one of eight rows.
+number. The *guess baseline* is the accuracy of a model that knows nothing. It is not 25% for four
+choices: FACTOR's contradictions are edits of the true completion, which therefore lies between
+them. The true completion is the likeliest only if each edit makes it less likely. For edits of
+three different words, that happens in one of eight rows.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ ACCURACY_BY_TYPE = "factor_acc_vs_"
 MARGIN_BY_TYPE = "margin_vs_"
 """The beginning of a metric: the margin over the contradictions of one error type."""
 
-FLOOR = "floor"
+GUESS_BASELINE = "guess_baseline"
 _ACCURACIES_WITHOUT_TOKENS = ("acc", "acc_bytes")
 """The accuracies of a backend that shows no tokenizer, so that tokens cannot be counted."""
 
@@ -91,9 +91,9 @@ def row_metrics(
     if counts_tokens:
         metrics |= _metrics_of_tokens(doc, row_score, protocol, error_types)
 
-    # Accuracies are over scored rows, so the floor that they are compared with is too.
+    # Accuracies are over scored rows, so the guess baseline that they are compared with is too.
     is_scored = not row_score.unscored
-    metrics[FLOOR] = floor_accuracy(doc["choices"], doc["gold"]) if is_scored else None
+    metrics[GUESS_BASELINE] = guess_accuracy(doc["choices"], doc["gold"]) if is_scored else None
     metrics["unscored"] = row_score.unscored or None
     return metrics
 
@@ -188,23 +188,23 @@ def _compare_with_contradictions(
     )
 
 
-def metric_floor(task: TaskResult, metric: str) -> float | None:
+def guess_baseline_of(task: TaskResult, metric: str) -> float | None:
     """Return the score of a model that knows nothing, on the same rows.
 
     Args:
-        task: The results of a FACTOR task, which hold the floor of the accuracies.
+        task: The results of a FACTOR task, which hold the guess baseline of the accuracies.
         metric: The name of the metric.
 
     Returns:
-        The share from 0 to 1, or None if the metric has no floor.
+        The share from 0 to 1, or None if the metric has none.
     """
     # A guess beats one contradiction half of the time.
     if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
         return 0.5
-    return number_of(task.metrics.get(FLOOR)) if metric in NORMALISATIONS else None
+    return number_of(task.metrics.get(GUESS_BASELINE)) if metric in NORMALISATIONS else None
 
 
-def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
+def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     """Return how often random weights of words pick the true choice of a row.
 
     Each word has the same random weight in all rows, and the choice with the highest sum of weights

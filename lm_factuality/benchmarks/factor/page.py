@@ -34,8 +34,8 @@ from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
 
 LEAD = (
-    "Does the model find the true completion likelier than false ones? The floor is what knowing"
-    " nothing scores on the same rows."
+    "Does the model rate the true completion as more likely than false ones? The guess baseline is"
+    " the accuracy of random word weights on the same rows."
 )
 _MEAN_LOGPROB = "factor_mean_logprob"
 
@@ -149,21 +149,21 @@ def _plot_accuracy(
     fewest_points = 2 if by_size else 1
     if len(points) < fewest_points:
         return None
-    floor_line = _floor_line(entries)
-    return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=floor_line)
+    baseline_line = _guess_baseline_line(entries)
+    return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=baseline_line)
 
 
-def _floor_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
+def _guess_baseline_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
     """Return the label and the height in percent of the line for a model that knows nothing.
 
-    All runs of a task score the same rows, so the first floor stands for all. None if no run has
-    one.
+    All runs of a task score the same rows, so the first guess baseline stands for all. None if no
+    run has one.
     """
     for entry in entries:
         figure = entry.figure(entry.headline)
-        # A run without an accuracy has no floor.
-        if figure and figure.floor is not None:
-            return "floor", 100 * figure.floor
+        # A run without an accuracy has no guess baseline.
+        if figure and figure.guess_baseline is not None:
+            return "guess baseline", 100 * figure.guess_baseline
     return None
 
 

@@ -148,7 +148,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
     if num_distinct < 2:
         return f"{num_distinct} distinct choice, expected at least 2"
     if stripped_choices.count(stripped_choices[gold]) > 1:
-        return "a contradiction is identical to the completion, expected exactly one gold"
+        return "a contradiction equals the true completion"
     return ""
 
 

@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import answers
-from lm_factuality.harness.answers import Way
+from lm_factuality.harness.answers import AnswerMethod
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.suite_task import TaskSettings, without_chat
@@ -36,7 +36,7 @@ class ChatMetadata(FactorMetadata):
     protocol: Literal["statements", "letters"] = "statements"  # type: ignore[assignment]
     """Whether each choice is asked about by itself, or all are shown with letters."""
 
-    answers: Way = "auto"
+    answers: AnswerMethod = "auto"
     """Whether answers are read from log-probabilities or from words."""
 
     caution: str = ""
@@ -55,7 +55,7 @@ class FactorChatTask(FactorTask):
 
     Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names its data as FACTOR's YAMLs do.
     Its ``metadata`` may also have ``protocol`` (see `PROTOCOLS`) and ``answers`` (see
-    `answers.Way`).
+    `answers.AnswerMethod`).
     """
 
     _corpus: ChatCorpus

@@ -384,7 +384,10 @@ BENCHMARK = judged_benchmark(
         settings=tuple(LongForm().recorded_settings),
     ),
     page=Page(
-        lead="How much of a long answer is supported by what is known, and how much does it say?",
+        lead=(
+            "How much of a long answer is supported by what is known, and how many facts does it"
+            " give?"
+        ),
         samples=SampleDisplay(
             sample_row,
             ("all supported", "unsupported facts", "unscored", "declined"),

@@ -39,7 +39,7 @@ _FIGURE_KEYS = (
     "best",
     "caution",
     "corrected",
-    "floor",
+    "guess_baseline",
     "counted",
 )
 """The fields of a score's figure that the JSON file has."""

@@ -66,7 +66,7 @@ class RankedScore:
     items: int
     """How many responses or samples the task has, each of which could be unscored."""
 
-    if_wrong: float | None
+    score_if_unscored_wrong: float | None
     """The score if all unscored items were wrong, or None if none is unscored."""
 
     answers: str
@@ -93,12 +93,12 @@ class RankedScore:
         high = figure.high
         if low is None or high is None:
             return None
-        if self.if_wrong is None:
+        if self.score_if_unscored_wrong is None:
             return None if self.figure.unscored else (low, high)
         # The interval is widened at its worse end only if the new better end lies beyond it.
         if self.higher:
-            return min(low, self.if_wrong), self.if_wrong
-        return self.if_wrong, max(high, self.if_wrong)
+            return min(low, self.score_if_unscored_wrong), self.score_if_unscored_wrong
+        return self.score_if_unscored_wrong, max(high, self.score_if_unscored_wrong)
 
     @property
     def sort_value(self) -> float:
@@ -107,8 +107,8 @@ class RankedScore:
         It is the score with all unscored items counted as wrong. Without unscored items, it is
         the score corrected by people's labels, or else the measured score.
         """
-        if self.if_wrong is not None:
-            return self.if_wrong
+        if self.score_if_unscored_wrong is not None:
+            return self.score_if_unscored_wrong
         if self.figure.corrected is not None:
             return self.figure.corrected.value
         return self.figure.value
@@ -339,7 +339,7 @@ def _headline_score(
         judge=printable(str(judge["name"])) if judge else None,
         steps=tuple(steps),
         items=count_scorable_items(task),
-        if_wrong=_score_if_unscored_are_wrong(figure, is_higher_better),
+        score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, is_higher_better),
         answers=answers_hash,
     )
 

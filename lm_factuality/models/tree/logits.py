@@ -122,12 +122,13 @@ def _logits_at(
     device = device_of(model)
     input_ids = input_ids.to(device)
     if not accepts(model, "logits_to_keep"):
-        logits = model(input_ids=input_ids, **inputs).logits[0]
+        logits: Tensor = model(input_ids=input_ids, **inputs).logits[0]
         return logits[positions.to(logits.device)]
 
     # Some models take an empty list for all positions, so position 0 stands in for none.
     computed = positions if len(positions) else torch.tensor([0])
-    logits = model(input_ids=input_ids, logits_to_keep=computed.to(device), **inputs).logits[0]
+    inputs["logits_to_keep"] = computed.to(device)
+    logits = model(input_ids=input_ids, **inputs).logits[0]
     return logits[: len(positions)]
 
 

@@ -295,12 +295,12 @@ class QueryBlock:
     @property
     def num_queries(self) -> int:
         """The number of positions that attend to others."""
-        return self.queries.shape[1]
+        return int(self.queries.shape[1])
 
     @property
     def num_keys(self) -> int:
         """The number of positions that may be attended to."""
-        return self.keys.shape[1]
+        return int(self.keys.shape[1])
 
     @property
     def is_whole_chain(self) -> bool:

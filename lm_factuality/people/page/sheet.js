@@ -90,8 +90,8 @@ function drawCover() {
   const title = !kept.person ? "Thank you for looking at these" : left ? "To be continued" : "All answered, thank you";
   screen.replaceChildren(el("div", { class: "cover card" },
     el("h1", {}, title),
-    el("p", {}, `This sheet has ${counted(numbers.length, "item")}, one on each screen. Read what stands beside it, answer, and the next one comes. `,
-      "Answer for yourself, without help; if you cannot tell, say so. Some items may come twice."),
+    el("p", {}, `This sheet has ${counted(numbers.length, "item")}, one on each screen. Read the evidence and answer. The next item then appears. `,
+      "Answer independently, without help. If you cannot tell, say so. Some items may come twice."),
     isKept ? el("p", { class: "quiet" }, "Your answers stay in this browser until you export them; nothing is sent anywhere.")
       : el("p", { class: "warn", id: "unkept" }, "This browser does not let the page keep anything: export your answers before you close it, and import the JSON file to go on."),
     said ? el("p", { class: "warn", id: "said", role: "status" }, said) : null,

@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from lm_factuality.benchmarks.chosen import score_figure
-from lm_factuality.benchmarks.factor.metrics import NUM_DRAWS, floor_accuracy, metric_floor
+from lm_factuality.benchmarks.factor.metrics import NUM_DRAWS, guess_accuracy, guess_baseline_of
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, write_results
@@ -48,15 +48,15 @@ def closed(choices: list[str], gold: int = 0) -> float:
 def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) -> None:
     choices = [TRUE, *(TRUE.replace(*word.split(">")) for word in words)]
     assert closed(choices) == pytest.approx(share)
-    drawn = [floor_accuracy(choices, 0, seed) for seed in range(200)]
+    drawn = [guess_accuracy(choices, 0, seed) for seed in range(200)]
     assert sum(drawn) / 200 == pytest.approx(
         share, abs=3 * (share * (1 - share) / (200 * NUM_DRAWS)) ** 0.5
     )
 
 
 def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half() -> None:
-    assert floor_accuracy(["a b c", "c b a"], 0) == 0.5
-    assert floor_accuracy(["a b c"] * 4, 2) == 0.25
+    assert guess_accuracy(["a b c", "c b a"], 0) == 0.5
+    assert guess_accuracy(["a b c"] * 4, 2) == 0.25
 
 
 def result(folder, metrics, source=None):
@@ -69,17 +69,17 @@ def result(folder, metrics, source=None):
     return read_results_file(write_results(folder, {"news_factor": task})).tasks[0]
 
 
-def test_accuracies_have_the_floor_of_their_rows_and_pairs_a_half(tmp_path) -> None:
-    measured = result(tmp_path / "a", {"floor": 0.17, "pairwise_acc": 0.8})
+def test_accuracies_have_the_guess_baseline_of_their_rows_and_pairs_a_half(tmp_path) -> None:
+    measured = result(tmp_path / "a", {"guess_baseline": 0.17, "pairwise_acc": 0.8})
     names = ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
-    assert [metric_floor(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
-    assert score_figure(measured, "pairwise_acc").floor == 0.5
+    assert [guess_baseline_of(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
+    assert score_figure(measured, "pairwise_acc").guess_baseline == 0.5
     unknown = replace(measured, metrics={"factor_acc": 0.5})
-    assert metric_floor(unknown, "factor_acc") is None
+    assert guess_baseline_of(unknown, "factor_acc") is None
 
 
 def test_the_report_shows_it_beneath_the_score(tmp_path) -> None:
-    result(tmp_path / "run", {"floor": 0.17})
+    result(tmp_path / "run", {"guess_baseline": 0.17})
     build_report([tmp_path / "run"], tmp_path / "report")
     page = (tmp_path / "report" / "factor.html").read_text(encoding="utf-8")
-    assert ">floor 17.0</small>" in page
+    assert ">guess baseline 17.0</small>" in page

@@ -18,7 +18,7 @@ def test_the_most_central_choice_is_as_the_audit_has_it(shared, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
     audit = audit_rows(read_benchmark("expert_factor").rows)
     assert (
-        round(100 * audit.baseline(CENTRAL).picks.value, 1)
+        round(100 * audit.baseline(CENTRAL).rows_won.value, 1)
         == KNOWN["expert_factor"]["published"]["central"]
     )
 

@@ -33,12 +33,12 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -
     assert clean.leaks == []
     assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
     learned = clean.baseline(CLASSIFIER)
-    assert learned.pairs.low <= 0.5 <= learned.pairs.high
+    assert learned.pairs_won.low <= 0.5 <= learned.pairs_won.high
     first, floor, _ = summarise_audit(clean, "clean")
     assert first.startswith(
         "clean: no blind baseline tells true completions from contradictions; the best, "
     )
-    assert "knowing nothing picks the true one in 24." in floor or "in 25." in floor
+    assert "Guess baseline: 24." in floor or "Guess baseline: 25." in floor
     assert ", not 25.0%" not in floor
 
 
@@ -88,8 +88,8 @@ def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldo
 
     found = audit_rows(synthetic(160, edits, share=1))
     words = [found.baseline(f"{end} words") for end in ("most", "least")]
-    assert sum(each.picks.value for each in words) == pytest.approx(0.25, abs=0.06)
-    assert sum(each.pairs.value for each in words) == pytest.approx(1)
+    assert sum(each.rows_won.value for each in words) == pytest.approx(0.25, abs=0.06)
+    assert sum(each.pairs_won.value for each in words) == pytest.approx(1)
     assert not any(each.is_above_chance for each in words)
 
     def change(texts: list[str], dice: random.Random) -> list[str]:
@@ -115,7 +115,7 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
         .reshape(len(STATISTICS) + 1, 4)
     )
     found = {
-        each.name: each.picks.value for each in evaluate_baselines([*surface_scores(rows)], rows)
+        each.name: each.rows_won.value for each in evaluate_baselines([*surface_scores(rows)], rows)
     }
     orders = [
         *((f"least {name}", f"most {name}") for name in STATISTICS),
@@ -137,11 +137,11 @@ def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(
         ]
 
     found = audit_rows(synthetic(40, edits, share=1))
-    assert found.baseline(CENTRAL).picks.value == 1
+    assert found.baseline(CENTRAL).rows_won.value == 1
     advice = summarise_audit(found, "edits")[1]
-    assert "Comparing them finds it in 100.0%" in advice
-    assert "hide_centre: true" in advice
-    assert "hide_centre" not in summarise_audit(clean, "clean")[1]
+    assert "Picking the most central choice wins 100.0%" in advice
+    assert "hide_most_central: true" in advice
+    assert "hide_most_central" not in summarise_audit(clean, "clean")[1]
 
 
 def test_copies_count_once() -> None:
@@ -160,7 +160,7 @@ def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothin
     leaks = [leak.name for leak in found.leaks]
     assert CLASSIFIER in leaks
     assert not [name for name in leaks if name.startswith(("most", "least"))]
-    assert found.baseline(CLASSIFIER).picks.value > 0.6
+    assert found.baseline(CLASSIFIER).rows_won.value > 0.6
 
 
 def test_baselines_see_a_sample_and_say_so(clean: BenchmarkAudit) -> None:
@@ -218,7 +218,7 @@ def test_expert_gives_most_answers_away_by_spacing(
     _, found = expert
     assert (found.rows, found.documents) == (236, 175)
     spaces = found.baseline("most spaces before punctuation")
-    assert spaces.picks.value == pytest.approx(0.740, abs=5e-4)
+    assert spaces.rows_won.value == pytest.approx(0.740, abs=5e-4)
     assert spaces.is_above_chance
     only_true = [
         flag
@@ -226,9 +226,9 @@ def test_expert_gives_most_answers_away_by_spacing(
         if flag.reason == "only the true one has a space before punctuation"
     ]
     assert len(only_true) == 148
-    assert found.baseline("most central (least summed edit distance)").picks.value == pytest.approx(
-        0.843, abs=5e-4
-    )
+    assert found.baseline(
+        "most central (least summed edit distance)"
+    ).rows_won.value == pytest.approx(0.843, abs=5e-4)
     assert (found.distance.mean, found.distance.deviation) == pytest.approx(
         (4.0, 3.1), abs=0.2
     )  # table 2
@@ -247,5 +247,5 @@ def test_normalised_spacing_leaves_only_double_spaces_of_expert_to_find(
             assert after == re.sub(r"\s+([.,;:!?])", r"\1", before)
     audit = audit_rows(cleaned)
     assert [leak.name for leak in audit.leaks] == [CLASSIFIER]
-    assert audit.baseline("most spaces before punctuation").pairs.value == 0.5
-    assert audit.floor.value == pytest.approx(0.158, abs=0.005)
+    assert audit.baseline("most spaces before punctuation").pairs_won.value == 0.5
+    assert audit.guess_baseline.value == pytest.approx(0.158, abs=0.005)

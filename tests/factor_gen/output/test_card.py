@@ -131,7 +131,7 @@ def test_a_filter_that_was_off_is_said_to_be(card):
 
 def test_sentences_with_two_edits_are_told_of(card):
     assert "edit of the first" not in card()
-    hidden = ChooseSettings(hide_centre=True)
+    hidden = ChooseSettings(hide_most_central=True)
     assert "have the edit of the first made in them too" in (off := card(choose=hidden))
     assert "No filter saw" not in off  # none saw any
     assert "**No filter saw such a sentence as a whole**" in card(

@@ -39,7 +39,7 @@ def score(
         "high": value + half,
         "worst": None,
         "best": None,
-        "floor": None,
+        "guess_baseline": None,
         "counted": 100,
     }
     values.update((name, changes[name]) for name in values.keys() & changes.keys())
@@ -52,7 +52,7 @@ def score(
         judge=changes.get("judge"),
         steps=(),
         items=0,
-        if_wrong=changes.get("worst"),
+        score_if_unscored_wrong=changes.get("worst"),
         answers="",
     )
 

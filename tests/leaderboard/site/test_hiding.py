@@ -85,7 +85,7 @@ def _scored(found: ScoreFigure, task: TaskResult, higher: bool) -> RankedScore:
         judge=None,
         steps=(),
         items=0,
-        if_wrong=_score_if_unscored_are_wrong(found, higher),
+        score_if_unscored_wrong=_score_if_unscored_are_wrong(found, higher),
         answers="",
     )
 
@@ -142,7 +142,7 @@ def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
     made = factor_score([(number % 2 == 0, number) for number in range(10)], {3})
     assert made is not None
     assert made.interval is not None
-    assert replace(made, if_wrong=None).interval is None
+    assert replace(made, score_if_unscored_wrong=None).interval is None
 
 
 def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:

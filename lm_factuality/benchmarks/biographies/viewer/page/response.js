@@ -49,7 +49,7 @@ function verdict(response) {
     el("div", { class: "score grouped" }, el("h3", {}, "D-FActScore"), number(scores.d_factscore, scores.d_factscore_worst, scores.d_factscore_best),
       el("p", {}, grouped ? `${supported(["supported"])} of ${grouped}${grouped < scores.facts ? " in groups" : ""} are true of the one they seem to be about` : "no fact is in a group")),
     el("div", { class: "numbers" },
-      el("div", {}, el("b", {}, scores.num_biographies ?? "–"), el("span", {}, scores.num_biographies === 1 ? "individual for a reader" : "individuals for a reader")),
+      el("div", {}, el("b", {}, scores.num_biographies ?? "–"), el("span", {}, scores.num_biographies === 1 ? "person a reader would count" : "people a reader would count")),
       el("div", {}, el("b", {}, scores.num_entities), el("span", {}, scores.num_entities === 1 ? "entity told of" : "entities told of"))));
 }
 

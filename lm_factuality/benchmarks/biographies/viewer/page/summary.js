@@ -6,7 +6,7 @@ function showSummary(title, summary, settings, responses, toggle) {
     ["difference", "Difference", "what merging people hides"],
   ];
   const numbers = [
-    ["num_biographies", "Biographies", "individuals for a reader"],
+    ["num_biographies", "Biographies", "people a reader would count"],
     ["num_entities", "Entities", "people told of"],
   ];
   const tiles = [
