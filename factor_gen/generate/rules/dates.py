@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.numbers import ordinal_suffix
-from factor_gen.generate.rules.sentence import Span, TaggedSentence, overlaps_any
+from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, SHORT_MONTHS, TIME, Entity
 from lm_factuality.ground.packages import load_yaml
@@ -61,8 +61,7 @@ def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         Edits of one part of a date, or of its month and day together.
     """
     for entity in sentence.entities:
-        is_in_title = overlaps_any(sentence.dateline_and_titles, Span(entity.start, entity.end))
-        if entity.kind not in (DATE, TIME) or is_in_title:
+        if entity.kind not in (DATE, TIME) or sentence.is_in_title(entity):
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
         # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
