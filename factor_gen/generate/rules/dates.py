@@ -159,8 +159,11 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
 
     Args:
         text: The sentence.
-        part: The part of the date, such as its year.
+        part: The part of the date, such as its year. Its steps say how far numbers are away.
         value: The number that the date has.
+
+    Returns:
+        The numbers, none of which the sentence has already.
     """
     used_numbers = {_digits_of(match.group()) for match in re.finditer(part.same_kind, text)}
     used_numbers.discard(value)
@@ -178,9 +181,8 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
 
 def _years_of_step(year: int) -> int:
     """Return by how many years a year of an era moves: 100 for *500 BC*, and 10 for *480 BC*."""
-    if year % 100 == 0:
-        return 100
-    return 10 if year % 10 == 0 else 1
+    # A round year stays as round.
+    return next(unit for unit in (100, 10, 1) if year % unit == 0)
 
 
 def _digits_of(text: str) -> int:

@@ -144,10 +144,12 @@ def _fitting_substitutes(
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
 
-    first_word = sentence.lowercase_words[start]
-    # "Rise" may be a noun, for which "fall" as a verb is no substitute.
-    if operator == ANTONYM and entry.tag != verb_tag(sentence, start, _tags_of_verb(first_word)):
-        return []
+    if operator == ANTONYM:
+        # "Rise" may be a noun, for which "fall" as a verb is no substitute.
+        entries_of_word = entries_by_first_word(ANTONYM)[entry.words[0]]
+        possible_tags = [entry_of_word.tag for entry_of_word in entries_of_word]
+        if verb_tag(sentence, start, possible_tags) != entry.tag:
+            return []
     return substitutes
 
 
@@ -191,8 +193,3 @@ def verb_tag(sentence: TaggedSentence, index: int, possible_tags: Sequence[str])
     """
     context = sentence.context_of_tokens(index, possible=possible_tags)
     return context.first_result("verb forms") or ""
-
-
-def _tags_of_verb(word: str) -> list[str]:
-    """Return the Penn tags of the forms of listed verbs that are spelled like a word."""
-    return [entry.tag for entry in entries_by_first_word(ANTONYM)[word]]
