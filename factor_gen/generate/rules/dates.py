@@ -244,16 +244,26 @@ def _replace_month_and_day(
     if day is None:
         return
 
-    day_span = _span_in_sentence(date, day.span())
     new_days = _possible_days(sentence, month.group(), day[1])
     for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
-        suffix = ordinal_suffix(new_day) if day[2] else ""
-        replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
+        replacements = [_replace_day(date, day, new_day)]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
         # The first edit of the day changes the month as well, and the second keeps it.
         if index == 0 and months_with_day:
             replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
         yield replacements
+
+
+def _replace_day(date: Entity, day: re.Match[str], new_day: int) -> Replacement:
+    """Replace the day of a date, with its ordinal ending if it has one: *3rd* becomes *5th*.
+
+    Args:
+        date: The date.
+        day: The match of the day in the text of the date.
+        new_day: The new day.
+    """
+    suffix = ordinal_suffix(new_day) if day[2] else ""
+    return Replacement(*_span_in_sentence(date, day.span()), f"{new_day}{suffix}")
 
 
 def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:

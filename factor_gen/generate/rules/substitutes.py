@@ -102,12 +102,10 @@ def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[Repl
         # The longest entries come first. Two of equal length are meanings of the same words.
         for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
-            is_present = words[start:end] == entry.words
-            if (
-                not is_present
-                or end < covered_until
-                or not sentence.are_tokens_editable(start, end)
-            ):
+            # "Set" is skipped where "set up" was found.
+            if end < covered_until or words[start:end] != entry.words:
+                continue
+            if not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
             if substitutes:
