@@ -293,7 +293,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             The aggregations by metric.
         """
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(
-            **self.families()
+            self.families()
         )
         unscored_aggregation = aggregations.get(UNSCORED)
         if unscored_aggregation is None:
