@@ -244,10 +244,10 @@ class CascadeSettings:
     first: "JudgeConfig | None" = None
     """The judge that is asked about every claim and gives probabilities."""
 
-    then: "JudgeConfig | None" = None
+    second: "JudgeConfig | None" = None
     """The second judge, which is asked if the first is unsure."""
 
-    unsure: ProbabilityBand | None = None
+    unsure_between: ProbabilityBand | None = None
     """The first judge is unsure from the first probability (included) to the second (excluded)."""
 
 
@@ -388,22 +388,26 @@ class JudgeConfig(
         """
         if self.backend != "cascade":
             return
-        if self.first is None or self.then is None or self.unsure is None:
-            yield "a cascade needs first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
+        if self.first is None or self.second is None or self.unsure_between is None:
+            yield (
+                "a cascade needs first: JUDGE.yaml, second: JUDGE.yaml, and"
+                " unsure_between: [0.2, 0.8]"
+            )
             return
 
-        if "cascade" in (self.first.backend, self.then.backend):
+        if "cascade" in (self.first.backend, self.second.backend):
             yield "a cascade cannot be part of another cascade"
         # A language model gives a verdict without a reliable probability.
         elif self.first.capabilities.reads_prompts:
             yield "a cascade needs probabilities: name a classifier or lexical as first"
         # A cascade passes single claims on and combines verdicts in text.
-        if self.then.verdicts != "text" or self.then.verify != "fact":
-            yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
+        if self.second.verdicts != "text" or self.second.verify != "fact":
+            yield "a cascade decides on a fact by its text; remove verdicts and verify from second"
 
-        lowest, highest = self.unsure
+        lowest, highest = self.unsure_between
         if lowest > highest:
-            yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
+            band = list(self.unsure_between)
+            yield f"unsure_between: expected the lower probability first, found {band}"
 
     def _cost_problems(self) -> Iterator[str]:
         """Find settings with which the limit ``max_cost`` could be exceeded.
@@ -427,10 +431,10 @@ class JudgeConfig(
     @property
     def capabilities(self) -> Capabilities:
         """The capabilities of the backend; those of the second judge for a cascade."""
-        if self.first is None or self.then is None:
+        if self.first is None or self.second is None:
             return capabilities_of(self.backend)
         first_capabilities = self.first.capabilities
-        second_capabilities = self.then.capabilities
+        second_capabilities = self.second.capabilities
         # The first judge's weaknesses show in the scores of the cascade too.
         return replace(
             second_capabilities,
@@ -458,8 +462,8 @@ class JudgeConfig(
         # A judge within a cascade is described in the same way.
         if self.first is not None:
             description["first"] = self.first.describe()
-        if self.then is not None:
-            description["then"] = self.then.describe()
+        if self.second is not None:
+            description["second"] = self.second.describe()
 
         # `to_dict` leaves out fields that are not in use.
         decoding = description["decoding"]
@@ -515,7 +519,7 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     values["name"] = path.stem
 
     # The second judge asks most questions, so its settings are those of the cascade.
-    second_judge = values.get("then")
+    second_judge = values.get("second")
     if isinstance(second_judge, JudgeConfig):
         for key in _SETTINGS_OF_SECOND_JUDGE:
             values[key] = getattr(second_judge, key)
@@ -539,10 +543,10 @@ def _resolve_files(folder: Path, key: str, value: object) -> object:
         value: Its value in the YAML, such as ``lexical.yaml``.
 
     Returns:
-        The config of the judge for ``first`` and ``then``, whole paths for the files in ``prompts``
-        and ``options``, and the unchanged value for all other keys.
+        The config of the judge for ``first`` and ``second``, whole paths for the files in
+        ``prompts`` and ``options``, and the unchanged value for all other keys.
     """
-    if key in ("first", "then") and isinstance(value, str):
+    if key in ("first", "second") and isinstance(value, str):
         # A judge in the same folder goes before one that the suite has.
         neighbour = folder / value
         return load_judge_config(neighbour if neighbour.is_file() else value)

@@ -27,8 +27,8 @@ class CascadeBackend(Backend):
     """Two judges, of which the second is asked only where the first is unsure.
 
     The first judge gives the probability that the passages support each claim of a question. If
-    one of these lies in the band ``unsure``, or is missing, the second judge is asked the whole
-    question. Reasons begin with the name of the judge that decided.
+    one of these lies in the band ``unsure_between``, or is missing, the second judge is asked the
+    whole question. Reasons begin with the name of the judge that decided.
     """
 
     reads_subject = True
@@ -38,7 +38,7 @@ class CascadeBackend(Backend):
         """Open both judges.
 
         Args:
-            config: The cascade: its judges ``first`` and ``then``, and the band ``unsure``.
+            config: The cascade: its two judges, and the band ``unsure_between``.
             spending_limit: The limit of the second judge. By default it has ``max_cost`` to itself.
 
         Raises:
@@ -46,13 +46,15 @@ class CascadeBackend(Backend):
         """
         # JudgeConfig has checked that a cascade names all three.
         assert config.first
-        assert config.then
-        assert config.unsure
+        assert config.second
+        assert config.unsure_between
         self._first_config = config.first
-        self._second_config = config.then
-        self._unsure = config.unsure
+        self._second_config = config.second
+        self._unsure = config.unsure_between
         self._first = open_backend(config.first)
-        self._second = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
+        self._second = open_backend(
+            replace(config.second, max_cost=config.max_cost), spending_limit
+        )
         self._store: AnswerStore | None = None
 
         # Another band sends other questions to the second judge, so it belongs to the identity. It
@@ -201,10 +203,10 @@ class CascadeBackend(Backend):
         return format_answer(str(request.subject["kind"]), verdicts)
 
     def _is_sure(self, verdict: SupportReply) -> bool:
-        """Return whether the first judge's probability lies outside of the band ``unsure``.
+        """Return whether the first judge's probability lies outside of the band ``unsure_between``.
 
         Example:
-            With ``unsure: [0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8.
+            With the band ``[0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8.
         """
         low, high = self._unsure
         probability = verdict.probability

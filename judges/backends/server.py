@@ -525,8 +525,8 @@ def require_key(config: JudgeConfig) -> str:
         ConfigError: The server is not local, and there is no key for it.
     """
     # The first judge of a cascade runs in this process.
-    if config.then is not None:
-        return require_key(config.then)
+    if config.second is not None:
+        return require_key(config.second)
     key = find_key(config)
     if key or config.backend != "openai" or is_local(config.base_url):
         return key

@@ -354,8 +354,8 @@ class ScoreFigure:
         """The warning about the kind of judge that the run used, or an empty text."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
         # A cascade is a judge that consists of two others.
-        for config in (judge, judge.get("first"), judge.get("then")):
-            # A single judge has no parts called "first" and "then".
+        for config in (judge, judge.get("first"), judge.get("second")):
+            # A single judge has no parts called "first" and "second".
             if not isinstance(config, dict):
                 continue
             caution = capabilities_of(str(config.get("backend"))).caution

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
@@ -70,20 +70,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Point:
-    """A model in a scatter plot."""
+    """A dot in a plot, such as a model in a scatter plot, with an interval along each axis."""
 
     label: str
-    """The name that is written next to the point."""
+    """The name of the point, which a scatter plot writes next to it."""
 
     group: str
     """The series of the point. Points of a group have one colour and one marker."""
-
-    x: Dot
-    y: Dot
-
-
-class _Position(NamedTuple):
-    """The place of a dot in a plot, with an interval along each axis."""
 
     x: Dot
     y: Dot
@@ -163,10 +156,9 @@ def scatter(
         for group in groups:
             members = [point for point in points if point.group == group]
             members.sort(key=lambda point: point.x.value)
-            positions = [_Position(point.x, point.y) for point in members]
             # Models of unknown families have nothing in common that a line could show.
             is_line = by_size and not group.startswith(OTHER)
-            _draw_series(axes, group, positions, "-" if is_line else "none")
+            _draw_series(axes, group, members, "-" if is_line else "none")
 
         if by_size:
             _set_size_axis(axes)
@@ -281,40 +273,41 @@ def _draw_rows(
     middle_series = (len(series) - 1) / 2
     for index, name in enumerate(series):
         offset = series_distance * (index - middle_series)
-        positions = []
-        for height, (_, dot_by_series) in enumerate(rows):
+        points = []
+        for height, (label, dot_by_series) in enumerate(rows):
             if name in dot_by_series:
                 # The height is exact, so it has no interval.
-                positions.append(_Position(dot_by_series[name], Dot(height + offset)))
-        _draw_series(axes, name, positions, linestyle="none")
+                y = Dot(height + offset)
+                points.append(Point(label, name, dot_by_series[name], y))
+        _draw_series(axes, name, points, linestyle="none")
 
 
-def _draw_series(axes: "Axes", name: str, positions: Sequence[_Position], linestyle: str) -> None:
+def _draw_series(axes: "Axes", name: str, points: Sequence[Point], linestyle: str) -> None:
     """Draw the dots of one series with their intervals in one colour.
 
     Args:
         axes: The axes to draw on.
         name: The name of the series in the legend.
-        positions: The dots, in the order in which a line joins them.
+        points: The dots, in the order in which a line joins them.
         linestyle: The line between dots in matplotlib's notation: ``-``, or ``none``.
     """
-    # matplotlib takes the distances below all values, then those above them.
-    x_errors = [
-        [position.x.error_below for position in positions],
-        [position.x.error_above for position in positions],
-    ]
-    y_errors = [
-        [position.y.error_below for position in positions],
-        [position.y.error_above for position in positions],
-    ]
+    x_dots = [point.x for point in points]
+    y_dots = [point.y for point in points]
     axes.errorbar(
-        [position.x.value for position in positions],
-        [position.y.value for position in positions],
-        xerr=x_errors if positions else None,
-        yerr=y_errors if positions else None,
+        [dot.value for dot in x_dots],
+        [dot.value for dot in y_dots],
+        xerr=_error_bars(x_dots),
+        yerr=_error_bars(y_dots),
         label=_plain_label(name),
         linestyle=linestyle,
     )
+
+
+def _error_bars(dots: Sequence[Dot]) -> list[list[float]] | None:
+    """Return the distances below all values, then those above them, as matplotlib takes them."""
+    if not dots:
+        return None
+    return [[dot.error_below for dot in dots], [dot.error_above for dot in dots]]
 
 
 def _set_size_axis(axes: "Axes") -> None:

@@ -92,12 +92,9 @@ def is_secret(name: str, value: object) -> bool:
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without those that are credentials or contain any."""
-    kept_arguments = {}
-    for name, value in arguments.items():
-        has_secret = any(secrets_within({name: value}))
-        if not has_secret:
-            kept_arguments[name] = value
-    return kept_arguments
+    return {
+        name: value for name, value in arguments.items() if not any(secrets_within({name: value}))
+    }
 
 
 def secrets_in_text(text: str) -> list[SecretMatch]:

@@ -314,14 +314,13 @@ class _AnswerServer:
         Raises:
             ModelError: The server answers nothing.
         """
-        is_chat = self._endpoint == "chat"
-        replies: list[Answer] = []
         # Servers limit the number of alternatives: chat to 20 or 5, completions to 5.
-        for num_alternatives in (20, 5) if is_chat else (5,):
-            if is_chat:
-                arguments = {"logprobs": True, "top_logprobs": num_alternatives}
-            else:
-                arguments = {"logprobs": num_alternatives}
+        trials: list[dict[str, Any]] = [{"logprobs": 5}]
+        if self._endpoint == "chat":
+            trials = [{"logprobs": True, "top_logprobs": number} for number in (20, 5)]
+
+        replies: list[Answer] = []
+        for arguments in trials:
             replies = self._send(questions, arguments)
             # A server that forbids log-probabilities is not gone.
             self._failures_in_a_row = 0
@@ -389,6 +388,7 @@ class _AnswerServer:
         cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
 
         def send_uncached(indices: list[int]) -> list[Answer]:
+            """Send the questions with these indices, with methods of ours in the client."""
             prompts = [self._encoded_prompt(questions[index].args[0]) for index in indices]
             keys = [cache_keys[index] for index in indices]
             batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation)

@@ -107,8 +107,7 @@ class Judging(Filter):  # type: ignore[misc]
             One verdict record per document, as JSON text: samples files hold it under
             ``filtered_resps``, where lm_eval writes anything but a text in Python's notation.
         """
-        responses = [list(texts) for texts in resps]
-        verdicts = self.judge(docs, responses)
+        verdicts = self.judge(docs, [list(texts) for texts in resps])
         return [json.dumps(verdict, ensure_ascii=False) for verdict in verdicts]
 
     def judge(self, docs: Docs, responses: Responses) -> list[Verdict]:

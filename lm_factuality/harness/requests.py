@@ -175,7 +175,7 @@ class Encoder:
         num_tokens = len(continuation_ids)
         if num_tokens == 0:
             return _to_result("the completion has no tokens of its own", 0, False)
-        longest = self.longest if window is None else min(window, self.longest)
+        longest = self.input_limit(window)
         # At least one token of context must fit in front of the completion.
         if num_tokens >= longest:
             problem = (
@@ -195,6 +195,10 @@ class Encoder:
             text=continuation,
             truncated=truncated,
         )
+
+    def input_limit(self, window: int | None) -> int:
+        """Return how many tokens the model sees at once: the request's window or its own limit."""
+        return self.longest if window is None else min(window, self.longest)
 
     def make_request(
         self,

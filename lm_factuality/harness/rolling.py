@@ -52,7 +52,7 @@ def scored_rolling(
     windows_by_text = [_cut_into_windows(lm, encoder, instance) for instance in bar]
     all_windows: list[Encoded] = []
     for text_windows in windows_by_text:
-        # A text that cannot be scored has a problem in place of windows.
+        # A text that cannot be scored has the reason, a text, in place of windows.
         if not isinstance(text_windows, str):
             all_windows += text_windows
 
@@ -64,10 +64,11 @@ def scored_rolling(
 
     results = []
     for text_windows, instance in zip(windows_by_text, instances, strict=True):
-        longest = _longest(encoder, instance)
+        longest = encoder.input_limit(instance.args[1])
         if isinstance(text_windows, str):
             results.append(ScoredText(None, 0, 0, longest, text_windows))
             continue
+        # The answers come in the order of all windows.
         logprob, problem = _sum_logprobs([next(answers) for _ in text_windows])
         num_tokens = sum(len(window.continuation) for window in text_windows)
         results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))
@@ -99,12 +100,6 @@ def windows(
         start = end
 
 
-def _longest(encoder: Encoder, instance: Instance) -> int:
-    """Return how many tokens the model sees at once: the request's window or the model's limit."""
-    window = instance.args[1]
-    return encoder.longest if window is None else min(window, encoder.longest)
-
-
 def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
     """Tokenize the text of a request and cut it into windows.
 
@@ -131,7 +126,7 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> l
     if not tokens:
         return "the document has no tokens"
 
-    longest = _longest(encoder, instance)
+    longest = encoder.input_limit(window)
     step = longest // 2 if stride is None else min(stride, longest - 1)
     return [
         encoder.make_request(context, scored_tokens, source=instance, window=window)

@@ -326,7 +326,8 @@ def _load(path: Path, may_import: bool) -> ConfigOrError:
         return _check_config(path, config)
     except ConfigError as error:
         return error
-    except Exception as error:  # noqa: BLE001  the Python file that the YAML names may raise anything
+    # The Python file that the YAML names may raise anything.
+    except Exception as error:  # noqa: BLE001
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return ConfigError(f"{path}: cannot be loaded as a task's YAML: {problem}")
 

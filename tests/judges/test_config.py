@@ -150,7 +150,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ),
         (
             {**OPENAI, "api_key": "secret1"},
-            "api_key is a credential; keys come from the environment",
+            "api_key is a credential; put the credential",
         ),
         (
             {**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}},

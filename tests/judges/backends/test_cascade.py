@@ -50,7 +50,12 @@ def cascade(write_judge, server):
             decoding={"max_tokens": 77},
             samples=1,
         )
-        content = {"first": "minicheck.yaml", "then": "gpt.yaml", "unsure": [0.2, 0.8], **keys}
+        content = {
+            "first": "minicheck.yaml",
+            "second": "gpt.yaml",
+            "unsure_between": [0.2, 0.8],
+            **keys,
+        }
         return write_judge(
             "both",
             backend="cascade",
@@ -69,7 +74,9 @@ def alone(write_judge, tmp_path) -> list[float]:
 def test_the_second_is_asked_only_where_the_first_is_unsure(cascade, write_judge, server, tmp_path):
     chances = alone(write_judge, tmp_path)
     low, high = sorted(chances)[3], sorted(chances)[8]
-    with Judge.open(load_judge_config(cascade(unsure=[low, high])), tmp_path / "a.sqlite") as judge:
+    with Judge.open(
+        load_judge_config(cascade(unsure_between=[low, high])), tmp_path / "a.sqlite"
+    ) as judge:
         found = verify(judge, PAIRS)
         usage = judge.usage
     unsure = [low <= chance < high for chance in chances]
@@ -94,7 +101,7 @@ def test_answers_of_both_are_on_disk_under_their_own_names(cascade, server, tmp_
     with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), store) as judge:
         verify(judge, PAIRS)
         assert (judge.usage.stored, judge.usage.calls) == (asked, len(PAIRS) - asked)
-    with Judge.open(load_judge_config(cascade(unsure=[0.0, 1.0])), store) as judge:
+    with Judge.open(load_judge_config(cascade(unsure_between=[0.0, 1.0])), store) as judge:
         verify(judge, PAIRS)
         assert judge.usage.calls == 0  # whatever the band, both have answered all of it
 
@@ -114,7 +121,7 @@ def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_
 
 
 def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, tmp_path):
-    path = cascade(unsure=[0.0, 1.0])
+    path = cascade(unsure_between=[0.0, 1.0])
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
     write_judge(
         "gpt",
@@ -147,7 +154,7 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
 
     server.script = reply
     metadata, answer = (
-        {"judge": str(cascade(unsure=[0.5, 0.5]))},
+        {"judge": str(cascade(unsure_between=[0.5, 0.5]))},
         {"answer": "She was a painter [1]."},
     )
     output = evaluate(
@@ -157,32 +164,35 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
     assert record["unscored"] is None
     assert "minicheck: probability of support" in json.dumps(record)
     judge = output["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
-    assert (judge["backend"], judge["first"]["name"], judge["then"]["model"]) == (
+    assert (judge["backend"], judge["first"]["name"], judge["second"]["model"]) == (
         "cascade",
         "minicheck",
         "small-judge",
     )
-    assert judge["unsure"] == [0.5, 0.5]
+    assert judge["unsure_between"] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"then": None}, r"a cascade needs first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
-        ({"unsure": None}, r"a cascade needs first"),
+        (
+            {"second": None},
+            r"a cascade needs first: JUDGE.yaml, second: JUDGE.yaml, and unsure_between",
+        ),
+        ({"unsure_between": None}, r"a cascade needs first"),
         ({"first": "inner.yaml"}, "a cascade cannot be part of another cascade"),
-        ({"then": "inner.yaml"}, "a cascade cannot be part of another cascade"),
+        ({"second": "inner.yaml"}, "a cascade cannot be part of another cascade"),
         ({"first": "gpt.yaml"}, "name a classifier or lexical as first"),
-        ({"then": "words.yaml"}, "take verdicts and verify out of then"),
-        ({"then": "pages.yaml"}, "take verdicts and verify out of then"),
-        ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),
-        ({"unsure": [0.2, 1.8]}, "unsure"),
-        ({"unsure": "sometimes"}, "unsure"),
+        ({"second": "words.yaml"}, "remove verdicts and verify from second"),
+        ({"second": "pages.yaml"}, "remove verdicts and verify from second"),
+        ({"unsure_between": [0.8, 0.2]}, "expected the lower probability first"),
+        ({"unsure_between": [0.2, 1.8]}, "unsure_between"),
+        ({"unsure_between": "sometimes"}, "unsure_between"),
         (
             {"decoding": {"max_tokens": 5}},
             "backend cascade: unknown key 'decoding'",
         ),
-        ({"then": "gone.yaml"}, "no judge is called 'gone.yaml'"),
+        ({"second": "gone.yaml"}, "no judge is called 'gone.yaml'"),
     ],
 )
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
@@ -190,7 +200,7 @@ def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
     write_judge("words", backend="openai", model="m", base_url=server.base_url, verdicts="logprobs")
     write_judge("pages", backend="openai", model="m", base_url=server.base_url, verify="page")
     # Its second judge is a classifier, so that it gives probabilities.
-    inner = cascade(then="minicheck.yaml")
+    inner = cascade(second="minicheck.yaml")
     inner.rename(inner.with_name("inner.yaml"))
     with pytest.raises(ConfigError, match=re.escape(message) if "(" in message else message):
         load_judge_config(cascade(**keys))
@@ -201,7 +211,7 @@ def test_the_key_of_the_second_is_wanted_before_anything_is_asked(
 ):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     write_judge("far", backend="openai", model="m", base_url="https://judge.example.com/v1")
-    metadata = {"judge": str(cascade(then="far.yaml"))}
+    metadata = {"judge": str(cascade(second="far.yaml"))}
     with pytest.raises(ConfigError, match="wants a key"):
         evaluate(
             "constant-answer",
