@@ -28,7 +28,9 @@ def test_a_kind_is_a_name_that_files_and_results_can_have(name):
     with pytest.raises(ConfigError, match=r"(kind|page name): found .*; expected small letters"):
         replace(FACTOR, kind=name)
     if name:
-        with pytest.raises(ConfigError, match=r"(kind|page name): found .*; expected small letters"):
+        with pytest.raises(
+            ConfigError, match=r"(kind|page name): found .*; expected small letters"
+        ):
             replace(FACTOR, kind="capitals", page=Page(name=name))
 
 

@@ -18,7 +18,7 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply, read_reply
-from lm_factuality.benchmarks import make_judged_method, judged_benchmark_names
+from lm_factuality.benchmarks import judged_benchmark_names, make_judged_method
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
