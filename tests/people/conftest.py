@@ -114,7 +114,7 @@ def sheet(runs: Path) -> Sheet:
 
 
 def answers(key: Key, person: str = "Ana") -> list[dict[str, Any]]:
-    """Return the labels of a person who agrees with the judge, and skips where it has no verdict."""
+    """Return the labels of a person who says what the judge said, or skips if it said nothing."""
     return [
         {
             "sheet": key.sheet,
