@@ -3,9 +3,9 @@
 `factor_gen.generate.rules.generator` mends articles and capital letters, and applies them.
 """
 
-import random
 import re
 from collections.abc import Iterable, Sequence
+from random import Random
 from typing import NamedTuple, TypeVar
 
 from factor_gen.generate.rules.words import DATA
@@ -46,7 +46,7 @@ def make_edit(operator: str, error_type: str, *replacements: Replacement) -> Sen
     return SentenceEdit(operator, error_type, tuple(sorted(replacements)))
 
 
-def sample_up_to(rng: random.Random, values: Sequence[Value], most: int) -> list[Value]:
+def sample_up_to(rng: Random, values: Sequence[Value], most: int) -> list[Value]:
     """Draw different values in a random order: all of them if there are no more than ``most``."""
     return rng.sample(values, min(most, len(values)))
 
@@ -56,15 +56,12 @@ def adjust_articles_and_capitals(
 ) -> tuple[Replacement, ...]:
     """Adapt the article before new words, and their capital letter at the start of a sentence.
 
+    Example:
+        In *They saw an increase*, ``increase -> fall`` becomes ``an increase -> a fall``.
+
     Args:
         text: The sentence before the edit.
         replacements: The replacements that an operator made.
-
-    Returns:
-        The same replacements, of which some now include the article.
-
-    Example:
-        In *They saw an increase*, ``increase -> fall`` becomes ``an increase -> a fall``.
     """
     adjusted = []
     for replacement in replacements:
@@ -79,25 +76,30 @@ def _adjust_capital(text: str, replacement: Replacement) -> Replacement:
     Args:
         text: The sentence before the edit.
         replacement: A replacement in it.
+
+    Returns:
+        ``Prices -> Costs`` for ``Prices -> costs``; the same replacement if it needs no change.
     """
     start, end, new = replacement
-    was_capital = text[start:end][:1].isupper()
+    was_capitalised = text[start:end][:1].isupper()
     # A name within a sentence has a capital letter that other words do not need.
-    if not (was_capital and new[:1].islower() and _starts_sentence(text, start)):
+    if not (was_capitalised and new[:1].islower() and _starts_sentence(text, start)):
         return replacement
     return Replacement(start, end, new[0].upper() + new[1:])
 
 
 def _adjust_article(text: str, replacement: Replacement) -> Replacement:
-    """Include the article before new words in the replacement if they need another one.
+    """Extend a replacement to the article before it if the new words need another article.
+
+    Example:
+        In *an increase*, ``increase -> fall`` becomes ``an increase -> a fall``.
 
     Args:
         text: The sentence before the edit.
         replacement: A replacement in it.
 
     Returns:
-        ``an increase -> a fall`` for the replacement of *increase* in *an increase*; the same
-        replacement if the article fits, or if there is none.
+        The same replacement if the article fits the new words, or if there is none.
     """
     start, end, new = replacement
     article = _ARTICLE_BEFORE.search(text, max(0, start - _LONGEST_ARTICLE), start)

@@ -3,7 +3,6 @@
 It tries all operators on each completion and keeps a few candidates of each error type.
 """
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate import compatible
@@ -42,7 +42,7 @@ from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import hash_lists
 
-Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
+Operator = Callable[[TaggedSentence, Random], Iterable[SentenceEdit]]
 """A rule: it returns edits of a sentence, and draws random numbers for this."""
 
 OPERATORS: Mapping[str, Operator] = {
@@ -182,7 +182,7 @@ class RulesGenerator:
             example: The example with the completion.
             seed: The seed of the document.
         """
-        rng = random.Random(seed)
+        rng = Random(seed)
         edits = list(edit_by_word_lists(example.completion, self._language, rng))
         rng.shuffle(edits)
         return SentenceEdits(edits, lost=Counter())
@@ -233,7 +233,7 @@ def _contradicting_edits(
     lost: Counter[str] = Counter()
     for operator_name, operator in OPERATORS.items():
         # Each operator has random numbers of its own, so that a new one does not change the others.
-        rng = random.Random(f"{seed}/{operator_name}")
+        rng = Random(f"{seed}/{operator_name}")
         operator_edits = list(operator(sentence, rng))
         rng.shuffle(operator_edits)
         for edit in operator_edits:
@@ -291,9 +291,10 @@ def _choose_candidates(
         ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
         most = len(chosen) + most_per_type
         for candidate in _candidates_of_edits(example.completion, ordered_edits):
+            if len(chosen) == most:
+                break
             # Two operators may make the same text, of which the first is kept.
-            if len(chosen) < most:
-                chosen.setdefault(candidate.text, candidate)
+            chosen.setdefault(candidate.text, candidate)
     return tuple(chosen.values())
 
 
@@ -340,7 +341,7 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
             for operator, operator_edits in edits_by_operator.items()
             if DOUBTFUL.get(operator, 0) == degree_of_doubt
         ]
-        random.Random(seed).shuffle(queues)
+        Random(seed).shuffle(queues)
         # In each turn, an operator without further edits contributes None, which is left out.
         for turn in zip_longest(*queues):
             ordered_edits += filter(None, turn)

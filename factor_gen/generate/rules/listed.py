@@ -4,14 +4,14 @@ Each language has a list of lines in ``data/languages``. A line replaces words b
 number, or adds or removes a denial. The head of a list says what its columns are.
 """
 
-import random
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
-from factor_gen.generate.rules.sentence import Span, overlaps_any
+from factor_gen.generate.rules.sentence import Span, find_spans, overlaps_any
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import read_rows
 
@@ -44,7 +44,7 @@ class LanguageRule(NamedTuple):
     """
 
 
-def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator[SentenceEdit]:
+def edit_by_word_lists(text: str, language: str, rng: Random) -> Iterator[SentenceEdit]:
     """Make all edits of a sentence for which the list of its language has a rule.
 
     Example:
@@ -58,7 +58,7 @@ def edit_by_word_lists(text: str, language: str, rng: random.Random) -> Iterator
     Yields:
         Edits of words outside quotations.
     """
-    quotations = [Span(*match.span()) for match in _QUOTATION.finditer(text)]
+    quotations = find_spans(_QUOTATION, text)
     for rule in language_rules(language):
         operator = f"{language}/{rule.operator}"
         for match in rule.pattern.finditer(text):
@@ -116,7 +116,7 @@ def _any_of_words(words: list[str]) -> str:
     return f"(?P<edit>(?:{'|'.join(alternatives)}){ending})"
 
 
-def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> list[str]:
+def _new_texts(rule: LanguageRule, match: re.Match[str], rng: Random) -> list[str]:
     """Draw the texts that replace the words that a rule found.
 
     Args:
@@ -135,7 +135,7 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: random.Random) -> 
     return _swap_word(match, rule.values, rng)
 
 
-def _swap_word(match: re.Match[str], words: Sequence[str], rng: random.Random) -> list[str]:
+def _swap_word(match: re.Match[str], words: Sequence[str], rng: Random) -> list[str]:
     """Draw up to two words that replace a word, with its capital letter and ending.
 
     Example:
@@ -165,7 +165,7 @@ def _swap_word(match: re.Match[str], words: Sequence[str], rng: random.Random) -
     return [word + ending for word in drawn_stems]
 
 
-def _draw_number(number: str, least: int, most: int, rng: random.Random) -> list[str]:
+def _draw_number(number: str, least: int, most: int, rng: Random) -> list[str]:
     """Draw a number with as many digits as another: a year up to four away, or up to half as far.
 
     Example:

@@ -3,12 +3,12 @@
 The tables of ``conditions.yaml`` say which verbs can be denied, and how.
 """
 
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from random import Random
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.substitutes import verb_tag
 from factor_gen.generate.rules.words import WORDS, inflect
@@ -40,7 +40,7 @@ class Denial(NamedTuple):
     """The verb denied in other words, such as *never rose*."""
 
 
-def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def remove_negations(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Remove each *not*: *It did not rise* becomes *It rose*, and *cannot* becomes *can*.
 
     Args:
@@ -51,9 +51,10 @@ def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[S
         Edits of one denial.
     """
     for index, word in enumerate(sentence.lowercase_words):
-        is_negation = word == "cannot" or word in WORDS["not"]
-        # Table "kept denials" of conditions.yaml: what cannot be taken back, as in "may not".
-        if not is_negation or sentence.context_of_tokens(index).matches("kept denials"):
+        if word != "cannot" and word not in WORDS["not"]:
+            continue
+        # Table "kept denials" of conditions.yaml: "may" does not contradict "may not".
+        if sentence.context_of_tokens(index).matches("kept denials"):
             continue
         replacement = _without_negation(sentence, index)
         if replacement:
@@ -68,7 +69,8 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
         index: The index of *not*, *n't* or *cannot*.
 
     Returns:
-        The replacement, such as ``wo n't -> will``; None if the *not* denies no verb.
+        The replacement, such as ``wo n't -> will``; None if there is no auxiliary verb before the
+        *not*, or no verb after *do not*.
     """
     context = sentence.context_of_tokens(index)
     if context.value_at("word", index) == "cannot":
@@ -86,12 +88,12 @@ def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | Non
 
     if auxiliary not in WORDS["auxiliaries"]:
         return None
-    # "Will not" becomes "will".
+    # "Will not" becomes "will", and "wo n't" as well.
     span = sentence.span_of_tokens(index - 1, index + 1)
     return Replacement(*span, _SHORT_AUXILIARIES.get(auxiliary, auxiliary))
 
 
-def add_negation(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def add_negation(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Deny a verb with *not*: *It rose* becomes *It did not rise*.
 
     Args:
@@ -99,19 +101,19 @@ def add_negation(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sente
         rng: The random numbers that decide which denial is taken, if any.
 
     Yields:
-        One denial of few sentences (see `ADDED_DENIAL_SHARE`). If the sentence offers all edits,
-        every denial.
+        Every denial if the sentence offers all edits. Otherwise at most one, with the probability
+        `ADDED_DENIAL_SHARE`.
     """
     denials = find_denials(sentence)
     if not sentence.offers_all_edits:
-        is_drawn = rng.random() < ADDED_DENIAL_SHARE
-        denials = [rng.choice(denials)] if is_drawn and denials else []
+        is_denied = rng.random() < ADDED_DENIAL_SHARE
+        denials = sample_up_to(rng, denials, 1) if is_denied else []
     for denial in denials:
         replacement = Replacement(*denial.span, denial.with_not)
         yield make_edit("negation added", PREDICATE, replacement)
 
 
-def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def deny_in_other_words(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Deny a verb with *never* or *no longer*: *It rose* becomes *It never rose*.
 
     Args:
@@ -119,9 +121,11 @@ def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterato
         rng: Not used. All operators have this parameter.
 
     Yields:
-        Every denial if little else can be edited, otherwise none.
+        Every denial if the sentence needs extra edits because little else can be edited; otherwise
+        none.
     """
-    if not sentence.extra_values:
+    needs_extra_edits = sentence.extra_values > 0
+    if not needs_extra_edits:
         return
     # Table "no second denial": "it never opened in 1921" does not deny that it opened.
     if sentence.context_of_tokens(0).matches("no second denial"):
@@ -132,61 +136,63 @@ def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterato
 
 
 @lru_cache(maxsize=1)  # Two operators ask for the denials of the same sentence in turn.
-def find_denials(sentence: TaggedSentence) -> list[Denial]:
+def find_denials(sentence: TaggedSentence) -> Sequence[Denial]:
     """Find all ways to deny a sentence: first its imperatives, then its other verbs in order."""
     denials = [
-        _filled_denial(sentence, index, _DENIED_IMPERATIVE)
-        for index in _imperative_indices(sentence)
+        _fill_denial(sentence, index, _DENIED_IMPERATIVE) for index in _imperative_indices(sentence)
     ]
-    # Table "purpose": "to see the list, the button is not used" would deny the purpose alone.
+    # Table "purpose": in "to see the list, press the key", only the imperative can be denied,
+    # because a denial of "see" would deny the purpose alone.
     if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
         return denials
     for index in range(len(sentence.tokens)):
         template = _denial_template(sentence, index)
         if template:
-            denials.append(_filled_denial(sentence, index, template))
+            denials.append(_fill_denial(sentence, index, template))
     return denials
 
 
 def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
-    """Find the verbs that tell the reader to do something, by the table ``orders``.
+    """Find the verbs that tell the reader to do something.
+
+    An imperative begins the sentence, or follows the purpose with which the sentence begins.
 
     Yields:
         The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
     """
-    # An imperative begins the sentence, or follows the purpose at its beginning (table "begins
-    # with to"): "to see the yard, open the gate".
-    indices = [0]
+    candidate_indices = [0]
     opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
+    # A purpose such as "to see the yard" ends with the first comma.
     if "," in opening and sentence.context_of_tokens(0).matches("begins with to"):
-        indices.append(opening.index(",") + 1)
-    for index in indices:
+        candidate_indices.append(opening.index(",") + 1)
+    for index in candidate_indices:
         context = sentence.context_of_tokens(index)
         word = context.value_at("word", index)
-        # An imperative is in its base form. Table "orders" looks at the words after it.
+        # "Press" is its own base form. Table "orders" looks at the words after it.
         if word in base_forms(word) and context.matches("orders"):
             yield index
 
 
 def _denial_template(sentence: TaggedSentence, index: int) -> str:
-    """Find out how a verb is denied, by the table ``denials`` of ``conditions.yaml``.
+    """Look up how a verb is denied in the table ``denials`` of ``conditions.yaml``.
 
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
 
     Returns:
-        The verb with *not* and in other words, such as ``did not {base} | never {word}``; empty if
-        the token is no verb, or if denying it would not deny the sentence.
+        The verb with *not* and in other words, such as ``did not {base} | never {word}``, in which
+        ``{base}`` stands for *rise* and ``{word}`` for *rose*. It is empty if the token is no verb,
+        or if denying it would not deny the sentence.
     """
-    context = sentence.context_of_tokens(index)
+    verb = sentence.context_of_tokens(index)
     # Table "before manner": in "is fully automatic", the adverb belongs to what is denied.
-    is_before_adverb = context.matches("before manner")
-    end = index + 2 if is_before_adverb else index + 1
+    end = index + 2 if verb.matches("before manner") else index + 1
     template = sentence.context_of_tokens(index, end).first_result("denials")
     # Table "kept statements": denying the verb of a relative clause does not deny the sentence.
-    if not template or context.matches("kept statements"):
+    if not template or verb.matches("kept statements"):
         return ""
+    # Only a denial with "do" needs the base form of the verb.
     if "{base}" in template and not _can_take_do(sentence, index):
         return ""
     return template
@@ -198,6 +204,9 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
+
+    Returns:
+        True for *rose*; false for *is*, and for *sold* in *the houses sold in May were old*.
     """
     verb = sentence.lowercase_words[index]
     tag = sentence.tokens[index].tag
@@ -207,20 +216,24 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
         return False
     if tag != "VBD":
         return base not in WORDS["verbs without do"]
-    # Table "participle": in "the houses sold in May were old", "sold" is no past tense.
-    is_also_participle = inflect(base, "VBN") == verb
-    if is_also_participle and sentence.context_of_tokens(index).matches("participle"):
+
+    # A past tense such as "sold" may be spelled like the participle, which the tables rule out.
+    may_be_participle = inflect(base, "VBN") == verb
+    if may_be_participle and sentence.context_of_tokens(index).matches("participle"):
         return False
     return verb_tag(sentence, index, ("VBD", "VBN")) == "VBD"
 
 
-def _filled_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
-    """Fill the verb into a template.
+def _fill_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
+    """Fill a verb into a template.
 
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
         template: Both denials, such as ``did not {base} | never {word}``.
+
+    Returns:
+        The denial, such as *did not rise* and *never rose* for *rose*.
     """
     word = sentence.lowercase_words[index]
     with_not, without_not = template.format(word=word, base=_base_form(word)).split(" | ")

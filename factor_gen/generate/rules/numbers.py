@@ -3,9 +3,9 @@
 A new number has as many digits and decimals as the old one and is as round.
 """
 
-import random
 import re
 from collections.abc import Iterator, Sequence
+from random import Random
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
@@ -21,7 +21,7 @@ _MOST_DIGITS = 12
 _TRIES = 6  # draws of a number until one has the right shape
 
 
-def change_quantities(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def change_quantities(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Change the number of each quantity: *It sold 36 boats* becomes *It sold 52 boats*.
 
     A quantity says how much or how long an event was. It is thus a circumstance, and no subject or
@@ -35,46 +35,62 @@ def change_quantities(sentence: TaggedSentence, rng: random.Random) -> Iterator[
         Edits of one number.
     """
     for entity in sentence.entities:
-        is_editable = sentence.is_editable(Span(entity.start, entity.end))
-        if entity.kind not in _QUANTITIES or not is_editable:
+        if entity.kind not in _QUANTITIES or not _is_changeable(sentence, entity):
             continue
-        value = _value_of(entity.text)
-        context = sentence.context_of_characters(
-            entity.start,
-            entity.end,
-            quantity=[entity.text],
-            kind=[entity.kind],
-            few=[value is None or value <= _MOST_LISTED],
-        )
-        # Table "no quantity" of conditions.yaml: numbers that count nothing, as in "page 12".
-        if context.matches("no quantity"):
-            continue
-
         number = _written_number(entity.text)
-        spellings = {number, str(value).removesuffix(".0")}
-        # In "three groups of three bits" the same number is used twice.
-        if sum(sentence.lowercase_words.count(spelling) for spelling in spellings) > 1:
-            continue
-
-        find_numbers = _other_digits if number[:1].isdigit() else _other_words
+        draw_numbers = _draw_digits if number[:1].isdigit() else _draw_number_words
         start = entity.start + entity.text.lower().index(number)
-        for new_number in find_numbers(sentence, entity, number, rng):
+        for new_number in draw_numbers(sentence, entity, number, rng):
             replacement = Replacement(start, start + len(number), new_number)
             yield make_edit("number", CIRCUMSTANCE, replacement)
+
+
+def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
+    """Whether a quantity may get another number, which makes the sentence false but not absurd.
+
+    Args:
+        sentence: The sentence.
+        quantity: A quantity in it.
+
+    Returns:
+        False for a quantity in a name or title, for a number that counts nothing, as in *page 12*,
+        and for a number that is used twice, as in *three groups of three bits*.
+    """
+    span = Span(quantity.start, quantity.end)
+    value = _value_of(quantity.text)
+    # Table "no quantity" of conditions.yaml lists numbers that count nothing.
+    context = sentence.context_of_characters(
+        *span,
+        quantity=[quantity.text],
+        kind=[quantity.kind],
+        # The sentence may list the things that it counts if these are few.
+        few=[value is None or value <= _MOST_LISTED],
+    )
+    if not sentence.is_editable(span) or context.matches("no quantity"):
+        return False
+
+    spellings = {_written_number(quantity.text)}
+    # The same number may be in words once, and in digits the other time.
+    if value is not None:
+        spellings.add(str(value).removesuffix(".0"))
+    uses = sum(sentence.lowercase_words.count(spelling) for spelling in spellings)
+    return uses <= 1
 
 
 def _value_of(quantity: str) -> float | None:
     """Read the value of a quantity: 1200 for *$1,200*, and 2 for *two weeks*.
 
     Returns:
-        The value; None if the number is in words and above twelve.
+        The value; None for a number in words above twelve, and if there is no number.
     """
     digits = _DIGITS.search(quantity)
-    # A comma groups the digits.
     if digits:
+        # A comma groups the digits.
         return float(digits.group().replace(",", ""))
     first_word = re.split(r"[ -]", quantity)[0].lower()
-    return CARDINALS.index(first_word) + 1.0 if first_word in CARDINALS else None
+    if first_word in CARDINALS:
+        return CARDINALS.index(first_word) + 1.0
+    return None
 
 
 def _written_number(quantity: str) -> str:
@@ -86,9 +102,7 @@ def _written_number(quantity: str) -> str:
     return digits.group() if digits else re.split(r"\W", quantity)[0].lower()
 
 
-def _other_digits(
-    sentence: TaggedSentence, entity: Entity, number: str, rng: random.Random
-) -> list[str]:
+def _draw_digits(sentence: TaggedSentence, entity: Entity, number: str, rng: Random) -> list[str]:
     """Draw numbers in digits, one larger and one smaller than the number of a quantity.
 
     Args:
@@ -96,27 +110,43 @@ def _other_digits(
         entity: The quantity.
         number: The number of the quantity, such as ``1,200``.
         rng: The random numbers to draw with.
+
+    Returns:
+        Different numbers, larger and smaller ones in turn. It is drawn whether a larger one comes
+        first. A draw may find no number, so there may be fewer.
     """
+    amounts = _comparable_amounts(sentence, entity)
+    directions = rng.sample([True, False], 2)
+    new_numbers = []
+    for is_larger in directions * (1 + sentence.extra_values):
+        new_number = nearby_number(number, is_larger, rng, amounts)
+        if new_number and new_number not in new_numbers:
+            new_numbers.append(new_number)
+    return new_numbers[: 2 + sentence.extra_values]
+
+
+def _comparable_amounts(sentence: TaggedSentence, entity: Entity) -> list[float]:
+    """Collect the amounts with which a sentence may compare a quantity: 10 for *5* in *5 to 10*.
+
+    Args:
+        sentence: The sentence.
+        entity: The quantity.
+
+    Returns:
+        The values of all other quantities of its kind. A percentage is compared with 100 too.
+    """
+    amounts: list[float] = [_LARGEST_PERCENT] if entity.kind == PERCENT else []
     # Money is often written as a number: "$5 more than the 20 of last year".
     kinds = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
-    amounts = []
     for quantity in sentence.entities:
         value = _value_of(quantity.text)
         if quantity.kind in kinds and quantity is not entity and value is not None:
             amounts.append(value)
-    if entity.kind == PERCENT:
-        amounts.append(_LARGEST_PERCENT)
-
-    # The new numbers are larger and smaller in turn, the first by chance.
-    directions = rng.sample((True, False), 2) * (1 + sentence.extra_values)
-    drawn = [nearby_number(number, is_larger, rng, amounts) for is_larger in directions]
-    # Some draws find no number, and some find one twice.
-    new_numbers = [new_number for new_number in drawn if new_number]
-    return list(dict.fromkeys(new_numbers))[: 2 + sentence.extra_values]
+    return amounts
 
 
-def _other_words(
-    sentence: TaggedSentence, entity: Entity, number: str, rng: random.Random
+def _draw_number_words(
+    sentence: TaggedSentence, entity: Entity, number: str, rng: Random
 ) -> list[str]:
     """Draw numbers in words near the number of a quantity, such as *three* for *four*.
 
@@ -132,8 +162,6 @@ def _other_words(
     """
     is_tens = number in TENS
     numerals = TENS if is_tens else CARDINALS[:12]
-    reach = 2 if is_tens else 3
-    usual_count = 1 if is_tens else 2
     if number not in numerals or number == "one":
         return []
 
@@ -145,15 +173,17 @@ def _other_words(
     if _ALL_OF.search(sentence.text[: entity.start]):
         excluded.add("two")
 
-    # Numbers that are up to three away, or up to two tens.
+    # "Forty" may become "twenty" to "sixty", and "four" may become "two" to "seven".
+    most_away = 2 if is_tens else 3
     index = numerals.index(number)
-    near = numerals[max(0, index - reach) : index + reach + 1]
+    near = numerals[max(0, index - most_away) : index + most_away + 1]
     allowed = [numeral for numeral in near if numeral not in excluded]
+    usual_count = 1 if is_tens else 2
     return sample_up_to(rng, allowed, usual_count + sentence.extra_values)
 
 
 def nearby_number(
-    number: str, is_larger: bool, rng: random.Random, amounts: Sequence[float]
+    number: str, is_larger: bool, rng: Random, amounts: Sequence[float]
 ) -> str | None:
     """Draw another number of the same shape: ``12,500`` may become ``17,000``, but not ``9,800``.
 
@@ -171,7 +201,7 @@ def nearby_number(
     value = float(number.replace(",", ""))
     whole, _, fraction = number.partition(".")
     digits = whole.replace(",", "")
-    # 0 and 1 are too close to nothing, and identifiers have many digits.
+    # No smaller number fits for 0 and 1, and a number with many digits is an identifier.
     least = 0 if fraction else 2
     if value < least or len(digits) > _MOST_DIGITS:
         return None
@@ -180,19 +210,28 @@ def nearby_number(
     for _ in range(_TRIES):
         new_value = _draw_value(digits, fraction, is_larger, rng)
         new_number = f"{new_value:{grouping}.{len(fraction)}f}"
-        # 950 does not become 1,200, and 0.4 does not become 1.1.
-        has_same_length = len(new_number) == len(number)
-        has_same_zero = new_number.startswith("0") == number.startswith("0")
+        if new_value < least or not _have_same_shape(new_number, number):
+            continue
         is_in_order = all(
             (new_value > amount) == (value > amount) and new_value != amount for amount in amounts
         )
-        is_other = least <= new_value != value
-        if has_same_length and has_same_zero and is_in_order and is_other:
+        if is_in_order and new_value != value:
             return new_number
     return None
 
 
-def _draw_value(digits: str, fraction: str, is_larger: bool, rng: random.Random) -> float:
+def _have_same_shape(number: str, second_number: str) -> bool:
+    """Whether two numbers in digits are as long, and both or neither begin with a zero.
+
+    Example:
+        *950* has the shape of *700*, but not of *1,200*, and *0.4* not that of *1.1*.
+    """
+    return len(number) == len(second_number) and (
+        number.startswith("0") == second_number.startswith("0")
+    )
+
+
+def _draw_value(digits: str, fraction: str, is_larger: bool, rng: Random) -> float:
     """Draw a value near that of a number, and as round as it.
 
     Args:
@@ -205,28 +244,44 @@ def _draw_value(digits: str, fraction: str, is_larger: bool, rng: random.Random)
     factor = rng.uniform(1.25, 2.0)
     new_value = value * factor if is_larger else value / factor
     if fraction:
-        decimals = len(fraction)
-        new_value = round(new_value, decimals)
-        # 5.6 does not become 7.0, because formatted numbers seldom end in a zero.
-        ends_in_zero = f"{new_value:.{decimals}f}".endswith("0")
-        if ends_in_zero and not fraction.endswith("0"):
-            new_value += 10**-decimals * rng.choice((1, 2, 3))
-        return new_value
+        return _round_decimal(new_value, fraction, rng)
 
     sign = 1 if is_larger else -1
+    # A multiple of a small number would often be rounded to the number itself.
     if value <= 9:
         return value + rng.choice((1, 2, 3)) * sign
-    # A round number stays as round: 300 has the step 100.
+    new_value = _round_like(new_value, digits)
+    # 36 does not become 50, which would be rounder.
+    if not digits.endswith("0") and new_value % 10 == 0:
+        new_value += sign
+    return new_value
+
+
+def _round_decimal(value: float, fraction: str, rng: Random) -> float:
+    """Round a value to as many decimals as a number has, and avoid a zero at the end.
+
+    Args:
+        value: The value.
+        fraction: The decimals of the number, such as ``6`` for 5.6.
+        rng: The random numbers to draw with.
+    """
+    decimals = len(fraction)
+    rounded = round(value, decimals)
+    # 5.6 does not become 7.0, because formatted numbers seldom end in a zero.
+    ends_in_zero = f"{rounded:.{decimals}f}".endswith("0")
+    if ends_in_zero and not fraction.endswith("0"):
+        rounded += 10**-decimals * rng.choice((1, 2, 3))
+    return rounded
+
+
+def _round_like(value: float, digits: str) -> float:
+    """Round a value as a whole number is rounded: to hundreds for 300, and to fifties for 350."""
     leading_digits = digits.rstrip("0")
     step = 10 ** (len(digits) - len(leading_digits))
-    # 350 is rounded to fifties, and 300 to hundreds.
+    # A single 5, as in 500, says nothing about fifties.
     if leading_digits.endswith("5") and len(leading_digits) > 1:
         step *= 5
-    new_value = round(new_value / step) * step
-    # 36 does not become 50, which would be rounder.
-    if digits == leading_digits and new_value % 10 == 0:
-        new_value += sign
-    return float(new_value)
+    return float(round(value / step) * step)
 
 
 def ordinal_suffix(value: int) -> str:

@@ -4,8 +4,8 @@
 quotations.
 """
 
-import random
 from collections.abc import Iterator, Sequence
+from random import Random
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import TaggedSentence, overlaps_any
@@ -16,50 +16,56 @@ from factor_gen.text.names import FIRST_NAMES
 
 _MALE_PRONOUNS = LISTS["he"]
 _FEMALE_PRONOUNS = LISTS["she"]
-_FEMALE_OF_MALE = dict(zip(_MALE_PRONOUNS, _FEMALE_PRONOUNS, strict=True))
-_MALE_OF_FEMALE = dict(zip(_FEMALE_PRONOUNS, _MALE_PRONOUNS, strict=True))
-_OTHER_PRONOUN = _FEMALE_OF_MALE | _MALE_OF_FEMALE
-_OTHER_POSSESSIVE = {"his": "her", "her": "his"}
+_PRONOUN_OF_OTHER_GENDER = dict(
+    zip(_MALE_PRONOUNS + _FEMALE_PRONOUNS, _FEMALE_PRONOUNS + _MALE_PRONOUNS, strict=True)
+)
+_POSSESSIVE_OF_OTHER_GENDER = {"his": "her", "her": "his"}
 
 
-def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Swap the sex of all pronouns: *He sold his boat* becomes *She sold her boat*.
+def swap_pronouns(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
+    """Swap the gender of all pronouns: *He sold his boat* becomes *She sold her boat*.
 
     Args:
         sentence: The sentence to edit.
         rng: The random numbers that decide whether the edit is made.
 
     Yields:
-        One edit of all pronouns. There is none if something else in the sentence tells the sex, or
-        if the prefix names no person.
+        One edit of all pronouns, or none if the sentence would contradict itself after it.
     """
-    people = [entity for entity in sentence.entities if entity.kind == PERSON]
-    # In "Angela ... she", a swapped pronoun would contradict the name and not the facts.
-    has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
-    # In "the reader ... he", the pronoun means nobody in particular.
-    has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
-    if has_first_name or not has_antecedent:
+    if not _may_swap_pronouns(sentence):
         return
-    # Table "sex is told" of conditions.yaml: "he loved his wife" would be at odds with "she".
-    if sentence.context_of_tokens(0).matches("sex is told"):
-        return
-
     words = sentence.lowercase_words
-    indices = [index for index, word in enumerate(words) if word in _OTHER_PRONOUN]
+    indices = [index for index, word in enumerate(words) if word in _PRONOUN_OF_OTHER_GENDER]
     if not indices:
         return
-    subject = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
-    # The rarer of the two pronouns is drawn less often, so that it gives nothing away.
-    if not sentence.draw_substitutes(rng, subject, [_OTHER_PRONOUN[subject]]):
-        return
 
+    pronoun = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
+    # The rarer of the two pronouns is drawn less often, so that it gives nothing away.
+    if not sentence.draw_substitutes(rng, pronoun, [_PRONOUN_OF_OTHER_GENDER[pronoun]]):
+        return
     replacements = _swapped_pronouns(sentence, indices)
     if replacements:
         yield make_edit("pronoun", COREFERENCE, *replacements)
 
 
+def _may_swap_pronouns(sentence: TaggedSentence) -> bool:
+    """Whether the pronouns of a sentence refer to a person whose gender it does not tell.
+
+    In *Angela ... she*, a swapped pronoun would contradict the name and not the facts. In *the
+    reader ... he*, the pronoun means nobody in particular, and the prefix names no person.
+    """
+    people = [entity for entity in sentence.entities if entity.kind == PERSON]
+    has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
+    # A name of several words, such as "Mary Hollis", is a person whom a pronoun may mean.
+    has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
+    if has_first_name or not has_antecedent:
+        return False
+    # Table "sex is told" of conditions.yaml: "he loved his wife" would be at odds with "she".
+    return not sentence.context_of_tokens(0).matches("sex is told")
+
+
 def _swapped_pronouns(sentence: TaggedSentence, indices: Sequence[int]) -> list[Replacement]:
-    """Replace each pronoun of a sentence by that of the other sex.
+    """Replace each pronoun of a sentence by that of the other gender.
 
     Args:
         sentence: The sentence to edit.
@@ -72,14 +78,13 @@ def _swapped_pronouns(sentence: TaggedSentence, indices: Sequence[int]) -> list[
     replacements = []
     for index in indices:
         span = sentence.span_of_tokens(index)
-        # The speaker of a quotation may be of either sex.
+        # The speaker of a quotation may be of either gender.
         if not sentence.is_editable(span) or overlaps_any(sentence.quotations, span):
             return []
         pronoun = sentence.lowercase_words[index]
-        new_pronoun = _OTHER_PRONOUN[pronoun]
+        new_pronoun = _PRONOUN_OF_OTHER_GENDER[pronoun]
         # Table "possessive": "her" before a noun becomes "his", and otherwise "him".
-        is_possessive = sentence.context_of_tokens(index).matches("possessive")
-        if is_possessive and pronoun in _OTHER_POSSESSIVE:
-            new_pronoun = _OTHER_POSSESSIVE[pronoun]
+        if sentence.context_of_tokens(index).matches("possessive"):
+            new_pronoun = _POSSESSIVE_OF_OTHER_GENDER.get(pronoun, new_pronoun)
         replacements.append(Replacement(*span, new_pronoun))
     return replacements

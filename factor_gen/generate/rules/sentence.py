@@ -3,12 +3,12 @@
 `tag_sentence` analyses a completion; each operator gets the `TaggedSentence` that it returns.
 """
 
-import random
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.collocations import Collocations
@@ -43,7 +43,7 @@ _FIXED_PHRASES = sorted(
 _FIXED_PHRASE = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
 )
-_LONGEST_TITLE = 8  # words
+_MOST_TITLE_WORDS = 8
 _ARTICLE = "the "
 
 
@@ -110,7 +110,7 @@ class TaggedSentence:
     @cached_property
     def quotations(self) -> Sequence[Span]:
         """The quotations of the sentence."""
-        return [Span(*match.span()) for match in _QUOTATION.finditer(self.text)]
+        return find_spans(_QUOTATION, self.text)
 
     @cached_property
     def dateline_end(self) -> int:
@@ -120,20 +120,20 @@ class TaggedSentence:
         return dateline.end() if dateline else 0
 
     @cached_property
-    def titles(self) -> Sequence[Span]:
+    def dateline_and_titles(self) -> Sequence[Span]:
         """The dateline, and short quotations, which are often the title of a work or a term."""
         spans = [Span(0, self.dateline_end)]
         for quotation in self.quotations:
             # Longer quotations are what somebody said.
             words = self.text[quotation.start : quotation.end].split()
-            if len(words) <= _LONGEST_TITLE:
+            if len(words) <= _MOST_TITLE_WORDS:
                 spans.append(quotation)
         return spans
 
     @cached_property
     def fixed_phrases(self) -> Sequence[Span]:
         """The phrases with a meaning of their own, such as *on the other hand*."""
-        return [Span(*match.span()) for match in _FIXED_PHRASE.finditer(self.text)]
+        return find_spans(_FIXED_PHRASE, self.text)
 
     @cached_property
     def _protected_spans(self) -> Sequence[Span]:
@@ -142,7 +142,11 @@ class TaggedSentence:
         names = [Span(name.start, name.end) for name in self.entities if name.kind in kinds]
         words = _WORD_WITH_MARKS.finditer(self.text)
         identifiers = [Span(*word.span()) for word in words if _IDENTIFIER.search(word.group())]
-        return [*self.titles, *names, *identifiers]
+        return [*self.dateline_and_titles, *names, *identifiers]
+
+    def is_in_title(self, entity: Entity) -> bool:
+        """Whether an entity is part of the dateline or of a title."""
+        return overlaps_any(self.dateline_and_titles, Span(entity.start, entity.end))
 
     def is_editable(self, span: Span) -> bool:
         """Whether no character of a span is part of a name, a title or an identifier."""
@@ -158,13 +162,13 @@ class TaggedSentence:
             end: The index after the last token.
         """
         span = self.span_of_tokens(start, end)
-        text = self.text[span.start : span.end].lower()
         # A comma is a token, but has no space before it in the text.
-        has_single_spaces = text == " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
-        before = self.text[max(0, span.start - 1) : span.start]
-        after = self.text[span.end : span.end + 1]
-        is_compound = "-" in before + after or "/" in before + after
-        return has_single_spaces and not is_compound and self.is_editable(span)
+        words_with_spaces = " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
+        if self.text[span.start : span.end].lower() != words_with_spaces:
+            return False
+        neighbours = self.text[max(0, span.start - 1) : span.start] + self.text[span.end :][:1]
+        is_compound = "-" in neighbours or "/" in neighbours
+        return not is_compound and self.is_editable(span)
 
     def span_of_tokens(self, start: int, end: int | None = None) -> Span:
         """Return the characters of tokens.
@@ -194,48 +198,54 @@ class TaggedSentence:
         """Return the tokens that hold some characters, in their context.
 
         Args:
-            start: The first of the characters, which may be within a token.
+            start: The first of the characters. It may be within a token, as that of *30* in *30%*.
             end: The position after the last of them.
             **facts: The values of features that the operator itself knows. ``clause_text`` is the
                 feature ``clause text`` of the tables.
         """
-        # The characters may begin or end within a token, as those of "30" in "30%".
         token_starts = [token.start for token in self.tokens]
         token_ends = [token.end for token in self.tokens]
+        # The last token that starts at the characters or before them holds the first one.
+        first_token = bisect_right(token_starts, start) - 1
+        # The first token that ends with the characters or after them holds the last one.
+        last_token = bisect_left(token_ends, end)
+
         # The tables have spaces in the names of features, which Python does not allow here.
         features = {name.replace("_", " "): values for name, values in facts.items()}
         features["text before"] = (self.text[:start],)
         features["text after"] = (self.text[end:],)
         features["whole tokens"] = (start in token_starts and end in token_ends,)
-        first_token = bisect_right(token_starts, start) - 1
-        token_after = bisect_left(token_ends, end) + 1
-        return self.context_of_tokens(first_token, token_after, **features)
+        return self.context_of_tokens(first_token, last_token + 1, **features)
 
-    def draw_substitutes(
-        self, rng: random.Random, old: str, substitutes: Iterable[str]
-    ) -> list[str]:
-        """Draw the substitutes that replace a word this time.
+    def draw_substitutes(self, rng: Random, old_word: str, substitutes: Iterable[str]) -> list[str]:
+        """Draw the substitutes that replace a word this time, so that rare words stay rare.
 
         If a common word such as *house* always became a rare one such as *mill*, the common word
-        would show the true sentence. A substitute is therefore drawn with the probability
-        frequency of the substitute / frequency of the old word, if that is less than 1.
+        would give away which sentence is the original. A substitute is therefore drawn with the
+        probability frequency of the substitute / frequency of the old word, if that is less than 1.
 
         Args:
             rng: The random numbers to draw with.
-            old: The word that is replaced.
+            old_word: The word that is replaced.
             substitutes: The words that may replace it.
 
         Returns:
-            The substitutes that were drawn, in a random order.
+            The substitutes that were drawn, in a random order. If the sentence offers all edits,
+            all substitutes.
         """
         drawn = []
         for substitute in substitutes:
-            probability = word_frequency(substitute) / word_frequency(old)
+            probability = word_frequency(substitute) / word_frequency(old_word)
             # A number is drawn in any case, so that later draws do not depend on the setting.
             if rng.random() < probability or self.offers_all_edits:
                 drawn.append(substitute)
         rng.shuffle(drawn)
         return drawn
+
+
+def find_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
+    """Return the characters of all matches of a regular expression, from left to right."""
+    return [Span(*match.span()) for match in pattern.finditer(text)]
 
 
 def overlaps_any(spans: Iterable[Span], span: Span) -> bool:
@@ -255,44 +265,43 @@ def tag_sentence(
         collocations: The collocations of the corpus; None allows every substitute.
     """
     analysis = tagger.analyse(completion)
-    prefix_end = prefix[-NAME_SEARCH_LENGTH:]
     # The search is limited, because its time grows with the prefix.
-    names = []
-    for name in tagger.find_names(prefix_end):
-        # A name with a line break runs from a heading into the text, and an agency is no actor.
-        is_in_one_line = "\n" not in name.text
-        if name.kind in NAMES and is_in_one_line and name.text not in NEWS_AGENCIES:
-            names.append(name)
-
+    prefix_end = prefix[-NAME_SEARCH_LENGTH:]
+    names = [name for name in tagger.find_names(prefix_end) if _is_usable(name)]
     # "Hollis" alone has no clear kind, but "Mary Hollis" is a person.
-    known_kinds = _kinds_of_names([*names, *analysis.entities])
+    kinds = _kinds_of_names([*names, *analysis.entities])
+
     prefix_names = []
     for name in names:
         # "The Hague" may only replace a name that has an article too.
-        text_before = prefix_end[max(0, name.start - len(_ARTICLE)) : name.start]
-        has_article = text_before.lower() == _ARTICLE
-        prefix_names.append(PrefixName(name.text, _kind_of(name, known_kinds), has_article))
-    entities = [entity._replace(kind=_kind_of(entity, known_kinds)) for entity in analysis.entities]
+        has_article = prefix_end[: name.start][-len(_ARTICLE) :].lower() == _ARTICLE
+        prefix_names.append(PrefixName(name.text, _kind_of(name, kinds), has_article))
+    entities = [entity._replace(kind=_kind_of(entity, kinds)) for entity in analysis.entities]
     return TaggedSentence(
-        analysis.text,
-        analysis.tokens,
-        tuple(entities),
-        tuple(prefix_names),
-        collocations or Collocations(),
+        text=analysis.text,
+        tokens=analysis.tokens,
+        entities=tuple(entities),
+        prefix_names=tuple(prefix_names),
+        collocations=collocations or Collocations(),
     )
 
 
+def _is_usable(name: Entity) -> bool:
+    """Whether a name of the prefix may replace others: it is on one line, and no news agency."""
+    # A name with a line break runs from a heading into the text.
+    return name.kind in NAMES and "\n" not in name.text and name.text not in NEWS_AGENCIES
+
+
 def _kinds_of_names(entities: Iterable[Entity]) -> Mapping[str, str]:
-    """Collect the kinds of names that are clearly of a person, a place or an organisation.
+    """Collect the kinds of the names that are clearly of a person, place or organisation.
 
     Returns:
-        The first kind that each name has. After *Mary Hollis*, *Hollis* is a person too.
+        The first kind of each name, and of each surname: after *Mary Hollis*, *Hollis* is a person.
     """
     kinds: dict[str, str] = {}
     for entity in entities:
         if entity.kind == PERSON and " " in entity.text:
             surname = entity.text.split()[-1]
-            # The first kind counts.
             kinds.setdefault(surname, PERSON)
         if entity.kind in (PERSON, PLACE, ORGANISATION):
             kinds.setdefault(entity.text, entity.kind)

@@ -4,8 +4,8 @@ The lines are in ``substitutes.tsv``. `factor_gen.generate.rules.generator` call
 its operators, such as ``antonym`` and ``cause``.
 """
 
-import random
 from collections.abc import Iterator, Sequence
+from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
@@ -34,7 +34,7 @@ class ReplaceableWord(NamedTuple):
 
 
 def replace_listed_words(
-    operator: str, sentence: TaggedSentence, rng: random.Random
+    operator: str, sentence: TaggedSentence, rng: Random
 ) -> Iterator[SentenceEdit]:
     """Replace each listed word of a sentence by other words of its line.
 
@@ -54,19 +54,32 @@ def replace_listed_words(
     for word in _replaceable_words(operator, sentence):
         new_texts = [substitute.text for substitute in word.substitutes]
         drawn_texts = sentence.draw_substitutes(rng, word.entry.word.text, new_texts)
-        count = 0
-        for text in drawn_texts:
-            if count == _MOST_SUBSTITUTES:
-                break
-            # Only verbs and nouns have senses that the corpus may lack.
-            is_in_corpus = operator not in INFLECTION_TAGS or sentence.collocations.allows(
-                sentence.text, *word.span, text, must_be_in_slot=operator == NOUN
-            )
-            if is_in_corpus:
-                count += 1
-                # In the list, a comma has a space before it.
-                replacement = Replacement(*word.span, text.replace(" ,", ","))
-                yield make_edit(operator, word.entry.error_type, replacement)
+        allowed_texts = [
+            text for text in drawn_texts if _is_in_corpus(operator, sentence, word, text)
+        ]
+        for text in allowed_texts[:_MOST_SUBSTITUTES]:
+            # In the list, a comma has a space before it.
+            replacement = Replacement(*word.span, text.replace(" ,", ","))
+            yield make_edit(operator, word.entry.error_type, replacement)
+
+
+def _is_in_corpus(
+    operator: str, sentence: TaggedSentence, word: ReplaceableWord, substitute: str
+) -> bool:
+    """Whether the corpus has a substitute in a similar context; phrases always count as present.
+
+    Args:
+        operator: The operator that replaces the word. It inflects verbs and nouns.
+        sentence: The sentence to edit.
+        word: The word that is replaced.
+        substitute: The new text.
+    """
+    # Only verbs and nouns have senses that the corpus may lack.
+    if operator not in INFLECTION_TAGS:
+        return True
+    return sentence.collocations.allows(
+        sentence.text, *word.span, substitute, must_be_in_slot=operator == NOUN
+    )
 
 
 def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[ReplaceableWord]:
@@ -81,20 +94,22 @@ def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[Repl
         *set*, only the longer one is found.
     """
     entries = entries_by_first_word(operator)
-    # The index after the last word that was found.
-    last_end = 0
-    for start, first_word in enumerate(sentence.lowercase_words):
-        if start < last_end:
+    words = sentence.lowercase_words
+    covered_until = 0  # the index after the last word that was found
+    for start, first_word in enumerate(words):
+        if start < covered_until:
             continue
-        # The longest entries come first.
+        # The longest entries come first. Two of equal length are meanings of the same words.
         for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
-            is_there = sentence.lowercase_words[start:end] == entry.words
-            if not is_there or end < last_end or not sentence.are_tokens_editable(start, end):
+            # "Set" is skipped where "set up" was found.
+            if end < covered_until or words[start:end] != entry.words:
+                continue
+            if not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
             if substitutes:
-                last_end = end
+                covered_until = end
                 yield ReplaceableWord(sentence.span_of_tokens(start, end), entry, substitutes)
 
 
@@ -103,31 +118,20 @@ def _fitting_substitutes(
 ) -> list[WordForm]:
     """Return the substitutes that are grammatical in the place of a word of the sentence.
 
-    The tables ``refused antonym``, ``fitting antonym`` and so on of ``conditions.yaml`` decide.
-
     Args:
         operator: The operator that replaces the word.
         sentence: The sentence to edit.
         start: The index of the first token of the word.
         entry: The list entry of the word.
+
+    Returns:
+        The substitutes; none if the tables ``refused antonym``, ``fitting antonym`` and so on of
+        ``conditions.yaml`` say that the word is not to be replaced.
     """
-    end = start + len(entry.words)
-    words = sentence.lowercase_words
-    remaining_words = {*words[:start], *words[end:]}
-    # If the word is there in another form too, an edit of one would be at odds with the other.
-    if not entry.word.head_forms.isdisjoint(remaining_words):
-        return []
-
-    substitutes = []
-    for substitute in entry.substitutes:
-        new_forms = substitute.head_forms - entry.word.head_forms
-        # A sentence that has the substitute already would say the same thing twice.
-        if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):
-            substitutes.append(substitute)
-
+    substitutes = _absent_substitutes(sentence, start, entry)
     context = sentence.context_of_tokens(
         start,
-        end,
+        start + len(entry.words),
         operator=[operator],
         frame=[entry.frame],
         form=[entry.tag],
@@ -135,12 +139,42 @@ def _fitting_substitutes(
     )
     # Operators of phrases share the tables "refused phrase" and "fitting phrase".
     table = operator if operator in INFLECTION_TAGS else "phrase"
-    # A word is replaced where no rule of the first table matches and one of the second does.
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
-    # "Rise" may be a noun, for which "fall" as a verb is no substitute.
-    if operator == ANTONYM and entry.tag != verb_tag(sentence, start, _tags_of_verb(words[start])):
+
+    if operator == ANTONYM:
+        # "Rise" may be a noun, for which "fall" as a verb is no substitute.
+        entries_of_word = entries_by_first_word(ANTONYM)[entry.words[0]]
+        possible_tags = [entry_of_word.tag for entry_of_word in entries_of_word]
+        if verb_tag(sentence, start, possible_tags) != entry.tag:
+            return []
+    return substitutes
+
+
+def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) -> list[WordForm]:
+    """Return the substitutes that the rest of the sentence has in no form.
+
+    Args:
+        sentence: The sentence to edit.
+        start: The index of the first token of the word.
+        entry: The list entry of the word.
+
+    Returns:
+        The substitutes; none if the rest of the sentence has the word itself, such as *rise* beside
+        *rose*, because an edit of one would be at odds with the other.
+    """
+    words = sentence.lowercase_words
+    remaining_words = {*words[:start], *words[start + len(entry.words) :]}
+    if not entry.word.head_forms.isdisjoint(remaining_words):
         return []
+
+    substitutes = []
+    for substitute in entry.substitutes:
+        # The two words may share a form, such as "found" of "find" and "found".
+        new_forms = substitute.head_forms - entry.word.head_forms
+        # A sentence that has the substitute already would say the same thing twice.
+        if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):
+            substitutes.append(substitute)
     return substitutes
 
 
@@ -158,8 +192,3 @@ def verb_tag(sentence: TaggedSentence, index: int, possible_tags: Sequence[str])
     """
     context = sentence.context_of_tokens(index, possible=possible_tags)
     return context.first_result("verb forms") or ""
-
-
-def _tags_of_verb(word: str) -> list[str]:
-    """Return the Penn tags of the forms of listed verbs that are spelled like a word."""
-    return [entry.tag for entry in entries_by_first_word(ANTONYM)[word]]

@@ -3,6 +3,7 @@
 The operators of this package look up here what a word may be replaced by.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -84,21 +85,27 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
     Returns:
         The entries by first word. Longer entries come first, such as *set up* before *set*.
     """
-    substitutes: dict[ListEntry, dict[WordForm, None]] = {}
+    substitutes: dict[ListEntry, list[WordForm]] = defaultdict(list)
     for entry in _entries_of_lines(operator):
         # A word that stands on several lines has the substitutes of all of them.
-        key = entry._replace(substitutes=())
-        substitutes.setdefault(key, {}).update(dict.fromkeys(entry.substitutes))
+        entry_of_word = entry._replace(substitutes=())
+        substitutes[entry_of_word] += entry.substitutes
 
-    index: dict[str, list[ListEntry]] = {}
-    for key in sorted(substitutes, key=lambda key: len(key.words), reverse=True):
-        entry = key._replace(substitutes=tuple(substitutes[key]))
-        index.setdefault(entry.words[0], []).append(entry)
+    index: dict[str, list[ListEntry]] = defaultdict(list)
+    # Longer entries are put first, because callers take the first that the sentence has.
+    for entry in sorted(substitutes, key=lambda entry: len(entry.words), reverse=True):
+        # A substitute that stands on several lines counts once.
+        distinct_substitutes = tuple(dict.fromkeys(substitutes[entry]))
+        index[entry.words[0]].append(entry._replace(substitutes=distinct_substitutes))
     return index
 
 
 def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
     """Read the lines of an operator in ``substitutes.tsv``.
+
+    The columns are the operator, the error type, the frame (see `ListEntry`) and the words of which
+    each may replace the others. A word that begins with ``=`` replaces others, but nothing
+    replaces it.
 
     Args:
         operator: The first column of the lines to read, such as ``antonym``.
@@ -106,19 +113,19 @@ def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
     Yields:
         Each word of a line in each of its forms, with the other words of the line.
     """
-    for line_operator, error_type, frame, *members in read_rows(DATA / "substitutes.tsv"):
+    for line_operator, error_type, frame, *words in read_rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
             continue
-        for tag in INFLECTION_TAGS.get(operator, ("",)):
-            words = [_inflected_form(operator, member.removeprefix("="), tag) for member in members]
-            for member, word in zip(members, words, strict=True):
+        # The words of other operators have one form, which needs no tag.
+        for tag in INFLECTION_TAGS.get(operator, [""]):
+            forms = [_inflected_form(operator, word.removeprefix("="), tag) for word in words]
+            for word, form in zip(words, forms, strict=True):
                 # The line "men  women" lists plurals, which have no plural of their own.
-                is_plural_already = tag == "NNS" and word.text == word.base
-                # A word that begins with "=" replaces others, but nothing replaces it.
-                if member.startswith("=") or is_plural_already:
+                is_plural_already = tag == "NNS" and form.text == form.base
+                if word.startswith("=") or is_plural_already:
                     continue
-                substitutes = tuple(substitute for substitute in words if substitute != word)
-                yield ListEntry(word, error_type, frame, tag, substitutes)
+                substitutes = tuple(substitute for substitute in forms if substitute != form)
+                yield ListEntry(form, error_type, frame, tag, substitutes)
 
 
 def _inflected_form(operator: str, base: str, tag: str) -> WordForm:
@@ -138,15 +145,13 @@ def _inflected_form(operator: str, base: str, tag: str) -> WordForm:
 
 @lru_cache(maxsize=20_000)
 def inflect(base: str, tag: str) -> str:
-    """Inflect the base form of a verb or noun.
+    """Inflect the first word of a verb or the last word of a noun: ``turn off`` to ``turned off``.
 
     Args:
-        base: A verb, a phrasal verb, whose first word is inflected, or a noun, whose last word is.
-        tag: The Penn tag of the form; empty to leave the word as it is.
-
-    Returns:
-        The inflected word, such as *turned off* for *turn off* and ``VBD``.
+        base: A verb or noun in its base form, perhaps of several words.
+        tag: The Penn tag of the form, such as ``VBD``; empty to leave the word as it is.
     """
+    # lemminflect takes long to import, and only the rules need it.
     from lemminflect import getInflection
 
     if tag in ("VB", "VBP", "NN", ""):
