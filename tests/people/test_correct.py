@@ -65,7 +65,7 @@ def write_labelled_sheet(results, folder, rows=60, answer=first_segment_is_wrong
     """Write a sheet about ``rows`` answers and a person's labels.
 
     Args:
-        results: The results files that the sheet is drawn from, as a list.
+        results: A results file, or a folder of them, that the sheet is drawn from.
         folder: Where to write both.
         rows: The number of answers to draw.
         answer: The person's answer to each item, as a function of the item.
@@ -74,7 +74,7 @@ def write_labelled_sheet(results, folder, rows=60, answer=first_segment_is_wrong
     Returns:
         The paths of the key and of the labels.
     """
-    sheet = make_sheet(read_pool(results, "gen"), rows, stratify, seed=1)
+    sheet = make_sheet(read_pool([results], "gen"), rows, stratify, seed=1)
     *_, key_path = write_sheet(sheet, folder / "sheet.html", csv_only=True)
     labels_path = folder / "labels.csv"
     with labels_path.open("w", newline="") as file:
@@ -83,6 +83,11 @@ def write_labelled_sheet(results, folder, rows=60, answer=first_segment_is_wrong
         for item in sheet.key.items:
             writer.writerow((sheet.key.sheet, item.number, item.question, answer(item), "Ana", ""))
     return key_path, labels_path
+
+
+# bench/ imports both by these names.
+run = write_run
+labelled = write_labelled_sheet
 
 
 def correct(results, key, labels):
@@ -97,7 +102,7 @@ def corrected_rate(results):
 
 def test_labels_on_all_samples_give_the_rate_by_people(tmp_path, capsys):
     results = write_run(tmp_path)
-    key, labels = write_labelled_sheet([results], tmp_path, rows=ROWS)
+    key, labels = write_labelled_sheet(results, tmp_path, rows=ROWS)
 
     assert correct(results, key, labels) == 0
 
@@ -117,7 +122,7 @@ def test_labels_on_all_samples_give_the_rate_by_people(tmp_path, capsys):
 def partly_corrected(tmp_path):
     """Return a run's results, corrected by labels on half of its samples, and the sheet's key."""
     results = write_run(tmp_path)
-    key, labels = write_labelled_sheet([results], tmp_path, stratify=("verdict",))
+    key, labels = write_labelled_sheet(results, tmp_path, stratify=("verdict",))
     assert correct(results, key, labels) == 0
     return results, read_key(key)
 
@@ -177,7 +182,7 @@ def test_the_interval_contains_the_rate_by_people(partly_corrected):
 def corrected_results(tmp_path):
     """Return the results file of a run with a corrected score."""
     results = write_run(tmp_path / "run")
-    correct(results, *write_labelled_sheet([results], tmp_path))
+    correct(results, *write_labelled_sheet(results, tmp_path))
     return results
 
 
@@ -214,7 +219,7 @@ def change_samples(folder):
 
 def test_a_correction_of_changed_samples_is_not_read(tmp_path):
     results = write_run(tmp_path)
-    correct(results, *write_labelled_sheet([results], tmp_path))
+    correct(results, *write_labelled_sheet(results, tmp_path))
     change_samples(tmp_path)
 
     with pytest.raises(
@@ -226,7 +231,7 @@ def test_a_correction_of_changed_samples_is_not_read(tmp_path):
 
 def test_a_sheet_of_changed_samples_is_refused(tmp_path):
     results = write_run(tmp_path)
-    key, labels = write_labelled_sheet([results], tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path)
     correct(results, key, labels)
     change_samples(tmp_path)
 
@@ -236,7 +241,7 @@ def test_a_sheet_of_changed_samples_is_refused(tmp_path):
 def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
     results = write_run(tmp_path / "run")
     other_results = write_run(tmp_path / "other", rows=90)
-    key, labels = write_labelled_sheet([results], tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path)
 
     assert correct(other_results, key, labels) == 1
 
@@ -249,7 +254,7 @@ def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
 
 def test_labels_that_only_skip_are_refused(tmp_path, capsys):
     results = write_run(tmp_path)
-    key, labels = write_labelled_sheet([results], tmp_path, answer=lambda item: "skip")
+    key, labels = write_labelled_sheet(results, tmp_path, answer=lambda item: "skip")
 
     assert correct(results, key, labels) == 1
 
@@ -261,7 +266,7 @@ def test_labels_that_only_skip_are_refused(tmp_path, capsys):
 
 def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):
     results = write_run(tmp_path / "gen")
-    key, labels = write_labelled_sheet([results], tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path)
     other_results = write_results(tmp_path / "other", {"other": felm_gen_task()})
 
     assert correct(other_results, key, labels) == 1
@@ -272,9 +277,7 @@ def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):
 def test_all_models_of_a_sheet_are_corrected(tmp_path):
     first = write_run(tmp_path / "first")
     second = write_run(tmp_path / "second", 80, "org/other-1b", "2026-01-02T03-04-05.000002")
-    key, labels = write_labelled_sheet(
-        [first, second], tmp_path, rows=100, answer=lambda item: "factual"
-    )
+    key, labels = write_labelled_sheet(tmp_path, tmp_path, rows=100, answer=lambda item: "factual")
 
     assert correct(tmp_path, key, labels) == 0
 
