@@ -55,9 +55,10 @@ class TextChange(NamedTuple):
 class Comparator(NamedTuple):
     """Words beside a quantity that make it a range, such as *over* or *or more*."""
 
-    is_before: bool
-    """Whether the words stand before the quantity and not after it."""
+    side: str
+    """Where the words stand: ``before`` or ``after`` the quantity."""
     pattern: re.Pattern[str]
+    """Finds the words in the text before or after the quantity, right beside it."""
     least_factor: float
     """The least value of the range, as a multiple of the quantity."""
     most_factor: float
@@ -95,15 +96,9 @@ def _read_comparators() -> list[Comparator]:
     """
     comparators = []
     for side, words, least_factor, most_factor in read_rows(DATA / "comparators.tsv"):
-        # The expression is searched in the text before the quantity, and must match at its end.
-        expression = rf"(?<!\w)(?:{words})\s*$" if side == "before" else words
-        comparator = Comparator(
-            is_before=side == "before",
-            pattern=re.compile(expression, re.IGNORECASE),
-            least_factor=float(least_factor),
-            most_factor=float(most_factor),
-        )
-        comparators.append(comparator)
+        expression = rf"(?<!\w)(?:{words})\s*$" if side == "before" else rf"\A(?:{words})"
+        pattern = re.compile(expression, re.IGNORECASE)
+        comparators.append(Comparator(side, pattern, float(least_factor), float(most_factor)))
     return comparators
 
 
@@ -151,7 +146,7 @@ def _quantities_overlap(change: TextChange) -> bool:
         Whether the ranges before and after the edit differ and have a value in common.
     """
     has_comparator = any(
-        comparator.is_before and comparator.pattern.search(change.old)
+        comparator.side == "before" and comparator.pattern.search(change.old)
         for comparator in _COMPARATORS
     )
     # The edit changes neither a comparator nor a number.
@@ -215,13 +210,10 @@ def _find_comparator(text: str, quantity: re.Match[str]) -> Comparator | None:
     Returns:
         The first comparator of the list that stands right before or right after the quantity.
     """
-    text_before = text[max(0, quantity.start() - _QUANTITY_NEAR) : quantity.start()]
+    start, end = quantity.span()
+    text_beside = {"before": text[max(0, start - _QUANTITY_NEAR) : start], "after": text[end:]}
     for comparator in _COMPARATORS:
-        if comparator.is_before:
-            match = comparator.pattern.search(text_before)
-        else:
-            match = comparator.pattern.match(text, quantity.end())
-        if match:
+        if comparator.pattern.search(text_beside[comparator.side]):
             return comparator
     return None
 

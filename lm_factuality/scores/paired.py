@@ -175,7 +175,7 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
     score_a = score_of_sums(counts_a.sum(axis=0).tolist())
     score_b = score_of_sums(counts_b.sum(axis=0).tolist())
     observed = abs(score_a - score_b)
-    # The sums of the models are middle + shift and middle - shift, where shift adds up the half
+    # The models' sums are middle + shift and middle - shift, where shift is the sum of the half
     # differences. To swap a cluster is to change the sign of its half difference.
     middle = (counts_a + counts_b).sum(axis=0) / 2
     half_differences = (counts_a - counts_b) / 2
@@ -185,14 +185,29 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
 
     if len(half_differences) > MAX_CLUSTERS_SWAPPED:
         return flip_test(half_differences @ score_gradient(score_of_sums, middle))
+    return _exact_p_of_swaps(middle, half_differences, score_of_sums, observed)
 
+
+def _exact_p_of_swaps(
+    middle: Floats, half_differences: Floats, score_of_sums: ScoreOfSums, observed: float
+) -> float:
+    """Compute the share of swaps whose scores differ at least as much as the observed ones.
+
+    Args:
+        middle: The mean of the two models' sums.
+        half_differences: Half of the difference between the models' counts in each cluster.
+        score_of_sums: The score as a function of the sums.
+        observed: The observed difference between the scores.
+
+    Returns:
+        The two-sided p-value. Swaps without a score are left out.
+    """
     score_differences = []
     for shift in _sums_for_all_signs(half_differences):
-        swapped_a = score_of_sums((middle + shift).tolist())
-        swapped_b = score_of_sums((middle - shift).tolist())
-        # Swaps without a score are left out.
-        if not math.isnan(swapped_a - swapped_b):
-            score_differences.append(abs(swapped_a - swapped_b))
+        score_a = score_of_sums((middle + shift).tolist())
+        score_b = score_of_sums((middle - shift).tolist())
+        if not math.isnan(score_a - score_b):
+            score_differences.append(abs(score_a - score_b))
     is_as_large = np.array(score_differences) >= observed * (1 - _ROUNDING)
     return float(is_as_large.mean())
 

@@ -89,10 +89,10 @@ class _StandardError(NamedTuple):
 
 
 class _CommonLabel(NamedTuple):
-    """The score that all labels have in common, if they do."""
+    """The score that all labels have in common."""
 
     score: float
-    """The score of every label. NaN if labels differ, or if every unit is labelled."""
+    """The score of every label."""
 
     max_share: float
     """The largest share of all units that may have another score."""
@@ -150,11 +150,12 @@ def correct_by_labels(
     if math.isfinite(high - low):
         # Labels that are all alike have no variance, but other units may still be different.
         common = sample.common_label(score_of_sums)
-        reach = common.max_share * (high - low)
-        if common.score > low:
-            lower = min(lower, max(low, score_in_range - reach))
-        if common.score < high:
-            upper = max(upper, min(high, score_in_range + reach))
+        if common is not None:
+            reach = common.max_share * (high - low)
+            if common.score > low:
+                lower = min(lower, max(low, score_in_range - reach))
+            if common.score < high:
+                upper = max(upper, min(high, score_in_range + reach))
     num_labelled = len(sample.people_counts)
     return Estimate(score_in_range, lower, upper, error.stderr, judge_weight, num_labelled)
 
@@ -258,36 +259,38 @@ class _LabelledSample:
     def tuned_judge_weight(self, gradient: Floats) -> float:
         """Compute the lambda of the smallest variance (power tuning of PPI++).
 
-        Lambda is the slope of people's counts y on the judge's counts f, both projected on the
-        gradient of the score: sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over the strata s. A
-        stratum of N units and n labels has the factor c_s = N * (N - n) / n, since the judge helps
-        only with unlabelled units.
+        It is the slope of people's scores on the judge's, over all strata:
+        sum(factor * covariance) / sum(factor * variance of the judge's scores). A stratum of N
+        units and n labels has the factor N * (N - n) / n, since labels have to stand for the N - n
+        other units.
 
         Args:
-            gradient: The gradient of the score with respect to its sums.
+            gradient: The gradient of the score with respect to its sums. It turns the counts of a
+                unit into one number, the unit's score.
 
         Returns:
             Lambda, kept between 0 and 1.
         """
         people_deviations = self._stratum_deviations(self.people_counts @ gradient)
         judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        products = np.bincount(self.strata, people_deviations * judge_deviations)
-        # A stratum labelled completely may have one label; its factor below is 0.
-        covariances = products / np.maximum(1, self.labels_per_stratum - 1)
-
-        # The judge's variance is known from all units, not from the labelled ones alone.
+        # The judge's scores are known for all units, not for the labelled ones alone.
         judge_scores = self.units.judge_counts @ gradient
-        judge_variances = []
-        for stratum in range(len(self.stratum_sizes)):
-            judge_variances.append(np.var(judge_scores[self.units.strata == stratum]))
 
-        factors = self.stratum_sizes * (self.stratum_sizes - self.labels_per_stratum)
-        factors = factors / self.labels_per_stratum
-        weighted_variance = float(factors @ np.array(judge_variances))
+        covariance_sum = 0.0
+        variance_sum = 0.0
+        for stratum, num_units in enumerate(self.stratum_sizes):
+            num_labels = self.labels_per_stratum[stratum]
+            factor = num_units * (num_units - num_labels) / num_labels
+            labels = self.strata == stratum
+            products = people_deviations[labels] * judge_deviations[labels]
+            # A stratum labelled completely may have one label; its factor is 0.
+            covariance_sum += factor * products.sum() / max(1, num_labels - 1)
+            variance_sum += factor * np.var(judge_scores[self.units.strata == stratum])
+
         # A judge that counts the same for every unit says nothing about any.
-        if weighted_variance <= 0:
+        if variance_sum <= 0:
             return 0.0
-        return min(1.0, max(0.0, float(factors @ covariances) / weighted_variance))
+        return float(min(1.0, max(0.0, covariance_sum / variance_sum)))
 
     def standard_error(
         self, gradient: Floats, judge_weight: float, is_tuned: bool
@@ -305,6 +308,7 @@ class _LabelledSample:
         Returns:
             The standard error, and how many of them the 95% interval reaches to each side.
         """
+        # The correction of a labelled unit: people's score less lambda times the judge's.
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
         leverage = self._leverage(gradient) if is_tuned else np.zeros(len(corrections))
         errors_of_others = self._errors_of_unlabelled_units(corrections, leverage)
@@ -318,7 +322,10 @@ class _LabelledSample:
         num_clusters = len(contributions)
         squares = float(((contributions - contributions.mean()) ** 2).sum())
         variance = num_clusters / (num_clusters - 1) * squares
+        # Labels that happen to agree with the judge would make the error look too small.
         variance += self._missing_variance(gradient, corrections)
+
+        # Few labels make the error itself uncertain, so Student's t takes the normal's place.
         degrees = self._degrees_of_freedom(errors_of_others, variance, bool(leverage.any()))
         return _StandardError(math.sqrt(variance), float(stdtrit(degrees, 1 - _TAIL)))
 
@@ -440,15 +447,15 @@ class _LabelledSample:
             degrees = degrees * (variance / label_variance) ** 2
         return max(1.0, degrees)
 
-    def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel:
+    def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel | None:
         """Find out whether all labels have the same score, and how many units may differ.
 
         Args:
             score_of_sums: The score as a function of counts.
 
         Returns:
-            The common score with the largest share of units that may have another one. The score
-            is NaN if labels differ, or if every unit is labelled.
+            The common score with the largest share of units that may have another one. None if
+            labels differ, or if every unit is labelled.
         """
         scores = np.full(len(self.people_counts), math.nan)
         for row, counts in enumerate(self.people_counts.tolist()):
@@ -456,16 +463,17 @@ class _LabelledSample:
             if any(counts):
                 scores[row] = score_of_sums(counts)
         is_scored = ~np.isnan(scores)
-        stands_for_others = is_scored & (self.extra_weights > _ROUNDING)
-        if not stands_for_others.any() or np.ptp(scores[stands_for_others]) > 0:
-            return _CommonLabel(math.nan, 0.0)
+        # A label of a stratum that is labelled completely stands for its own unit alone.
+        represents_units = is_scored & (self.extra_weights > _ROUNDING)
+        if not represents_units.any() or np.ptp(scores[represents_units]) > 0:
+            return None
 
-        counted_weights = self.extra_weights * stands_for_others
-        cluster_weights = np.bincount(self.clusters, counted_weights).astype(float)
-        num_unlabelled = float(cluster_weights.sum())
+        represented_units = self.extra_weights * represents_units
+        units_by_cluster = np.bincount(self.clusters, represented_units).astype(float)
+        num_represented = float(units_by_cluster.sum())
         num_units = float(self.weights[is_scored].sum())
-        max_share = _max_share_unlike_labels(cluster_weights) * num_unlabelled / num_units
-        return _CommonLabel(float(scores[stands_for_others][0]), max_share)
+        max_share = _max_share_unlike_labels(units_by_cluster) * num_represented / num_units
+        return _CommonLabel(float(scores[represents_units][0]), max_share)
 
     def _stratum_means(self, values: Floats) -> Floats:
         """Compute the weighted mean of the labels' values in each stratum."""

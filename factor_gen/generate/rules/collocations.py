@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -21,6 +22,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
 # The endings of rejecting, rejected, rejects, boxes, and of "e" and "y", which other forms lack.
 _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _LONGEST_DISTANCE = 4  # words between two content words that are companions
+_TOO_FAR = -_LONGEST_DISTANCE - 1  # a position before which no word has a companion
 _BREAKS = frozenset(".;:!?()[]")
 _MOST_COMPANIONS = 400  # kept for each word: the first that the corpus has
 _NEAR = 80  # characters on either side of an edit
@@ -59,9 +61,9 @@ class Collocations:
             start: Where the words that are replaced start.
             end: Where they end.
             substitute: The new words.
-            must_be_in_slot: Whether the corpus must have the substitute between the same two
-                words. Otherwise it is enough that it has the substitute near a word of the
-                sentence, or uses it like the words that are replaced.
+            must_be_in_slot: Whether the corpus must have the substitute between the same two words,
+                such as *ship* between *the* and *sank*. Otherwise it is enough that it has the
+                substitute near a word of the sentence, or uses it like the words that are replaced.
         """
         # An empty collection knows no corpus that could forbid a substitute.
         if not self.companions:
@@ -89,6 +91,7 @@ class Collocations:
         """
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
+            # One companion that the corpus has is enough.
             companions = self._companions_of(collocation.stem)
             if collocation.position in new_positions and collocation.companion in companions:
                 return True
@@ -130,14 +133,13 @@ def gather_collocations(texts: Iterable[str]) -> Collocations:
         The companions of each listed word that the corpus has: the first `_MOST_COMPANIONS`.
     """
     companions: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
-    for text in texts:
-        # A line break ends a sentence, as in a heading.
-        for line in text.splitlines():
-            for collocation in _collocations(_split_words(line)):
-                # Words that are not in the lists are skipped.
-                hashes = companions.get(collocation.stem)
-                if hashes is not None and len(hashes) < _MOST_COMPANIONS:
-                    hashes.add(collocation.companion)
+    # A line break ends a sentence, as in a heading.
+    for line in chain.from_iterable(map(str.splitlines, texts)):
+        for collocation in _collocations(_split_words(line)):
+            # Words that are not in the lists are skipped.
+            hashes = companions.get(collocation.stem)
+            if hashes is not None and len(hashes) < _MOST_COMPANIONS:
+                hashes.add(collocation.companion)
     return Collocations(
         {word_stem: frozenset(hashes) for word_stem, hashes in companions.items() if hashes}
     )
@@ -164,17 +166,17 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
     Yields:
         Each content word with one companion.
     """
-    previous_position: int | None = None
+    previous_position = _TOO_FAR
     previous_stem = ""
     for position, word in enumerate(words):
         # Words on two sides of a full stop are no companions.
         if word in _BREAKS:
-            previous_position = None
+            previous_position = _TOO_FAR
         word_stem = stem(word)
         if not word_stem:
             continue
 
-        if previous_position is not None and position - previous_position <= _LONGEST_DISTANCE:
+        if position - previous_position <= _LONGEST_DISTANCE:
             word_after = _hash_companion(f"_ {word_stem}")
             word_before = _hash_companion(f"{previous_stem} _")
             yield Collocation(previous_position, previous_stem, word_after)
@@ -221,6 +223,7 @@ def stem(word: str) -> str:
 
 def save_collocations(path: Path, collocations: Collocations) -> None:
     """Write the companions to a JSON file, which `load_collocations` reads."""
+    # The order is fixed, so that equal collocations give equal files.
     companions = sorted(collocations.companions.items())
     write_json(path, {word_stem: sorted(hashes) for word_stem, hashes in companions})
 

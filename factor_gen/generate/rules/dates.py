@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.numbers import ordinal_suffix
-from factor_gen.generate.rules.sentence import Span, TaggedSentence, overlaps_any
+from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, SHORT_MONTHS, TIME, Entity
 from lm_factuality.ground.packages import load_yaml
@@ -61,8 +61,7 @@ def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         Edits of one part of a date, or of its month and day together.
     """
     for entity in sentence.entities:
-        is_in_title = overlaps_any(sentence.dateline_and_titles, Span(entity.start, entity.end))
-        if entity.kind not in (DATE, TIME) or is_in_title:
+        if entity.kind not in (DATE, TIME) or sentence.is_in_title(entity):
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
         # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
@@ -145,6 +144,7 @@ def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Ran
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
+    # The order of the two sides is drawn as well.
     for numbers in rng.sample([earlier, later], 2):
         if numbers:
             drawn.append(rng.choice(numbers))
@@ -160,8 +160,11 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
 
     Args:
         text: The sentence.
-        part: The part of the date, such as its year.
+        part: The part of the date, such as its year. Its steps say how far numbers are away.
         value: The number that the date has.
+
+    Returns:
+        The numbers, none of which the sentence has already.
     """
     used_numbers = {_digits_of(match.group()) for match in re.finditer(part.same_kind, text)}
     used_numbers.discard(value)
@@ -179,9 +182,8 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
 
 def _years_of_step(year: int) -> int:
     """Return by how many years a year of an era moves: 100 for *500 BC*, and 10 for *480 BC*."""
-    if year % 100 == 0:
-        return 100
-    return 10 if year % 10 == 0 else 1
+    # A round year stays as round.
+    return next(unit for unit in (100, 10, 1) if year % unit == 0)
 
 
 def _digits_of(text: str) -> int:
@@ -243,16 +245,26 @@ def _replace_month_and_day(
     if day is None:
         return
 
-    day_span = _span_in_sentence(date, day.span())
     new_days = _possible_days(sentence, month.group(), day[1])
     for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
-        suffix = ordinal_suffix(new_day) if day[2] else ""
-        replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
+        replacements = [_replace_day(date, day, new_day)]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
         # The first edit of the day changes the month as well, and the second keeps it.
         if index == 0 and months_with_day:
             replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
         yield replacements
+
+
+def _replace_day(date: Entity, day: re.Match[str], new_day: int) -> Replacement:
+    """Replace the day of a date, with its ordinal ending if it has one: *3rd* becomes *5th*.
+
+    Args:
+        date: The date.
+        day: The match of the day in the text of the date.
+        new_day: The new day.
+    """
+    suffix = ordinal_suffix(new_day) if day[2] else ""
+    return Replacement(*_span_in_sentence(date, day.span()), f"{new_day}{suffix}")
 
 
 def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:

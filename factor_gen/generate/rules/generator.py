@@ -291,9 +291,10 @@ def _choose_candidates(
         ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
         most = len(chosen) + most_per_type
         for candidate in _candidates_of_edits(example.completion, ordered_edits):
+            if len(chosen) == most:
+                break
             # Two operators may make the same text, of which the first is kept.
-            if len(chosen) < most:
-                chosen.setdefault(candidate.text, candidate)
+            chosen.setdefault(candidate.text, candidate)
     return tuple(chosen.values())
 
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
-from factor_gen.generate.rules.sentence import Span, overlaps_any
+from factor_gen.generate.rules.sentence import Span, find_spans, overlaps_any
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import read_rows
 
@@ -58,7 +58,7 @@ def edit_by_word_lists(text: str, language: str, rng: Random) -> Iterator[Senten
     Yields:
         Edits of words outside quotations.
     """
-    quotations = [Span(*match.span()) for match in _QUOTATION.finditer(text)]
+    quotations = find_spans(_QUOTATION, text)
     for rule in language_rules(language):
         operator = f"{language}/{rule.operator}"
         for match in rule.pattern.finditer(text):

@@ -14,7 +14,7 @@ from factor_gen.generate.rules.sentence import (
     PrefixName,
     Span,
     TaggedSentence,
-    overlaps_any,
+    find_spans,
 )
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
@@ -45,7 +45,8 @@ def replace_names(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdi
         new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
         rng.shuffle(new_names)
 
-        spans = _spans_of_mentions(sentence.text, name.text)
+        whole_name = re.compile(rf"(?<!\w){re.escape(name.text)}(?!\w)")
+        spans = find_spans(whole_name, sentence.text)
         # A mention within a longer name, as "Lund" in "Lund Bank", is of another thing.
         if not spans or not spans_of_names.issuperset(spans):
             continue
@@ -54,12 +55,6 @@ def replace_names(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdi
         for new_name in new_names[:_MOST_NEW_NAMES]:
             replacements = [Replacement(*span, new_name) for span in spans]
             yield make_edit("name", error_type, *replacements)
-
-
-def _spans_of_mentions(text: str, name: str) -> list[Span]:
-    """Find all places where a text has a name as whole words."""
-    mentions = re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-    return [Span(*mention.span()) for mention in mentions]
 
 
 def _context_of_name(
@@ -84,8 +79,7 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
         sentence: The sentence.
         name: An entity in it.
     """
-    is_title = overlaps_any(sentence.dateline_and_titles, Span(name.start, name.end))
-    if name.text in NEWS_AGENCIES or is_title:
+    if name.text in NEWS_AGENCIES or sentence.is_in_title(name):
         return False
     # Table "no whole name" of conditions.yaml: parts of longer names.
     return not _context_of_name(sentence, name).matches("no whole name")
@@ -139,7 +133,9 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
     has_article = sentence.text[: name.start].lower().endswith("the ")
     for prefix_name in prefix_names:
         new_name = prefix_name.text.split()[-1] if is_surname else prefix_name.text
-        if prefix_name.has_article != has_article or not _have_same_form(new_name, name.text):
+        # "The Hague" replaces only a name that has an article too.
+        has_same_article = prefix_name.has_article == has_article
+        if not has_same_article or not _have_same_form(new_name, name.text):
             continue
         is_mentioned = _is_mentioned(sentence, prefix_name.text)
         if not is_mentioned and not _is_unfit(sentence, name, prefix_name, new_name):

@@ -58,6 +58,7 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
     """
     span = Span(quantity.start, quantity.end)
     value = _value_of(quantity.text)
+    # Table "no quantity" of conditions.yaml lists numbers that count nothing.
     context = sentence.context_of_characters(
         *span,
         quantity=[quantity.text],
@@ -68,8 +69,10 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
     if not sentence.is_editable(span) or context.matches("no quantity"):
         return False
 
-    # The same number may be in digits once, and in words the other time.
-    spellings = {_written_number(quantity.text), str(value).removesuffix(".0")}
+    spellings = {_written_number(quantity.text)}
+    # The same number may be in words once, and in digits the other time.
+    if value is not None:
+        spellings.add(str(value).removesuffix(".0"))
     uses = sum(sentence.lowercase_words.count(spelling) for spelling in spellings)
     return uses <= 1
 
@@ -109,8 +112,8 @@ def _draw_digits(sentence: TaggedSentence, entity: Entity, number: str, rng: Ran
         rng: The random numbers to draw with.
 
     Returns:
-        The different numbers, larger and smaller ones in turn, of which the first is drawn. Some
-        draws give none.
+        Different numbers, larger and smaller ones in turn. It is drawn whether a larger one comes
+        first. A draw may find no number, so there may be fewer.
     """
     amounts = _comparable_amounts(sentence, entity)
     directions = rng.sample([True, False], 2)
@@ -198,7 +201,7 @@ def nearby_number(
     value = float(number.replace(",", ""))
     whole, _, fraction = number.partition(".")
     digits = whole.replace(",", "")
-    # Nothing smaller is left below 0 and 1, and a number with many digits is an identifier.
+    # No smaller number fits for 0 and 1, and a number with many digits is an identifier.
     least = 0 if fraction else 2
     if value < least or len(digits) > _MOST_DIGITS:
         return None
@@ -275,6 +278,7 @@ def _round_like(value: float, digits: str) -> float:
     """Round a value as a whole number is rounded: to hundreds for 300, and to fifties for 350."""
     leading_digits = digits.rstrip("0")
     step = 10 ** (len(digits) - len(leading_digits))
+    # A single 5, as in 500, says nothing about fifties.
     if leading_digits.endswith("5") and len(leading_digits) > 1:
         step *= 5
     return float(round(value / step) * step)

@@ -16,9 +16,9 @@ from factor_gen.text.names import FIRST_NAMES
 
 _MALE_PRONOUNS = LISTS["he"]
 _FEMALE_PRONOUNS = LISTS["she"]
-_FEMALE_OF_MALE = dict(zip(_MALE_PRONOUNS, _FEMALE_PRONOUNS, strict=True))
-_MALE_OF_FEMALE = dict(zip(_FEMALE_PRONOUNS, _MALE_PRONOUNS, strict=True))
-_PRONOUN_OF_OTHER_GENDER = _FEMALE_OF_MALE | _MALE_OF_FEMALE
+_PRONOUN_OF_OTHER_GENDER = dict(
+    zip(_MALE_PRONOUNS + _FEMALE_PRONOUNS, _FEMALE_PRONOUNS + _MALE_PRONOUNS, strict=True)
+)
 _POSSESSIVE_OF_OTHER_GENDER = {"his": "her", "her": "his"}
 
 
@@ -56,6 +56,7 @@ def _may_swap_pronouns(sentence: TaggedSentence) -> bool:
     """
     people = [entity for entity in sentence.entities if entity.kind == PERSON]
     has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
+    # A name of several words, such as "Mary Hollis", is a person whom a pronoun may mean.
     has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
     if has_first_name or not has_antecedent:
         return False

@@ -110,7 +110,7 @@ class TaggedSentence:
     @cached_property
     def quotations(self) -> Sequence[Span]:
         """The quotations of the sentence."""
-        return [Span(*match.span()) for match in _QUOTATION.finditer(self.text)]
+        return find_spans(_QUOTATION, self.text)
 
     @cached_property
     def dateline_end(self) -> int:
@@ -133,7 +133,7 @@ class TaggedSentence:
     @cached_property
     def fixed_phrases(self) -> Sequence[Span]:
         """The phrases with a meaning of their own, such as *on the other hand*."""
-        return [Span(*match.span()) for match in _FIXED_PHRASE.finditer(self.text)]
+        return find_spans(_FIXED_PHRASE, self.text)
 
     @cached_property
     def _protected_spans(self) -> Sequence[Span]:
@@ -143,6 +143,10 @@ class TaggedSentence:
         words = _WORD_WITH_MARKS.finditer(self.text)
         identifiers = [Span(*word.span()) for word in words if _IDENTIFIER.search(word.group())]
         return [*self.dateline_and_titles, *names, *identifiers]
+
+    def is_in_title(self, entity: Entity) -> bool:
+        """Whether an entity is part of the dateline or of a title."""
+        return overlaps_any(self.dateline_and_titles, Span(entity.start, entity.end))
 
     def is_editable(self, span: Span) -> bool:
         """Whether no character of a span is part of a name, a title or an identifier."""
@@ -237,6 +241,11 @@ class TaggedSentence:
                 drawn.append(substitute)
         rng.shuffle(drawn)
         return drawn
+
+
+def find_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
+    """Return the characters of all matches of a regular expression, from left to right."""
+    return [Span(*match.span()) for match in pattern.finditer(text)]
 
 
 def overlaps_any(spans: Iterable[Span], span: Span) -> bool:

@@ -102,12 +102,10 @@ def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[Repl
         # The longest entries come first. Two of equal length are meanings of the same words.
         for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
-            is_present = words[start:end] == entry.words
-            if (
-                not is_present
-                or end < covered_until
-                or not sentence.are_tokens_editable(start, end)
-            ):
+            # "Set" is skipped where "set up" was found.
+            if end < covered_until or words[start:end] != entry.words:
+                continue
+            if not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
             if substitutes:
@@ -144,10 +142,12 @@ def _fitting_substitutes(
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
 
-    first_word = sentence.lowercase_words[start]
-    # "Rise" may be a noun, for which "fall" as a verb is no substitute.
-    if operator == ANTONYM and entry.tag != verb_tag(sentence, start, _tags_of_verb(first_word)):
-        return []
+    if operator == ANTONYM:
+        # "Rise" may be a noun, for which "fall" as a verb is no substitute.
+        entries_of_word = entries_by_first_word(ANTONYM)[entry.words[0]]
+        possible_tags = [entry_of_word.tag for entry_of_word in entries_of_word]
+        if verb_tag(sentence, start, possible_tags) != entry.tag:
+            return []
     return substitutes
 
 
@@ -170,6 +170,7 @@ def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) 
 
     substitutes = []
     for substitute in entry.substitutes:
+        # The two words may share a form, such as "found" of "find" and "found".
         new_forms = substitute.head_forms - entry.word.head_forms
         # A sentence that has the substitute already would say the same thing twice.
         if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):
@@ -191,8 +192,3 @@ def verb_tag(sentence: TaggedSentence, index: int, possible_tags: Sequence[str])
     """
     context = sentence.context_of_tokens(index, possible=possible_tags)
     return context.first_result("verb forms") or ""
-
-
-def _tags_of_verb(word: str) -> list[str]:
-    """Return the Penn tags of the forms of listed verbs that are spelled like a word."""
-    return [entry.tag for entry in entries_by_first_word(ANTONYM)[word]]
