@@ -359,10 +359,10 @@ class BuildSettings(WorkSettings):
     def _check_filter_languages(self) -> None:
         """Check that no default model of a filter, which reads English, gets another language."""
         language = self.corpus.language
-        # The defaults are the paper's models, which were trained on English.
         if language == ENGLISH:
             return
         for settings in (self.filter.nli, self.filter.fluency):
+            # The default of each class is the paper's model, which was trained on English.
             if settings is not None and settings.model == type(settings).model:
                 raise ValueError(
                     f"filter: {settings.model} reads English, not {language!r}; name a model of"

@@ -79,7 +79,7 @@ def audit(
     from factor_gen.audit.judged import judge_rows as judge_properties
     from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, flag_table, paper_table
+    from factor_gen.audit.tables import baseline_table, flag_table, paper_table, property_table
     from lm_factuality.benchmarks.rows import finite_json
 
     # Rules cannot tell error types, only a judge can.
@@ -101,7 +101,8 @@ def audit(
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
         num_usable = sum(not row.problem for row in benchmark.rows)
-        _print_properties(properties, opened, min(judge_rows, num_usable))
+        print_table(*property_table(properties, opened.name, min(judge_rows, num_usable)))
+        _check_judge_answered(properties, opened)
         content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*paper_table(audited, judged_types))
@@ -113,46 +114,39 @@ def audit(
     return int(strict and (bool(audited.leaks) or is_flagged))
 
 
-def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[str]) -> None:
+def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Sequence[str]) -> None:
     """Print the main results of an audit, and how many lines of the file could not be read.
 
     Args:
         audited: The results.
         file: The name of the file, as the user typed it.
-        problems: The problem of each line that could not be read.
+        line_problems: The problem of each line of the file that could not be read.
     """
     from factor_gen.audit.tables import summarise_audit
 
-    # Lines that cannot be read are no rows, so that the results do not count them.
     lines = summarise_audit(audited, file)
-    if problems:
+    # The results do not count lines that are no rows.
+    if line_problems:
         lines.append(
-            f"lines that cannot be read and are left out: {len(problems):,}; the first:"
-            f" {problems[0]}"
+            f"lines that cannot be read and are left out: {len(line_problems):,}; the first:"
+            f" {line_problems[0]}"
         )
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _print_properties(
-    properties: Sequence["JudgedProperty"], judge: "Judge", num_rows: int
-) -> None:
-    """Print which share of the contradictions is false, fluent and consistent (table 2).
+def _check_judge_answered(properties: Sequence["JudgedProperty"], judge: "Judge") -> None:
+    """Check that a judge scored at least one contradiction, unless its replies were unreadable.
 
     Args:
         properties: The findings of the judge, one for each property.
         judge: The judge that was asked.
-        num_rows: How many rows the judge saw.
 
     Raises:
         BackendDownError: The judge returned errors and scored nothing.
     """
-    from factor_gen.audit.tables import property_table
-
-    print_table(*property_table(properties, judge.name, num_rows))
-
-    # Replies that could not be read are no reason to fail, a server that is down is one.
     reasons = [reason for finding in properties for reason in finding.unscored]
     is_scored = any(finding.scored for finding in properties)
+    # Replies that could not be read are no reason to fail, a server that is down is one.
     if reasons and judge.usage.errors and not is_scored:
         raise BackendDownError(
             f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"

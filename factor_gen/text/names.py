@@ -71,7 +71,7 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     names: list[Entity] = []
     start = 0
     while start < len(tokens):
-        # The end is the start itself if the word is not capitalised.
+        # No run starts at a word without a capital, so that its end is its start.
         end = _find_run_end(tokenised, start)
         names += _names_in_run(tokenised, start, end)
         # Every step passes one token at least.
@@ -102,13 +102,19 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
             end = index + 1
             continue
 
-        # One joint may stand between two words of a name: "Bank of Ghana", "Vincent van Gogh".
-        follows_organisation = words[index - 1] in ORGANISATION_WORDS
-        is_organisation_joint = words[index] in _ORGANISATION_JOINTS and follows_organisation
-        is_joint = is_organisation_joint or words[index] in WORDS["joints"]
-        if not is_joint or end < index:
+        # Only one joint may stand between two words of a name.
+        follows_joint = end < index
+        if follows_joint or not _is_joint(words, index):
             break
     return end
+
+
+def _is_joint(words: Sequence[str], index: int) -> bool:
+    """Tell whether a word joins words of a name, as in *Vincent van Gogh* and *Bank of Ghana*."""
+    if words[index] in WORDS["joints"]:
+        return True
+    # "of" joins only if an organisation is meant: "the river of Ghana" is no name.
+    return words[index] in _ORGANISATION_JOINTS and words[index - 1] in ORGANISATION_WORDS
 
 
 def _gap_before(tokenised: TokenisedText, index: int) -> str:
@@ -208,7 +214,7 @@ def _is_sentence_opener(words: Sequence[str]) -> bool:
 
 
 def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool) -> Entity:
-    """Return the name from one token to before another, with its kind by ``names.yaml``.
+    """Return a name as an entity, whose kind, such as a person, the table ``names.yaml`` decides.
 
     Args:
         tokenised: The text.
@@ -218,7 +224,7 @@ def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool
     """
     words = tokenised.words[start:end]
     name = " ".join(words)
-    # A headline may be in capitals.
+    # A headline may write "LONDON".
     is_place = name in places() or (name.isupper() and name.title() in places())
     facts: dict[str, Sequence[object]] = {
         "name": [name],
