@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping, changed_prompts
 
 _KEYS_WITHOUT_EFFECT = {
     "name",
@@ -97,7 +97,11 @@ def certificate_problems(
         version = str(certificate["suite_version"])[:20]
         accepted = ", ".join(suite_versions)
         yield f"made by suite {version}, accepted are {accepted}; certify again"
-    for name in _changed_prompts(certificate, judge):
+
+    # A judge may replace prompts. Their hashes then count instead of those of the setting.
+    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
+    certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
+    for name in changed_prompts(certified_hashes, judge):
         yield f"the prompt {name[:60]} is another one; certify this judge again"
 
 
@@ -126,23 +130,6 @@ def _differing_judge_keys(
     keys = {*certified_judge, *run_judge} - _KEYS_WITHOUT_EFFECT
     # A key that only one judge has counts as a difference as well.
     return sorted(key for key in keys if certified_judge.get(key) != run_judge.get(key))
-
-
-def _changed_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:
-    """Return the names of the prompts that differ between a certificate and a run, sorted.
-
-    A run can use prompts that the setting does not, so only shared prompts are compared.
-
-    Args:
-        certificate: The certificate.
-        judge: The configuration of the run's judge.
-    """
-    run_hashes = as_mapping(judge.get("prompt_hashes"))
-    # A judge may replace prompts. Their hashes then count instead of those of the setting.
-    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
-    certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
-    shared_names = set(run_hashes) & set(certified_hashes)
-    return sorted(name for name in shared_names if certified_hashes[name] != run_hashes[name])
 
 
 def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:

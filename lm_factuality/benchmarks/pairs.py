@@ -365,8 +365,8 @@ def _p_value(
     is_mean = counts_a.shape[1] == 2
     if is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1]):
         # With equal weights, the difference of two means is a sum, which has a faster test.
-        value_differences = counts_a[:, 0] - counts_b[:, 0]
-        return flip_test(np.bincount(clusters, weights=value_differences))
+        differences = _sum_by_cluster(counts_a - counts_b, clusters)
+        return flip_test(differences[:, 0])
     # For other scores, the test swaps the clusters of the two models.
     sums_a = _sum_by_cluster(counts_a, clusters)
     sums_b = _sum_by_cluster(counts_b, clusters)

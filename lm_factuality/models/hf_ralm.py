@@ -13,7 +13,7 @@ from lm_eval.api.instance import Instance
 from pydantic import Field
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import Strict, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text
 from lm_factuality.harness import outputs
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.generation import JsonObject
@@ -77,20 +77,23 @@ class HFRALM(HFTree):
             *args: Passed on to HFLM.
             **kwargs: The fields of `Retrieval`, and options of HFLM.
         """
-        names = Retrieval.model_fields
-        values = {name: kwargs.pop(name) for name in names if name in kwargs}
-        self.options = read_settings(Retrieval, values, self.name)
+        self.options = self.pop_settings(Retrieval, kwargs)
         self._exclusion = Exclusion.parse(self.options.exclude, self.options.overlap_words)
         self._index = open_index(self.options.index)
         # On the command line, a line break is typed as ``\n``.
         separator = self.options.separator.replace("\\n", "\n")
+        # The insertion "code" puts nothing between passages and text.
         self._separator = "" if self.options.insertion == "code" else separator
+
         super().__init__(*args, **kwargs)
         self.require_decoder()
         self._check_room(self.max_length, "model's")
+
+        # The token ids of each passage, by its number in the index.
         self._passage_tokens: dict[int, list[int]] = {}
         # What was retrieved and excluded, by (task, lm_eval's number of the row).
         self.retrieved: outputs.Rows = {}
+        # The run writes this dictionary to its output files when all requests are done.
         current_run().retrieved = self.retrieved
 
     @property
@@ -232,12 +235,7 @@ class HFRALM(HFTree):
         rows = [(source.task_name or "", source.doc_id or 0) for source in sources]
         search = Search(self._index, self._exclusion, self._documents(rows, sources))
 
-        # The last tokens before a window are its search query.
-        queries: list[Query] = []
-        for window in windows:
-            tokens = window.before[-self.options.query_length :]
-            text = str(self.tok_decode(tokens, skip_special_tokens=True))
-            queries.append(Query(text, rows[window.request]))
+        queries = [self._search_query(window, rows[window.request]) for window in windows]
         results = search.retrieve(queries, self.options.num_documents)
         records = {
             query: self._add_search(query, passages, search.banned[query.row])
@@ -246,10 +244,7 @@ class HFRALM(HFTree):
 
         contexts = []
         for window, query in zip(windows, queries, strict=True):
-            document: list[int] = []
-            # The best passage comes last, next to the text.
-            for hit in reversed(results[query].hits):
-                document += self._tokens_of_passage(hit)
+            document = self._tokens_of_passages(results[query].hits)
             context = augment(
                 window,
                 document,
@@ -259,13 +254,31 @@ class HFRALM(HFTree):
                 limits[window.request],
             )
             contexts.append(context)
-            predicted = str(self.tok_decode(window.targets))
+
+            # Windows with the same query share a record, which lists the text of each window.
             record = records[query]
+            predicted = str(self.tok_decode(window.targets))
             record["predicts"].append((sources[window.request].idx, predicted))
-            # Tokens of the text that gave way to passages.
+            # As many tokens of the text gave way to passages.
             num_cut = len(window.before) + min(len(document), len(context)) - len(context)
             record["cut"] = max(record["cut"], num_cut)
         return contexts
+
+    def _search_query(self, window: Window, row_id: RowId) -> Query:
+        """Make the search query of a window: the last tokens of the text before it."""
+        tokens = window.before[-self.options.query_length :]
+        return Query(str(self.tok_decode(tokens, skip_special_tokens=True)), row_id)
+
+    def _tokens_of_passages(self, hits: Sequence[Hit]) -> list[int]:
+        """Return the token ids of passages, ordered so that the best one stands next to the text.
+
+        Args:
+            hits: The passages, the best one first.
+        """
+        tokens: list[int] = []
+        for hit in reversed(hits):
+            tokens += self._tokens_of_passage(hit)
+        return tokens
 
     def _check_room(self, max_tokens: int, description: str) -> None:
         """Check that passages and one stride of text fit into a window of ``max_tokens`` tokens.
