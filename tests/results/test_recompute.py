@@ -94,7 +94,9 @@ def test_results_describe_the_tasks_of_the_run(short_run):
         ),
     ],
 )
-def test_the_variant_names_the_arguments_that_change_the_model(backend, arguments, variant, tmp_path):
+def test_the_variant_names_the_arguments_that_change_the_model(
+    backend, arguments, variant, tmp_path
+):
     tasks = {"t": factor_task([True, False])}
     path = write_results(tmp_path, tasks, "org/m", **{"model": backend, "model_args": arguments})
 
