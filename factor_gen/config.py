@@ -78,7 +78,7 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         if key in section:
             section[key] = shorten_paths(section[key])
 
-    # A filter that is off is None in the settings, but has to be named in a YAML.
+    # A YAML without a filter would mean its default, so that one that is off has to be named.
     filters = description["filter"]
     description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
     return description
@@ -199,9 +199,9 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
     """Tell whether the value of a setting is a relative path, rather than a name such as ``gpt2``.
 
     Args:
-        setting: A setting that holds a path, or either a path or a name.
+        setting: A setting that holds a path, such as ``corpus.path``, or either a path or a name.
         value: The value in the YAML.
-        folder: The folder of the YAML.
+        folder: The folder of the YAML, from which relative paths start.
     """
     if value.startswith(("~", "/")):
         return False

@@ -80,8 +80,9 @@ def build(
 
     with locked_folder(
         out,
-        "another build is at work in this folder; wait for it, or choose another --out",
-        "choose another --out",
+        busy_message="another build is at work in this folder; wait for it, or choose another"
+        " --out",
+        advice="choose another --out",
     ):
         # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
@@ -216,14 +217,14 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     if done:
         return _CorpusCounts(done["shards"], done["filtered"])
 
-    num_left_out: Counter[str] = Counter()
     corpus = settings.corpus
+    # These are generators, which pass the documents on one by one. The first counts rows of tables.
+    num_left_out: Counter[str] = Counter()
     documents = read_documents(settings, commit, num_left_out)
     progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
-    checked = check_language(progress, corpus.language)
-    examples = split_into_sentences(checked, corpus.unwrap, corpus.language)
+    checked_documents = check_language(progress, corpus.language)
+    examples = split_into_sentences(checked_documents, corpus.unwrap, corpus.language)
 
-    # The documents are read shard by shard, while the generators above pass them on.
     num_shards = 0
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)

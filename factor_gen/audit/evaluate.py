@@ -154,9 +154,10 @@ def estimate_shares(
 
         # A resample without any scored row has no mean.
         defined_means = means[np.isfinite(means)]
-        low = high = math.nan
         if len(defined_means):
             low, high = np.quantile(defined_means, [0.025, 0.975])
+        else:
+            low = high = math.nan
         estimates.append(EstimatedShare(share, float(low), float(high)))
     return estimates
 

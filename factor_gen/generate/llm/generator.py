@@ -135,11 +135,11 @@ class LLMGenerator:
     def _ask(
         self, error_type: str, examples: Sequence[Example]
     ) -> dict[str, list[ParsedReply[Contradictions]]]:
-        """Ask the model for contradictions of one error type.
+        """Ask the model for contradictions of one error type, such as wrong entities.
 
         Args:
             error_type: The error type.
-            examples: The examples of a shard, some of which allow no error of this type.
+            examples: The examples of a shard. Those that allow no error of this type are skipped.
 
         Returns:
             The replies by the document's id, one for each sample.
@@ -166,8 +166,8 @@ class LLMGenerator:
         """Return the variables that the template of an error type is rendered with.
 
         Args:
-            example: The example with the completion.
-            error_type: The error type.
+            example: The example with the completion and the text before it.
+            error_type: The error type that the model is asked for, such as ``entity``.
         """
         variables: dict[str, object] = {
             "completion": example.completion,
@@ -207,15 +207,12 @@ class LLMGenerator:
                     else:
                         candidates[candidate.text] = candidate
 
-        # An example without candidates gives no row.
+        # Such an example gives no row.
         if not candidates:
-            is_refused = set(lost) == {REFUSED}
-            example = example.drop(
-                self.name,
-                "the server refused all requests"
-                if is_refused
-                else "no contradiction could be read",
-            )
+            reason = "no contradiction could be read"
+            if set(lost) == {REFUSED}:
+                reason = "the server refused all requests"
+            example = example.drop(self.name, reason)
         return replace(
             example, lost=dict(sorted(lost.items())), candidates=tuple(candidates.values())
         )
