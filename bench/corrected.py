@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from judges.config import load_judge_config
 from judges.judge import Judge
-from lm_factuality.benchmarks import find_judged_method
+from lm_factuality.benchmarks import make_judged_method
 from lm_factuality.benchmarks.biographies.decisions import match_texts, read_decisions
 from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
 from lm_factuality.benchmarks.biographies.released import released_d_factscore, released_factscore
@@ -243,7 +243,7 @@ def released(
             read_generations([data / "ambigbio" / "generations_chatgpt-0301.json.gz"]),
         )
     )
-    task = find_judged_method("ambigbio", {})
+    task = make_judged_method("ambigbio", {})
     docs, texts = (
         [generation_to_doc(generation) for _, generation in found],
         [(generation.output,) for _, generation in found],

@@ -239,7 +239,7 @@ def _write_task(
     write_lines(path, lines)
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
     for name, aggregation in BENCHMARK.aggregation_by_metric(
-        **dict.fromkeys((factor.ACCURACY_BY_TYPE, factor.MARGIN_BY_TYPE), kinds)
+        dict.fromkeys((factor.ACCURACY_BY_TYPE, factor.MARGIN_BY_TYPE), kinds)
     ).items():
         values = [row[name] for row in rows]
         stderr = aggregation.stderr(values) if aggregation.stderr else "N/A"

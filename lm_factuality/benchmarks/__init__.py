@@ -5,7 +5,7 @@ the group ``lm_factuality.benchmarks``. Importing this package registers the jud
 """
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -25,9 +25,9 @@ __all__ = [
     "all_benchmarks",
     "all_sources",
     "find_benchmark",
-    "find_judged_method",
     "find_source",
     "judged_benchmark_names",
+    "make_judged_method",
 ]
 
 for _prompts_folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
@@ -36,7 +36,7 @@ for _prompts_folder in sorted(Path(__file__).resolve().parent.glob("*/prompts"))
 
 @cache
 def all_benchmarks() -> tuple[Benchmark, ...]:
-    """Load every benchmark: the folders of this package, and the plugins of installed packages.
+    """Return every benchmark of this package and of installed plugins.
 
     Returns:
         The benchmarks in the order in which lists show them.
@@ -44,28 +44,32 @@ def all_benchmarks() -> tuple[Benchmark, ...]:
     Raises:
         ConfigError: Two benchmarks have the same kind, or an entry point names no `Benchmark`.
     """
-    benchmarks = []
-    for module in pkgutil.iter_modules(__path__):
-        # Plain modules hold code that several benchmarks share.
-        if module.ispkg:
-            declaration = import_module(f"{__name__}.{module.name}.benchmark")
-            benchmarks.append(declaration.BENCHMARK)
-    for entry_point in entry_points(group=ENTRY_POINTS):
-        benchmarks.append(_load_plugin(entry_point))
-
     benchmark_by_kind: dict[str, Benchmark] = {}
-    for benchmark in benchmarks:
-        # Two entry points may name the same object.
-        if benchmark_by_kind.setdefault(benchmark.kind, benchmark) is not benchmark:
+    for benchmark in _load_benchmarks():
+        existing = benchmark_by_kind.get(benchmark.kind)
+        # Two entry points may name the same benchmark, which is then listed once.
+        if existing is not None and existing is not benchmark:
             raise ConfigError(
                 f"two benchmarks are called {benchmark.kind!r}; uninstall one of the packages that"
                 " bring them"
             )
-    # Equal numbers are put in the order of their names, so that lists never change.
-    in_order = sorted(
+        benchmark_by_kind[benchmark.kind] = benchmark
+    # Benchmarks of the same order number are sorted by kind, so that lists never change.
+    sorted_benchmarks = sorted(
         benchmark_by_kind.values(), key=lambda benchmark: (benchmark.order, benchmark.kind)
     )
-    return tuple(in_order)
+    return tuple(sorted_benchmarks)
+
+
+def _load_benchmarks() -> Iterator[Benchmark]:
+    """Import and yield the benchmarks of this package, then those of other packages."""
+    for module in pkgutil.iter_modules(__path__):
+        # A benchmark is a folder. Plain modules hold code that several benchmarks share.
+        if module.ispkg:
+            declaration = import_module(f"{__name__}.{module.name}.benchmark")
+            yield declaration.BENCHMARK
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        yield _load_plugin(entry_point)
 
 
 def _load_plugin(entry_point: EntryPoint) -> Benchmark:
@@ -75,14 +79,15 @@ def _load_plugin(entry_point: EntryPoint) -> Benchmark:
         entry_point: The entry point, such as ``capitals = capitals:BENCHMARK``.
 
     Raises:
-        ConfigError: The import fails, or the entry point names something else than a `Benchmark`.
+        ConfigError: The import fails, or the entry point names something other than a `Benchmark`.
     """
     # An entry point that was made by hand has no package.
     package = entry_point.dist.name if entry_point.dist else "a package"
     location = f"entry point {entry_point.name} = {entry_point.value} of {package}"
     try:
         benchmark = entry_point.load()
-    except Exception as error:  # The code of another package can raise anything.
+    # The code of another package can raise anything.
+    except Exception as error:
         raise ConfigError(
             f"{location}: cannot be loaded: {type(error).__name__}: {error}; fix or uninstall the"
             " package that brings it"
@@ -111,8 +116,9 @@ def all_sources() -> dict[str, Source]:
     sources: dict[str, Source] = {}
     for benchmark in all_benchmarks():
         for source in benchmark.data.sources:
+            existing = sources.get(source.name)
             # Several benchmarks may read the same file.
-            if sources.get(source.name, source) != source:
+            if existing is not None and existing != source:
                 raise ConfigError(
                     f"benchmark {benchmark.kind!r}: another benchmark has a source called"
                     f" {source.name!r}; rename it"
@@ -130,10 +136,12 @@ def find_source(name: str) -> Source:
     sources = all_sources()
     if name in sources:
         return sources[name]
-    # Names with one wrong letter get a suggestion.
-    expected = f"expected one of {listed(list(sources))}, as 'lm-factuality data ls' lists them"
+    # A name with a typing error gets a suggestion.
     hint = did_you_mean(name, sources)
-    raise ConfigError(f"no data source is called {name!r}, {expected}{hint}")
+    raise ConfigError(
+        f"no data source is called {name!r}, expected one of {listed(list(sources))}, as"
+        f" 'lm-factuality data ls' lists them{hint}"
+    )
 
 
 def judged_benchmark_names() -> list[str]:
@@ -141,7 +149,7 @@ def judged_benchmark_names() -> list[str]:
     return [benchmark.kind for benchmark in all_benchmarks() if benchmark.judging is not None]
 
 
-def find_judged_method(name: str, metadata: Mapping[str, Any] | None = None) -> "JudgedMethod":
+def make_judged_method(name: str, metadata: Mapping[str, Any] | None = None) -> "JudgedMethod":
     """Make the method by which a judge decides about the responses of a benchmark.
 
     Args:
@@ -155,6 +163,8 @@ def find_judged_method(name: str, metadata: Mapping[str, Any] | None = None) -> 
     if benchmark is None or benchmark.judging is None:
         # A benchmark can exist and still have no judge, so the message lists those that do.
         names = judged_benchmark_names()
-        hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
-        raise ConfigError(f"no benchmark with judged generations is called {name!r}{hint}")
+        raise ConfigError(
+            f"no benchmark with judged generations is called {name!r}{did_you_mean(name, names)};"
+            f" known: {', '.join(names)}"
+        )
     return benchmark.judging.make_method(metadata or {})

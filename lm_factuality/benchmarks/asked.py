@@ -142,54 +142,71 @@ class People:
 
 
 def load_questions(package: str) -> dict[str, Question]:
-    """Read the questions from the ``people.yaml`` of a package, by name.
+    """Read the questions that people answer about a benchmark from its ``people.yaml``.
+
+    The file holds under ``questions`` the fields of each `Question` by the question's name.
 
     Args:
-        package: The package of a benchmark, such as ``lm_factuality.benchmarks.felm``.
+        package: The package of the benchmark, such as ``lm_factuality.benchmarks.felm``.
+
+    Returns:
+        The questions by name, in the order of the file.
     """
     fields_by_name: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
-    # The file holds the fields of a question under its name.
     questions = {}
     for name, fields in fields_by_name.items():
         questions[name] = to_model(Question, {"name": name, **fields})
     return questions
 
 
-def make_relabel(
-    items: Callable[[TaskResult, Sample], Sequence[Item]],
-    change_sample: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
-    make_rescorer: Callable[[TaskResult, Sequence[Any]], "Rescorer"],
-    keep_row: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
-    optional_question: str = "",
-) -> Callable[[TaskResult, Sample, Answers], dict[str, Any] | None]:
-    """Make the function `People.relabel` of a benchmark, which scores a sample by people's answers.
+@dataclass(frozen=True)
+class Relabel:
+    """Scores a sample of a judged benchmark by people's answers, for `People.relabel`."""
 
-    Args:
-        items: Returns all questions about a sample.
-        change_sample: Returns the fields of a sample that change with people's answers.
-        make_rescorer: The benchmark's function of this name, which computes metrics again.
-        keep_row: The benchmark's function of this name.
-        optional_question: The name of the question that people need not answer.
+    items: Callable[[TaskResult, Sample], Sequence[Item]]
+    """Returns all questions about a sample."""
 
-    Returns:
-        The function. Its result is None if a required answer is missing, or somebody skipped it.
-    """
+    change_sample: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]]
+    """Returns the fields of a sample that change with people's answers."""
 
-    def relabel(result: TaskResult, sample: Sample, answers: Answers) -> dict[str, Any] | None:
-        required = [item for item in items(result, sample) if item.question != optional_question]
-        # No score of this sample depends on the judge.
-        if not required:
+    make_rescorer: Callable[[TaskResult, Sequence[Any]], "Rescorer"]
+    """Makes the functions that compute the metrics of a sample (see `Scoring`)."""
+
+    keep_row: Callable[[Sample], Mapping[str, Any]] = keep_verdict
+    """Takes from a sample the parts from which it can be scored again (see `Scoring`)."""
+
+    optional_question: str = ""
+    """The name of the question that people need not answer."""
+
+    def __call__(
+        self, result: TaskResult, sample: Sample, answers: Answers
+    ) -> dict[str, Any] | None:
+        """Return a sample with the metrics that it would have if people had been the judge.
+
+        Args:
+            result: The results of the sample's task.
+            sample: A line of lm_eval's samples file.
+            answers: The option that a person chose, such as ``supported`` or ``skip``, by the id
+                of the item.
+
+        Returns:
+            The changed sample, or None if a required answer is missing or was skipped.
+        """
+        items = self.items(result, sample)
+        # Answers to the optional question do not decide whether the sample can be scored.
+        required_items = [item for item in items if item.question != self.optional_question]
+        # Without a question to people, no score of this sample depends on the judge.
+        if not required_items:
             return dict(sample)
-        if any(answers.get(item.id, SKIP) == SKIP for item in required):
+        if any(answers.get(item.id, SKIP) == SKIP for item in required_items):
             return None
 
-        # Later keys win, so the changed fields replace those of the sample.
-        changed = {**sample, **change_sample(result, sample, answers)}
-        # The rescorer of a judged benchmark needs no rows to be made.
-        metrics = make_rescorer(result, ()).row_metrics(keep_row(changed))
-        return {**changed, **metrics}
-
-    return relabel
+        # The changed fields replace those of the sample, which have the same keys.
+        changed_sample = {**sample, **self.change_sample(result, sample, answers)}
+        # One sample is scored alone, so the rescorer gets no list of all rows.
+        rescorer = self.make_rescorer(result, ())
+        metrics = rescorer.row_metrics(self.keep_row(changed_sample))
+        return {**changed_sample, **metrics}
 
 
 def verdict_fields(verdict: Mapping[str, Any]) -> dict[str, Any]:

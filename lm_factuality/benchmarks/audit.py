@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from lm_factuality.harness.samples import prompt_text
-
-Sample = Mapping[str, Any]
-"""A line of lm_eval's samples file."""
+from lm_factuality.benchmarks.asked import Sample
+from lm_factuality.harness.samples import flatten_responses, prompt_text
 
 UNKNOWN_REQUESTS = "not the requests of this task"
 DIFFERENT_REQUEST = "the model was asked something else than the row says"
@@ -78,7 +76,7 @@ class PromptAudit:
         """
         document = sample["doc"]
         requests = request_arguments(sample)
-        # A prompt and its decoding options are two arguments at least.
+        # A request has a prompt and its decoding options, i.e. at least two arguments.
         if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
 
@@ -86,13 +84,11 @@ class PromptAudit:
         # lm_eval stores the decoding options of each request after its prompt.
         if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
-        if not self._is_prompt(prompt_text(prompt), str(document[self.key])):
-            return DIFFERENT_REQUEST
+        problem = self._prompt_problem(prompt_text(prompt), str(document[self.key]))
+        if problem:
+            return problem
 
-        # lm_eval writes a single response as a text, and several as a list.
-        num_responses = 0
-        for responses in sample["resps"]:
-            num_responses += 1 if isinstance(responses, str) else len(responses)
+        num_responses = len(flatten_responses(sample["resps"]))
         num_expected = self.repeats(document)
         if num_responses != num_expected:
             return f"{num_responses} responses, expected {num_expected}"
@@ -102,11 +98,11 @@ class PromptAudit:
         """Return the number of responses that the model has to give to a document."""
         return self._expected.repeats
 
-    def _is_prompt(self, prompt: str, text: str) -> bool:
-        """Return whether a prompt is the document's text, possibly inside a chat template.
+    def _prompt_problem(self, prompt: str, text: str) -> str | None:
+        """Say how a prompt differs from the text of its document, or return None.
 
-        The first call with a template stores the text around the prompt. Later calls require the
-        same text.
+        A chat template adds text before and after, such as ``<user>`` and ``</user>``. The audit
+        remembers the template of the first prompt and expects the same one in all later prompts.
 
         Args:
             prompt: The prompt that the model received.
@@ -114,16 +110,16 @@ class PromptAudit:
         """
         # Without a template, the model gets the text and nothing else.
         if not self._expected.has_template:
-            return prompt == text
+            return None if prompt == text else DIFFERENT_REQUEST
 
         # Templates strip the text that they enclose.
         before, match, after = prompt.partition(text.strip())
         if not match:
-            return False
+            return DIFFERENT_REQUEST
         template = (before, after.strip())
         if self._template is None:
             self._template = template
-        return template == self._template
+        return None if template == self._template else DIFFERENT_REQUEST
 
 
 def request_arguments(sample: Sample) -> list[list[Any]]:

@@ -153,26 +153,36 @@ class JudgedStep:
         # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
-        reason = ""
-        # The settings come in order of quality, so the first certificate counts.
-        for setting in self.settings:
-            certificate = certificates.get(setting.name)
-            if not isinstance(certificate, dict):
-                continue
-            # A certificate says nothing about a judge that is asked with other words.
-            if _has_same_prompts(certificate, judge):
-                text = _describe_certificate(setting, certificate)
-                return CertificationStatus(step, text, is_certified=True)
-            reason = ": its certificate is of other prompts"
-            break
-
+        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
         # If there are several settings, the command picks the one that suits the judge.
-        option = f" --setting {self.settings[0].name}" if len(self.settings) == 1 else ""
-        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}{option}"
-        return CertificationStatus(step, f"not certified{reason}; run {command}", False)
+        if len(self.settings) == 1:
+            command += f" --setting {self.settings[0].name}"
+
+        certified_settings = [
+            setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
+        ]
+        if not certified_settings:
+            return CertificationStatus(step, f"not certified; run {command}", is_certified=False)
+
+        # The settings come in order of quality, so the first certificate counts.
+        setting = certified_settings[0]
+        certificate = certificates[setting.name]
+        # A certificate says nothing about a judge whose prompts have changed since.
+        if changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
+            text = f"not certified: its certificate is of other prompts; run {command}"
+            return CertificationStatus(step, text, is_certified=False)
+        text = _describe_certificate(setting, certificate)
+        return CertificationStatus(step, text, is_certified=True)
 
     def _obstacle(self, metadata: Mapping[str, Any]) -> str:
-        """Return why no judge can be certified for this step of a run, or an empty text."""
+        """Return why no judge can be certified for this step of a run, or an empty string.
+
+        Args:
+            metadata: The metadata of the run's task.
+
+        Returns:
+            The reason as a phrase, such as ``no judge is measured with knowledge: none``.
+        """
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
             # A run that does not state the setting has the default, which was measured.
@@ -181,22 +191,25 @@ class JudgedStep:
                 unmeasured.append(f"{key}: {value}")
         if unmeasured:
             return f"no judge is measured with {', '.join(unmeasured)}"
-        # Nobody has released labels for this step.
+        # Nobody has published human labels that a judge's decisions could be compared with.
         if not self.settings:
             return "no reference data"
         return ""
 
 
-def _has_same_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
-    """Return whether no prompt has changed between a certificate and a run of the judge.
+def changed_prompts(certified_hashes: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:
+    """Return the names of the prompts that differ between a certificate and a run, sorted.
 
-    Prompts that only one of them uses are ignored.
+    A prompt that only one of them uses does not count as changed.
+
+    Args:
+        certified_hashes: The hash of each prompt of the certificate, by the prompt's name.
+        judge: The configuration of the run's judge, which holds its ``prompt_hashes``.
     """
-    certified_hashes = as_mapping(certificate.get("prompt_hashes"))
     run_hashes = as_mapping(judge.get("prompt_hashes"))
-    # The hash of a prompt changes with every change of its text.
     shared_names = set(certified_hashes) & set(run_hashes)
-    return all(certified_hashes[name] == run_hashes[name] for name in shared_names)
+    # The hash of a prompt changes with every change of its text.
+    return sorted(name for name in shared_names if certified_hashes[name] != run_hashes[name])
 
 
 def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:
@@ -209,31 +222,46 @@ def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str,
     Example:
         ``F1 of segments with errors 61.3% [55.0%, 67.2%], 3 unscored (segment_doc, 2026-01-31)``
     """
-    # Scores are nested by level, such as {"segment": {"f1": 0.613}}.
-    value = certificate.get("scores")
-    ends = certificate.get("intervals")
-    for key in setting.headline:
-        value = as_mapping(value).get(key)
-        ends = as_mapping(ends).get(key)
-    number = number_of(value)
-    text = f"{setting.label} not defined" if number is None else f"{setting.label} {number:.1%}"
-
-    if isinstance(ends, list) and len(ends) == 2:
-        low, high = map(number_of, ends)
-        if low is not None and high is not None:
-            text += f" [{low:.1%}, {high:.1%}]"
+    parts = [_describe_main_score(setting, certificate)]
 
     # Certificates on all of the data do not count rows.
     data = as_mapping(certificate.get("data"))
     if "rows" in data and "of" in data:
-        text += f", on {data['rows']} of {data['of']} responses"
+        parts.append(f"on {data['rows']} of {data['of']} responses")
 
-    unscored = int(number_of(certificate.get("unscored")) or 0)
-    if unscored:
-        text += f", {unscored} unscored"
+    num_unscored = int(number_of(certificate.get("unscored")) or 0)
+    if num_unscored:
+        parts.append(f"{num_unscored} unscored")
     # Only the day of a time such as 2026-01-31T12:00:00+00:00.
     date = str(certificate.get("date"))[:10]
-    return f"{text} ({setting.name}, {date})"
+    return f"{', '.join(parts)} ({setting.name}, {date})"
+
+
+def _describe_main_score(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:
+    """Return the main score of a certificate with its 95% interval, if it has one.
+
+    Args:
+        setting: The setting of the certificate.
+        certificate: The short form of a certificate, as results hold it.
+
+    Example:
+        ``F1 of segments with errors 61.3% [55.0%, 67.2%]``
+    """
+    # Scores and intervals are nested by level, such as {"segment": {"f1": 0.613}}.
+    value = certificate.get("scores")
+    interval = certificate.get("intervals")
+    for key in setting.headline:
+        value = as_mapping(value).get(key)
+        interval = as_mapping(interval).get(key)
+
+    number = number_of(value)
+    text = f"{setting.label} not defined" if number is None else f"{setting.label} {number:.1%}"
+    if not isinstance(interval, list) or len(interval) != 2:
+        return text
+    low, high = map(number_of, interval)
+    if low is None or high is None:
+        return text
+    return f"{text} [{low:.1%}, {high:.1%}]"
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:

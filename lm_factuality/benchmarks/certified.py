@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping, changed_prompts
 
 _KEYS_WITHOUT_EFFECT = {
     "name",
@@ -47,8 +47,15 @@ _REQUIRED_KEYS = (
 """The keys that every certificate has."""
 
 
+_REPLACED_HASHES_INDEX = 4
+"""The position of the hashes of replaced prompts in a certificate's identity."""
+
+
 def certifiable_settings() -> dict[str, CertifiableSetting]:
-    """Return every setting in which a judge can be certified, by name."""
+    """Return every setting in which a judge can be certified, by name.
+
+    The order is that of the benchmarks in lists.
+    """
     settings = {}
     for benchmark in all_benchmarks():
         for setting in benchmark.checks.certifiable:
@@ -59,10 +66,11 @@ def certifiable_settings() -> dict[str, CertifiableSetting]:
 def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
     """Return whether a certificate was measured on the published data of its setting."""
     setting = certifiable_settings().get(str(certificate.get("setting")))
-    # The setting can belong to a package that is not installed here.
+    # The setting can belong to a package that is not installed on this machine.
     if setting is None:
         return False
     data = as_mapping(certificate.get("data"))
+    # Published data can have changed since, so its hash counts as well.
     return data.get("is_published") is True and data.get("git_blob") == setting.git_blob
 
 
@@ -78,47 +86,52 @@ def certificate_problems(
         judge: The judge's configuration, as the results of the run hold it.
         suite_versions: The versions of this package whose certificates are accepted.
     """
-    shape_problem = _shape_problem(certificate)
-    if shape_problem:
-        yield f"not a certificate: {shape_problem} is missing or not in order"
+    invalid_keys = _invalid_keys(certificate)
+    if invalid_keys:
+        yield f"not a certificate: missing or malformed: {', '.join(invalid_keys)}"
         return
 
-    certified_judge = certificate["judge"]
-    # A key that only one of them has counts as a difference as well.
-    for key in sorted({*certified_judge, *judge} - _KEYS_WITHOUT_EFFECT):
-        if certified_judge.get(key) != judge.get(key):
-            yield f"another judge: its {key[:60]} is not that of the run; certify this one"
-
+    # The certificate comes from a file of others, so messages cut its texts to a sensible length.
+    for key in _differing_judge_keys(certificate["judge"], judge):
+        yield f"another judge: its {key[:60]} is not that of the run; certify this one"
     if certificate["suite_version"] not in suite_versions:
-        # The version comes from a file of others, so it can be a long text.
         version = str(certificate["suite_version"])[:20]
         accepted = ", ".join(suite_versions)
-        yield f"made by suite {version}, taken are {accepted}; certify again"
+        yield f"made by suite {version}, accepted are {accepted}; certify again"
 
-    # A run can use prompts that the setting does not, so only shared ones are compared.
-    run_hashes = as_mapping(judge.get("prompt_hashes"))
-    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
     # A judge may replace prompts. Their hashes then count instead of those of the setting.
+    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
     certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
-    for name in sorted(set(run_hashes) & set(certified_hashes)):
-        if certified_hashes[name] != run_hashes[name]:
-            yield f"the prompt {name[:60]} is another one; certify this judge again"
+    for name in changed_prompts(certified_hashes, judge):
+        yield f"the prompt {name[:60]} is another one; certify this judge again"
 
 
-def _shape_problem(certificate: Mapping[str, Any]) -> str:
-    """Return the parts of a certificate that are missing or malformed, or an empty text."""
-    missing = [key for key in _REQUIRED_KEYS if key not in certificate]
-    if missing:
-        return ", ".join(missing)
+def _invalid_keys(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a certificate that are missing or, if none is, whose values are malformed.
 
-    # The file comes from others, so nothing about its form is certain.
-    is_sound = (
-        replaced_prompt_hashes(certificate["identity"]) is not None
-        and isinstance(certificate["judge"], dict)
-        and isinstance(certificate["prompt_hashes"], dict)
-        and str(certificate["setting"]) in certifiable_settings()
-    )
-    return "" if is_sound else "its identity, judge, setting or prompt_hashes"
+    The file comes from others, so nothing about its form is certain.
+    """
+    missing_keys = [key for key in _REQUIRED_KEYS if key not in certificate]
+    # The checks of values below need all keys.
+    if missing_keys:
+        return missing_keys
+
+    is_valid_by_key = {
+        "identity": replaced_prompt_hashes(certificate["identity"]) is not None,
+        "judge": isinstance(certificate["judge"], dict),
+        "setting": str(certificate["setting"]) in certifiable_settings(),
+        "prompt_hashes": isinstance(certificate["prompt_hashes"], dict),
+    }
+    return [key for key, is_valid in is_valid_by_key.items() if not is_valid]
+
+
+def _differing_judge_keys(
+    certified_judge: Mapping[str, Any], run_judge: Mapping[str, Any]
+) -> list[str]:
+    """Return the configuration keys by which two judges may give different answers, sorted."""
+    keys = {*certified_judge, *run_judge} - _KEYS_WITHOUT_EFFECT
+    # A key that only one judge has counts as a difference as well.
+    return sorted(key for key in keys if certified_judge.get(key) != run_judge.get(key))
 
 
 def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
@@ -136,13 +149,12 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
     """
     if not isinstance(identity, str):
         return None
-    # Files of others may hold anything here, also JSON that is nested too deeply to parse.
+    # Files of others may hold anything, also JSON that is nested too deeply to parse.
     try:
-        hashes = json.loads(identity)[4]
+        hashes = json.loads(identity)[_REPLACED_HASHES_INDEX]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    if not isinstance(hashes, dict):
-        return None
     # A list or a number in the place of a hash would never match.
-    all_are_texts = all(isinstance(prompt_hash, str) for prompt_hash in hashes.values())
-    return hashes if all_are_texts else None
+    if not isinstance(hashes, dict) or not all(isinstance(text, str) for text in hashes.values()):
+        return None
+    return hashes

@@ -42,24 +42,22 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
         files: The results files.
 
     Returns:
-        The runs of this package's benchmarks, and a sentence about each other task.
+        The runs of this package's benchmarks, and a note on each task of another kind.
     """
     runs = []
-    sentences = []
+    # Several files can hold the same task, and a dictionary keeps each note once and in order.
+    notes = {}
     for file in files:
         for task in file.tasks:
-            # Results files can also hold tasks of lm_eval itself.
             if find_benchmark(task.kind) is not None:
                 runs.append(Run(file, task))
-                continue
-            sentence = (
-                f"Left out: {task.task} is not a task of the suite, so its scores to compare are"
-                " not known"
-            )
-            # Several files can hold the same task.
-            if sentence not in sentences:
-                sentences.append(sentence)
-    return runs, sentences
+            else:
+                # Results files can also hold tasks of lm_eval itself.
+                notes[task.task] = (
+                    f"Left out: {task.task} is not a task of the suite, so it is not known by which"
+                    " scores to compare its runs"
+                )
+    return runs, list(notes.values())
 
 
 def pairs_without_and_with_retrieval(
@@ -70,17 +68,29 @@ def pairs_without_and_with_retrieval(
     Args:
         runs: The runs by the model's name and variant. A variant lists options, such as
             ``hf-ralm index=wiki, float16``.
+
+    Example:
+        The variant ``hf-ralm index=wiki, float16`` is paired with the same model's ``float16``.
     """
     for (model, variant), run in runs.items():
-        options = variant.split(", ")
-        # An option is a name with arguments, such as "hf-ralm index=wiki".
-        other_options = [option for option in options if option.split(" ")[0] != RETRIEVAL]
-        # This run is itself one without retrieval.
-        if len(other_options) == len(options):
+        plain_variant = _variant_without_retrieval(variant)
+        # A run without retrieval is only the first part of a pair.
+        if plain_variant == variant:
             continue
-        run_without_retrieval = runs.get((model, ", ".join(other_options)))
-        if run_without_retrieval is not None:
-            yield run_without_retrieval, run
+        plain_run = runs.get((model, plain_variant))
+        if plain_run is not None:
+            yield plain_run, run
+
+
+def _variant_without_retrieval(variant: str) -> str:
+    """Remove retrieval from the options of a run.
+
+    Example:
+        ``hf-ralm index=wiki, float16`` gives ``float16``.
+    """
+    # An option is a name with arguments, such as "hf-ralm index=wiki".
+    options = [option for option in variant.split(", ") if option.split(" ")[0] != RETRIEVAL]
+    return ", ".join(options)
 
 
 def series_name(family: str, variant: str) -> str:
@@ -104,14 +114,14 @@ def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     # Of equal dates, the file name decides, so that the order never changes.
     by_date = sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path))
     for run in by_date:
-        key = (run.task.task, run.label)
+        task = run.task.task
         # Removing the older run first puts the newer one at the end.
-        older_run = newest.pop(key, None)
+        older_run = newest.pop((task, run.label), None)
         if older_run is not None:
             newer_name = run.file.path.name
             older_name = older_run.file.path.name
-            notes.append(f"{', '.join(key)}: using newest: {newer_name}; {older_name} is older")
-        newest[key] = run
+            notes.append(f"{task}, {run.label}: using newest: {newer_name}; {older_name} is older")
+        newest[task, run.label] = run
     return list(newest.values()), notes
 
 
@@ -169,16 +179,11 @@ class Entry:
         return score_figure(self.result, score.name)
 
     def dot(self, score: Score) -> Dot | None:
-        """Return a score as a dot of a plot, in the unit of tables.
+        """Return a score of the run as a dot of a plot, with its 95% interval.
 
-        Args:
-            score: The score.
-
-        Returns:
-            The dot with its interval, or None if the run has no such score or too few rows.
+        None means that the run has no such score, or that too few rows count for it.
         """
         figure = self.figure(score)
-        # Pages do not show scores of very few rows.
         if figure is None or figure.is_few:
             return None
         # Plots have the same unit as tables, such as percent.
@@ -237,17 +242,13 @@ class ReportRuns:
 
 
 def displayed_score(kind: str, name: str) -> Score:
-    """Return the score that says how tables show a metric.
+    """Return the declared score of a metric, or a neutral score that shows values unchanged.
 
     Args:
-        kind: The kind of the benchmark.
+        kind: The kind of the benchmark, such as ``factor``.
         name: The name of the metric in results files.
-
-    Returns:
-        The declared score. For metrics that no table shows, it is a score that leaves the values
-        unchanged.
     """
-    # The package of the benchmark may not be installed here.
+    # Results can be of a benchmark whose package is not installed on this machine.
     benchmark = find_benchmark(kind)
     score = benchmark.find_score(name) if benchmark else None
     if score is not None and score.label:
@@ -256,18 +257,22 @@ def displayed_score(kind: str, name: str) -> Score:
 
 
 def reported_scores(entries: Sequence[Entry]) -> list[Score]:
-    """Return the scores of a benchmark that tables show and at least one of its runs has."""
+    """Return the scores of a benchmark that tables show and at least one of its runs has.
+
+    Args:
+        entries: Runs of the same benchmark, whose tasks can report different metrics.
+
+    Returns:
+        The scores, in the order in which tables show them.
+    """
     if not entries:
         return []
-    # Tasks of one benchmark can report different metrics.
-    metric_names: set[str] = set()
-    for entry in entries:
-        metric_names.update(entry.result.metrics)
+    metric_names = set().union(*(entry.result.metrics for entry in entries))
     return [score for score in entries[0].benchmark.table_scores if score.name in metric_names]
 
 
 def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: str = "") -> Markup:
-    """Render the section of the report with a table of scores for each task of a benchmark.
+    """Render a report section with a table of scores for each task of a benchmark.
 
     Args:
         report_runs: The runs of the report.
@@ -283,7 +288,7 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
     if not tasks or benchmark is None:
         return Markup()
 
-    # One table for each task, with a row for each model.
+    # The template lists these runs as rows and the scores as columns.
     tables = []
     for task in tasks:
         entries = report_runs.of_task(task)
@@ -350,8 +355,10 @@ class ScoreFigure:
         judge = as_mapping(self.task.metadata.get("judge_config"))
         # A cascade is a judge that consists of two others.
         for config in (judge, judge.get("first"), judge.get("second")):
-            backend = str(as_mapping(config).get("backend"))
-            caution = capabilities_of(backend).caution
+            # A single judge has no parts called "first" and "second".
+            if not isinstance(config, dict):
+                continue
+            caution = capabilities_of(str(config.get("backend"))).caution
             if caution:
                 return caution
         return ""
@@ -376,13 +383,17 @@ def benchmark_of(task: TaskResult) -> Benchmark:
 
 
 def headline_name(task: TaskResult) -> str:
-    """Return the name of a task's main score: the first headline of its benchmark that it has."""
-    # Tasks of a benchmark can report different scores.
-    names = benchmark_of(task).scoring.headlines
-    for name in names:
+    """Return the name of a task's main score.
+
+    Tasks of a benchmark can report different scores. The main score is the first headline of the
+    benchmark that the task reports.
+    """
+    headlines = benchmark_of(task).scoring.headlines
+    for name in headlines:
         if name in task.metrics:
             return name
-    return names[-1]
+    # No headline could be computed. Tables then show the last one as missing.
+    return headlines[-1]
 
 
 def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
@@ -401,23 +412,24 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
         return None
 
     benchmark = benchmark_of(task)
-    score = benchmark.find_score(metric)
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
-    interval = None
-    # A score of one cluster has no standard error, and thus no interval.
+    low: float | None = None
+    high: float | None = None
+    # A score over a single cluster has no standard error, and thus no interval.
     if stderr is not None:
+        score = benchmark.find_score(metric)
         value_range = score.value_range if score else None
         interval = confidence_interval(value_range, value, stderr, num_rows)
-    # Rows that do not differ give no interval.
-    low, high = interval or (None, None)
+        if interval is not None:
+            low, high = interval
     return ScoreFigure(
-        task,
-        metric,
-        value,
-        stderr,
-        low,
-        high,
+        task=task,
+        metric=metric,
+        value=value,
+        stderr=stderr,
+        low=low,
+        high=high,
         worst=number_of(task.metrics.get(f"{metric}_worst")),
         best=number_of(task.metrics.get(f"{metric}_best")),
         guess_baseline=benchmark.scoring.guess_baseline(task, metric),

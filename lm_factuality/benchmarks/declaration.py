@@ -144,7 +144,7 @@ class Score:
         separator = "to" if low < 0 else "–"
         return f"{self.format_value(low)} {separator} {self.format_value(high)}"
 
-    def worst_and_best(self) -> tuple[Score, Score]:
+    def worst_and_best(self) -> tuple[Score, ...]:
         """Return two scores: this one if all unscored items were wrong, and if all were right.
 
         They are computed from the values of all rows as this score is, and have no standard error.
@@ -152,9 +152,9 @@ class Score:
         """
         # Without a function for it, a bound has no standard error.
         aggregation = Aggregation(self.aggregation.value)
-        return (
-            Score(f"{self.name}_worst", aggregation, higher_is_better=self.higher_is_better),
-            Score(f"{self.name}_best", aggregation, higher_is_better=self.higher_is_better),
+        return tuple(
+            Score(f"{self.name}_{case}", aggregation, higher_is_better=self.higher_is_better)
+            for case in ("worst", "best")
         )
 
     @property
@@ -193,12 +193,14 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
     # A benchmark cannot redefine these three.
     aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
-    for name, fields in load_yaml(package, "scores.yaml").items():
+    for name, entry in load_yaml(package, "scores.yaml").items():
+        fields = dict(entry)
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
-        # What remains are fields of Score.
         ends = fields.pop("value_range", None)
         value_range = ScoreRange(*ends) if ends else None
+
+        # The remaining fields, such as the label, have the form that Score takes.
         score = Score(name, aggregation, value_range, **fields)
         scores.append(score)
         if has_bounds:
@@ -373,7 +375,7 @@ class ComparisonTable(NamedTuple):
 
 
 def count_scored_rows(task: TaskResult) -> int:
-    """Return how many rows of a task have a score."""
+    """Return how many rows of a task have a score, out of the ``effective`` rows that were run."""
     # Some benchmarks count unscored items, of which there can be more than rows.
     return max(0, task.effective - task.unscored)
 
@@ -382,14 +384,18 @@ def count_answered_rows(task: TaskResult, metric: str) -> int:
     """Return how many rows count for a score, in tasks whose model may decline to answer.
 
     Args:
-        task: A task whose ``respond_ratio`` is the share of rows that the model answers.
+        task: A task with the metric ``respond_ratio``, the share of rows that the model answers.
         metric: The name of the score.
+
+    Returns:
+        The number of rows that have a score and in which the model answers. For ``respond_ratio``
+        itself, rows without an answer count as well.
     """
     num_scored = count_scored_rows(task)
     respond_ratio = number_of(task.metrics.get("respond_ratio"))
     if respond_ratio is None or metric == "respond_ratio":
         return num_scored
-    # The ratio is a mean over rows, so rounding gives a whole number of them.
+    # The ratio times the number of rows that were run is a whole number, up to rounding errors.
     num_declined = round((1 - respond_ratio) * task.effective)
     return max(0, num_scored - num_declined)
 
@@ -532,31 +538,35 @@ class Benchmark:
             ConfigError: The kind or the page cannot be the name of a file, two scores have the
                 same name, or a headline is none of the scores.
         """
-        # Plugins declare benchmarks as well, so mistakes get a message.
         self._check_scores()
-        for name in (self.kind, self.page_name):
-            # Kinds and pages become names of files.
-            if not _FILE_NAME.fullmatch(name) or name in _RESERVED_NAMES:
+        # Kinds and pages become names of files in reports.
+        for field_name, value in (("kind", self.kind), ("page name", self.page_name)):
+            if not _FILE_NAME.fullmatch(value) or value in _RESERVED_NAMES:
                 raise ConfigError(
-                    f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected small"
+                    f"benchmark {self.kind!r}: {field_name}: found {value!r}; expected small"
                     f" letters, digits and underscores; not {', '.join(_RESERVED_NAMES)}"
                 )
         if self.judging is not None and self.judging.prompts is not None:
             register_prompts(self.kind, self.judging.prompts)
 
     def _check_scores(self) -> None:
-        """Raise a ConfigError if scores share a name, or a headline is no declared score."""
-        num_by_name = Counter(score.name for score in self.scoring.scores)
-        for name, num_scores in num_by_name.items():
+        """Check that each score has a name of its own, and that all headlines are scores.
+
+        Raises:
+            ConfigError: Two scores share a name, there is no headline, or one is not declared.
+        """
+        name_counts = Counter(score.name for score in self.scoring.scores)
+        for name, count in name_counts.items():
             # A second score of the same name would never be found.
-            if num_scores > 1:
+            if count > 1:
                 raise ConfigError(f"benchmark {self.kind!r}: two scores are called {name!r}")
 
         headlines = self.scoring.headlines
-        if not headlines or not all(map(self.find_score, headlines)):
+        unknown_headlines = [name for name in headlines if self.find_score(name) is None]
+        if unknown_headlines or not headlines:
             raise ConfigError(
                 f"benchmark {self.kind!r}: headlines: found {headlines}; expected some of"
-                f" {', '.join(num_by_name)}"
+                f" {', '.join(name_counts)}"
             )
 
     @property
@@ -587,21 +597,27 @@ class Benchmark:
         """The scores that tables show, in order."""
         return tuple(score for score in self.scoring.scores if score.label)
 
-    def aggregation_by_metric(self, **members: Sequence[str]) -> dict[str, Aggregation]:
+    def aggregation_by_metric(
+        self, endings_by_prefix: Mapping[str, Sequence[str]]
+    ) -> dict[str, Aggregation]:
         """Return how the values of each metric become one number, by the metric's name.
 
         Args:
-            **members: The endings that a score with a ``*`` stands for, by its name without the
-                ``*``. For example, ``f1_at_=["64", "178"]`` gives ``f1_at_64`` and ``f1_at_178``.
+            endings_by_prefix: The endings of the metrics that a score with a ``*`` stands for, by
+                its name without the ``*``.
+
+        Example:
+            For the score ``f1_at_*``, ``{"f1_at_": ["64", "178"]}`` gives the metrics ``f1_at_64``
+            and ``f1_at_178``.
         """
         aggregations = {}
         for score in self.scoring.scores:
             if not score.name.endswith("*"):
                 aggregations[score.name] = score.aggregation
                 continue
-            # The name f1_at_* stands for f1_at_64 and so on.
+            # All metrics that a score with a star stands for are computed in the same way.
             prefix = score.name.removesuffix("*")
-            for ending in members[prefix]:
+            for ending in endings_by_prefix[prefix]:
                 aggregations[prefix + ending] = score.aggregation
         return aggregations
 
@@ -625,32 +641,41 @@ class Benchmark:
         for entry in metric_list:
             # lm_eval takes a bare name or a mapping.
             metric = entry if isinstance(entry, Mapping) else {"metric": entry}
-            name = str(metric.get("metric"))
-            score = self.find_score(name)
-            if score is None:
-                names = [score.name for score in self.scoring.scores]
-                hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
-                yield f"metric_list: no score {name!r}{hint}"
-                continue
-            # A YAML that leaves the direction out states nothing wrong.
-            direction = metric.get("higher_is_better", score.higher_is_better)
-            if direction != score.higher_is_better:
-                yield (
-                    f"metric_list: higher_is_better of {name} is {score.higher_is_better}, not"
-                    f" {direction}"
-                )
+            problem = self._metric_problem(metric)
+            if problem:
+                yield f"metric_list: {problem}"
+
+    def _metric_problem(self, metric: Mapping[str, Any]) -> str:
+        """Say how an entry of a ``metric_list`` differs from the declared score.
+
+        Args:
+            metric: The entry, such as ``{"metric": "f1", "higher_is_better": True}``.
+
+        Returns:
+            The problem as a phrase, or an empty string.
+        """
+        name = str(metric.get("metric"))
+        score = self.find_score(name)
+        if score is None:
+            known_names = [known_score.name for known_score in self.scoring.scores]
+            hint = did_you_mean(name, known_names)
+            return f"no score {name!r}{hint}; known: {', '.join(known_names)}"
+        # An entry that leaves the direction out states nothing wrong.
+        direction = metric.get("higher_is_better", score.higher_is_better)
+        if direction == score.higher_is_better:
+            return ""
+        return f"higher_is_better of {name} is {score.higher_is_better}, not {direction}"
 
     def higher_is_better_by_metric(self, names: Sequence[str]) -> dict[str, bool]:
         """Return whether higher is better, by the name of the metric.
 
         Args:
             names: The metrics. Those that are not declared, or of which neither higher nor lower is
-                better, are left out.
+                better, are left out, because lm_eval has no entry for them.
         """
         directions = {}
         for name in names:
             score = self.find_score(name)
-            # lm_eval has no entry for scores without a better direction.
             if score is not None and score.higher_is_better is not None:
                 directions[name] = score.higher_is_better
         return directions

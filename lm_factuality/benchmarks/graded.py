@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, mean_counts, row_key, snippet
+from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.harness.generation import JsonObject
@@ -61,87 +61,109 @@ def graded_benchmark(
             ``reference``, ``prompt``, ``reply``, ``worst_grade``, ``best_grade`` and
             ``unreadable_grade_by_protocol``.
     """
-    answers = GradedAnswers(grade_scores=scores, **answer_fields)
+    grading = GradedAnswers(grade_scores=scores, **answer_fields)
 
     def make_method(metadata: Mapping[str, Any]) -> GradedAnswers:
         # The protocol is the only setting that differs between runs.
-        return replace(answers, protocol=str(metadata.get("protocol") or PAPER))
+        return replace(grading, protocol=str(metadata.get("protocol") or PAPER))
 
     return judged_benchmark(
         JudgeRole(make_method, (JudgedStep("grading answers", (), "all scores"),), prompts),
-        questions=(_grade_question(answers),),
+        questions=(_grade_question(grading),),
         headline=headline,
         title=title,
         data=Data(tuple(sources), settings=("protocol",)),
-        page=Page(lead=lead, samples=_sample_display(answers)),
+        page=Page(lead=lead, samples=_sample_display(grading)),
         order=order,
     )
 
 
-def _grade_question(answers: GradedAnswers) -> Question:
-    """Make the question by which people grade an answer in the judge's place."""
+def _grade_question(grading: GradedAnswers) -> Question:
+    """Make the question by which people grade an answer in the judge's place.
+
+    Args:
+        grading: The grading method of the benchmark. Its grades are the options of the question.
+    """
     # Other grades, such as NOT_ATTEMPTED, count neither for sensitivity nor for specificity.
-    is_good_by_grade = {answers.best_grade: True, answers.worst_grade: False}
-    options = []
-    for grade in answers.grades:
-        options.append(Option(grade, _grade_label(grade), good=is_good_by_grade.get(grade)))
+    is_good_by_grade = {grading.best_grade: True, grading.worst_grade: False}
+    options = tuple(
+        Option(grade, _grade_label(grade), good=is_good_by_grade.get(grade))
+        for grade in grading.grades
+    )
     return Question(
-        "grade", "Which grade does the answer deserve, going by the reference?", tuple(options)
+        "grade", "Which grade does the answer deserve, going by the reference?", options
     )
 
 
-def _sample_display(answers: GradedAnswers) -> SampleDisplay:
-    """Say how the report shows the graded answers."""
-    right = _grade_label(answers.best_grade)
-    wrong = _grade_label(answers.worst_grade)
-    other_labels = []
-    # Grades that are neither good nor bad share one label.
-    for grade in answers.grades:
-        if grade not in (answers.best_grade, answers.worst_grade):
-            other_labels.append(_grade_label(grade))
+def _sample_display(grading: GradedAnswers) -> SampleDisplay:
+    """Say how the report shows the graded answers.
+
+    Args:
+        grading: The grading method of the benchmark.
+    """
+    right_label = _grade_label(grading.best_grade)
+    wrong_label = _grade_label(grading.worst_grade)
+    labels = [_grade_label(grade) for grade in grading.grades]
+    # The report shows all grades that are neither right nor wrong in one group.
+    other_labels = [label for label in labels if label not in (right_label, wrong_label)]
+    other_label = ", ".join(other_labels) or "other"
     return SampleDisplay(
-        partial(_sample_row, answers),
-        (right, wrong, "unscored", ", ".join(other_labels) or "other"),
+        make_row=partial(_sample_row, grading),
+        outcome_labels=(right_label, wrong_label, "unscored", other_label),
         facet_label="Topic",
-        right_count_label=f"Answers graded {right}",
+        right_count_label=f"Answers graded {right_label}",
     )
 
 
-def _sample_row(answers: GradedAnswers, result: TaskResult, sample: Sample) -> SampleRow:
+def _sample_row(grading: GradedAnswers, result: TaskResult, sample: Sample) -> SampleRow:
     """Return an answer with its grade as the report shows it.
 
     Args:
-        answers: The grading method of the benchmark.
-        result: The run's task, which answers do not need.
+        grading: The grading method of the benchmark.
+        result: The run's task, on which rows of this kind do not depend.
         sample: A line of lm_eval's samples file.
     """
     doc = sample["doc"]
     verdict = verdict_of(sample)
-    grade = verdict["grade"]
-    outcome_by_grade = {answers.best_grade: "right", answers.worst_grade: "wrong", None: "unscored"}
-
-    score_counts = {}
-    for grade_score in answers.grade_scores:
-        outcome = grade_score.outcome(grade, doc["index"])
-        # An answer that was not attempted is not part of every score.
-        if outcome is not None:
-            score_counts[grade_score.score.name] = mean_counts(outcome, float(outcome.weight))
-
     return SampleRow(
         key=row_key(sample, doc["question"]),
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"question": doc["question"], "reference": doc["reference"], "id": doc["index"]},
-        outcome=outcome_by_grade.get(grade, "none"),
+        outcome=_row_outcome(grading, verdict["grade"]),
         margin=None,
         facets=[doc["topic"]] if doc["topic"] else [],
         detail={
             "answer": responses_of(sample)[0],
-            "grade": grade or verdict["unscored"],
+            "grade": verdict["grade"] or verdict["unscored"],
             "judge": "\n".join(verdict["outputs"]),
         },
-        score_counts=score_counts,
+        score_counts=_score_counts(grading, verdict["grade"], doc["index"]),
     )
+
+
+def _row_outcome(grading: GradedAnswers, grade: str | None) -> str:
+    """Return the outcome of a `SampleRow` with a grade. A grade of None means unscored."""
+    if grade is None:
+        return "unscored"
+    return {grading.best_grade: "right", grading.worst_grade: "wrong"}.get(grade, "none")
+
+
+def _score_counts(grading: GradedAnswers, grade: str | None, cluster: str) -> dict[str, Counts]:
+    """Return what an answer adds to each score that is computed from it, by the score's name.
+
+    Args:
+        grading: The grading method of the benchmark.
+        grade: The grade of the answer, or None if it is unscored.
+        cluster: The cluster of the answer for standard errors.
+    """
+    score_counts = {}
+    for grade_score in grading.grade_scores:
+        outcome = grade_score.outcome(grade, cluster)
+        # For example, precision leaves out answers that were not attempted.
+        if outcome is not None:
+            score_counts[grade_score.score.name] = mean_counts(outcome, float(outcome.weight))
+    return score_counts
 
 
 def _grade_label(grade: str) -> str:
@@ -170,10 +192,10 @@ class GradedTask(JudgedTask):
             metadata: Its metadata, with those of the command line.
         """
         # lm_eval calls read_documents later, without these arguments.
-        self._answers: GradedAnswers = self.declared.judging.make_method(metadata)
+        self._grading: GradedAnswers = self.declared.judging.make_method(metadata)
         self._dataset = dict(config)
         lm_eval_config = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, TaskSettings(lm_eval_config, self._answers.recorded_settings)
+        return self._grading, TaskSettings(lm_eval_config, self._grading.recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the questions and references, and describe the data in the task's metadata.
@@ -184,28 +206,38 @@ class GradedTask(JudgedTask):
         Raises:
             DataError: The data cannot be read, a row lacks a text, or rows are missing.
         """
-        records, self.config.metadata["data"] = read_records(
+        records, description = read_records(
             self._dataset, "a table with a column of questions and one of answers"
         )
+        # Results show the metadata, so that readers see which data was used.
+        self.config.metadata["data"] = description
+        self._check_row_count(len(records))
+
         documents = []
         for number, record in enumerate(records):
             # Raises an error that names the row if the cell is empty.
-            question = require_text(record, self._answers.question)
+            question = require_text(record, self._grading.question)
             document = {
                 "index": str(number),
                 "question": question,
-                "reference": require_text(record, self._answers.reference),
+                "reference": require_text(record, self._grading.reference),
                 "topic": str(record.values.get("topic") or ""),
                 "text": question,
             }
             documents.append(document)
+        return documents
 
-        # An incomplete copy of published data would give figures that look published.
+    def _check_row_count(self, num_rows: int) -> None:
+        """Check that the data has as many rows as ``rows`` in the task's metadata says.
+
+        Raises:
+            DataError: Rows are missing, or there are too many.
+        """
         num_expected = int(self.config.metadata.get("rows") or 0)
-        if num_expected and len(documents) != num_expected:
+        # An incomplete copy of published data would give figures that look published.
+        if num_expected and num_rows != num_expected:
             raise DataError(
-                f"{self.config.task}: found {len(documents):,} rows, expected {num_expected:,} as"
+                f"{self.config.task}: found {num_rows:,} rows, expected {num_expected:,} as"
                 " published; name the published data, or leave out metadata.rows for data of your"
                 " own"
             )
-        return documents

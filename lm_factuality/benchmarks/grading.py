@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel
@@ -84,21 +85,20 @@ def harmonic_mean_of_shares(
     """Declare the harmonic mean of shares that count the same grade.
 
     The harmonic mean of ``n/a`` and ``n/b`` is ``2n / (a + b)``, a ratio of two sums over answers.
-    An answer therefore has the weight 2 if both shares are computed from it.
+    An answer therefore has the weight 2 if both shares are computed from it: the result lists its
+    grade in both tuples of ``out_of``, and `GradeScore.outcome` counts the tuples.
 
     Args:
         name: The name of the score in results files.
         label: Its name in tables.
-        shares: The shares, made by `grade_share`.
+        shares: The shares, made by `grade_share`. All count the same grade.
         value_range: The values that the score can have.
         note: An explanation that tables show.
     """
-    # An answer whose grade is listed for both shares counts twice (see `GradeScore.outcome`).
-    out_of: list[tuple[str, ...]] = []
-    for share in shares:
-        out_of += share.out_of
     score = Score(name, MEAN, value_range, label, note=note)
-    return GradeScore(score, shares[0].grade, tuple(out_of))
+    counted_grade = shares[0].grade
+    out_of = chain.from_iterable(share.out_of for share in shares)
+    return GradeScore(score, counted_grade, tuple(out_of))
 
 
 class GradedDocument(BaseModel):
@@ -204,31 +204,31 @@ class GradedAnswers(JudgedMethod):
         Returns:
             A record for each document. Responses whose thinking never ended are unscored.
         """
-        # The prompts' variables by the number of the document, without unfinished responses.
+        # The prompt's variables by the position of the document, without unfinished responses.
         subjects: dict[int, JsonObject] = {}
-        for number, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
+        for position, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
             subject = _grade_subject(doc, response)
             if subject is not None:
-                subjects[number] = subject
+                subjects[position] = subject
 
-        replies: dict[int, Sequence[ParsedReply[Any]]] = {}
-        if subjects:
-            # All questions are asked in one batch, which a judge on a server answers in parallel.
-            to_ask = list(subjects.values())
-            answers = judge.ask_typed(self.prompt, self.reply, to_ask, "grading answers", samples=1)
-            replies = dict(zip(subjects, answers, strict=True))
+        # Replies replace these records, except where the model's thinking never ended.
+        records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
+        if not subjects:
+            return records
 
-        records = []
-        for number, doc in enumerate(docs):
-            if number not in replies:
-                records.append(self.unscored_record(doc, (), UNFINISHED))
-                continue
-            # One sample was asked for, so each question has one reply.
-            (reply,) = replies[number]
-            grade = self.grade_of_reply(reply)
-            outputs = [] if reply.answer.text is None else [reply.answer.text]
-            records.append(_record(doc, grade, None if grade else reply.problem, outputs))
+        # All questions are asked in one batch, which a judge on a server answers in parallel.
+        questions = list(subjects.values())
+        replies = judge.ask_typed(self.prompt, self.reply, questions, "grading answers", samples=1)
+        # One sample was asked for, so each question has one reply.
+        for position, (reply,) in zip(subjects, replies, strict=True):
+            records[position] = self._reply_record(docs[position], reply)
         return records
+
+    def _reply_record(self, doc: Doc, reply: ParsedReply[Any]) -> Verdict:
+        """Make the record of an answer from the judge's reply about it."""
+        grade = self.grade_of_reply(reply)
+        outputs = [] if reply.answer.text is None else [reply.answer.text]
+        return _record(doc, grade, None if grade else reply.problem, outputs)
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Make the record of an answer without a grade.
@@ -252,7 +252,10 @@ class GradedAnswers(JudgedMethod):
 
         Args:
             doc: The document.
-            verdict: The record of the answer.
+            verdict: The record of the answer, with its ``grade`` or the reason for having none.
+
+        Returns:
+            The outcomes by the name of the score, and the reason under ``unscored``.
         """
         cluster = str(verdict["index"])
         grade = verdict["grade"]
@@ -260,7 +263,7 @@ class GradedAnswers(JudgedMethod):
         for grade_score in self.grade_scores:
             name = grade_score.score.name
             metrics[name] = grade_score.outcome(grade, cluster)
-            # An unscored answer gets the worst or the best grade instead.
+            # The grade of an unscored answer is None, so another grade takes its place.
             metrics |= worst_and_best_of(
                 name,
                 worst=grade_score.outcome(grade or self.worst_grade, cluster),
@@ -276,11 +279,12 @@ class GradedAnswers(JudgedMethod):
         """
         grade = verdict["grade"]
         reason = verdict["unscored"]
-        if grade is None:
-            is_consistent = isinstance(reason, str)
-        else:
-            is_consistent = grade in self.grades and not isinstance(reason, str)
-        if not is_consistent:
+        if grade is not None and grade not in self.grades:
+            raise ValueError(f"found the grade {grade!r}, expected one of {', '.join(self.grades)}")
+        has_grade = grade is not None
+        has_reason = isinstance(reason, str)
+        # Only an answer without a grade has a reason for being unscored.
+        if has_grade == has_reason:
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
         if len(verdict["outputs"]) > 1:
             raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
@@ -299,9 +303,13 @@ class GradedAnswers(JudgedMethod):
         return {**verdict, "grade": grade}
 
     def grade_of_reply(self, reply: ParsedReply[Any]) -> str | None:
-        """Return the grade that a reply gives, or None if the answer stays unscored."""
+        """Return the grade that a reply gives, or None if the answer stays unscored.
+
+        If the reply cannot be read, the grade depends on the protocol: in ``paper``, there is none,
+        and others name one in ``unreadable_grade_by_protocol``.
+        """
         if reply.value is not None:
-            return reply.value.grade  # type: ignore[no-any-return]
+            return str(reply.value.grade)
         # A judge that failed to answer at all gives no grade in any protocol.
         if reply.answer.text is None or reply.answer.error is not None:
             return None

@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.asked import (
     Item,
     People,
     Question,
-    make_relabel,
+    Relabel,
     verdict_fields,
 )
 from lm_factuality.benchmarks.declaration import (
@@ -175,10 +175,12 @@ class JudgedMethod(abc.ABC):
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
                 # A score without a label is shown by its name.
-                rows.append(_format_score(replace(score, label=score.label or name), entry))
-            # Counts of nothing need no note.
+                labelled_score = replace(score, label=score.label or name)
+                rows.append(_format_score(labelled_score, entry))
             elif entry:
-                notes.append(f"{name.replace('_', ' ').capitalize()}: {_format_count(entry)}.")
+                # An empty count, such as {} for no unscored responses, needs no note.
+                title = name.replace("_", " ").capitalize()
+                notes.append(f"{title}: {_format_count(entry)}.")
         return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 
     @abc.abstractmethod
@@ -233,7 +235,7 @@ class JudgedMethod(abc.ABC):
         """
         doc = row["doc"]
         verdict = row["verdict"]
-        # Files of samples can be edited, so that a record is about another row.
+        # A user can edit a samples file, and mix up the records of two rows.
         if any(verdict[key] != doc[key] for key in self.identity_keys):
             raise ValueError("the verdict is on another document or response")
         self.check_record(doc, verdict)
@@ -248,7 +250,7 @@ class JudgedMethod(abc.ABC):
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
         for key, value in rebuilt.items():
-            # Only the first difference is reported, because others often follow from it.
+            # The first differing key is reported, because further differences often follow from it.
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
@@ -275,7 +277,7 @@ def judged_benchmark(
         **benchmark_fields: Further fields of `Benchmark`, such as ``title``.
     """
     samples = _JudgedSamples(role)
-    relabel = make_relabel(
+    relabel = Relabel(
         samples.people_items,
         samples.change_sample,
         samples.make_rescorer,

@@ -121,25 +121,19 @@ def sample_row_of(result: TaskResult, display: SampleDisplay, sample: Sample) ->
 def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
     """Return the scores by which two models can be compared.
 
-    A score of which neither higher nor lower is better is left out. So is a score without a range,
-    such as log-probability per token, because two models can have different tokens.
-
     Args:
         benchmark: The benchmark of both runs.
-        names: The names of the scores that rows have counts in.
+        names: The names of the scores for which rows have counts.
 
     Returns:
-        The scores that tables show, in their order, and then the others by name.
+        The comparable scores that tables show, in their order, and then all scores that no table
+        shows, such as the accuracy on one error type, by name.
     """
-    scores = []
-    for score in benchmark.table_scores:
-        # For a score without a direction, no model is the better one.
-        has_direction = score.higher_is_better is not None
-        if score.name in names and score.value_range is not None and has_direction:
-            scores.append(score)
+    table_scores = benchmark.table_scores
+    scores = [score for score in table_scores if score.name in names and _is_comparable(score)]
 
-    # Reports can compare scores that no table shows, such as those of one error type.
-    table_names = {score.name for score in benchmark.table_scores}
+    # Rows can have counts of further scores, which only some pages of the report show.
+    table_names = {score.name for score in table_scores}
     display = benchmark.page.samples
     for name in sorted(set(names) - table_names):
         extra_score = display.find_extra_score(name) if display else None
@@ -147,15 +141,23 @@ def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]
     return scores
 
 
+def _is_comparable(score: Score) -> bool:
+    """Return whether a model can be better than another in a score that tables show.
+
+    Scores without a range, such as log-probability per token, depend on the tokens of the model.
+    """
+    return score.higher_is_better is not None and score.value_range is not None
+
+
 def paired_difference(
     model_a: ScoredRows, model_b: ScoredRows, score: Score
 ) -> PairedDifference | None:
-    """Compare two models by the rows that both have a score on.
+    """Compare two models in one score, by the rows that both have a score on.
 
     Args:
-        model_a: The rows of model A in the score.
-        model_b: The rows of model B in the score.
-        score: The score.
+        model_a: The rows of model A that count for the score.
+        model_b: The rows of model B that count for it.
+        score: The score, such as accuracy or F1.
 
     Returns:
         The difference, or None if the models share no row, or a score is not defined.
@@ -181,10 +183,16 @@ def paired_difference(
     # Both models answered the same clusters, so their errors partly cancel.
     stderr = _stderr_of_influences(influences_a - influences_b)
     p_value = None
+    # A single cluster leaves nothing to test.
     if stderr is not None:
         p_value = _p_value(counts_a, counts_b, clusters, compute_score)
     return PairedDifference(
-        score_a, score_b, score_a - score_b, stderr, p_value=p_value, shared_rows=num_rows
+        score_a=score_a,
+        score_b=score_b,
+        difference=score_a - score_b,
+        stderr=stderr,
+        p_value=p_value,
+        shared_rows=num_rows,
     )
 
 
@@ -201,12 +209,8 @@ def _shared_counts(
         return model_a.counts, model_b.counts, model_a.clusters
 
     position_in_b = {key: position for position, key in enumerate(model_b.keys)}
-    shared_a = []
-    shared_b = []
-    for position, key in enumerate(model_a.keys):
-        if key in position_in_b:
-            shared_a.append(position)
-            shared_b.append(position_in_b[key])
+    shared_a = [position for position, key in enumerate(model_a.keys) if key in position_in_b]
+    shared_b = [position_in_b[model_a.keys[position]] for position in shared_a]
     # Clusters without a shared row must not count, so the rest are numbered anew.
     _, clusters = np.unique(model_a.clusters[shared_a], return_inverse=True)
     return model_a.counts[shared_a], model_b.counts[shared_b], clusters
@@ -218,20 +222,20 @@ def compare_all_models(
     """Compare every pair of models that share rows in a score.
 
     Args:
-        models: The rows of each model in the score.
-        score: The score.
-        metrics: All metrics of each model. Two models are compared only if they are equal in
-            ``score.comparable_if_equal``.
+        models: The rows of each model that count for the score.
+        score: The score. If it names another metric in ``comparable_if_equal``, only models that
+            are equal in that metric are compared.
+        metrics: All metrics of each model.
 
     Returns:
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     differences = {}
-    condition = score.comparable_if_equal
-    # Each pair occurs once, in the order of the models.
+    # Without such a metric, both models have None under the empty name, which is equal.
+    metric_to_match = score.comparable_if_equal
     for name_a, name_b in combinations(models, 2):
-        # For example, perplexities per token need the same number of tokens.
-        if metrics[name_a].get(condition) != metrics[name_b].get(condition):
+        # For example, perplexities per token are compared only over the same number of tokens.
+        if metrics[name_a].get(metric_to_match) != metrics[name_b].get(metric_to_match):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
         if difference is not None:
@@ -243,31 +247,39 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
     """Correct p-values for the number of comparisons by Holm's method.
 
     Args:
-        differences: All comparisons of a table. Those without a p-value do not count.
+        differences: All comparisons of a table.
 
     Returns:
         The same comparisons, with their adjusted p-values.
     """
-    # Comparisons over one cluster have no p-value.
+    # A comparison over one cluster has no p-value, so it does not count as a test.
     p_values = {}
     for key, difference in differences.items():
         if difference.p_value is not None:
             p_values[key] = difference.p_value
-    # Holm's method needs all p-values at once.
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    adjusted_by_key = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     return {
-        key: replace(difference, adjusted_p_value=adjusted.get(key))
+        key: replace(difference, adjusted_p_value=adjusted_by_key.get(key))
         for key, difference in differences.items()
     }
 
 
-def score_stderr(model: ScoredRows, score: Score) -> float | None:
-    """Return the standard error of one model's score, or None for fewer than two clusters."""
+def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
+    """Return the standard error of one model's score.
+
+    Args:
+        scored_rows: The rows of the model that count for the score.
+        score: The score.
+
+    Returns:
+        The standard error, or None for no rows or rows of a single cluster.
+    """
     # An empty array has no columns to compute a score from.
-    if not model.rows:
+    if not scored_rows.rows:
         return None
-    compute_score = score_of_sums(score, model.counts.shape[1])
-    influences = _cluster_influences(model.counts, model.clusters, compute_score)
+    counts = scored_rows.counts
+    compute_score = score_of_sums(score, counts.shape[1])
+    influences = _cluster_influences(counts, scored_rows.clusters, compute_score)
     return _stderr_of_influences(influences)
 
 
@@ -297,11 +309,11 @@ class FormattedDifference(NamedTuple):
     detectable: str
 
 
-def format_difference(pair: PairedDifference, score: Score) -> FormattedDifference:
+def format_difference(difference: PairedDifference, score: Score) -> FormattedDifference:
     """Write a difference between two models as the cells of a table.
 
     Args:
-        pair: The difference.
+        difference: The comparison of two models.
         score: The score, which sets factor and decimals.
 
     Example:
@@ -309,16 +321,16 @@ def format_difference(pair: PairedDifference, score: Score) -> FormattedDifferen
     """
     interval = ""
     # Rows of a single cluster say nothing about the uncertainty.
-    if pair.stderr is not None:
-        low = _format_number(score, pair.low, sign="+")
-        high = _format_number(score, pair.high, sign="+")
+    if difference.stderr is not None:
+        low = _format_number(score, difference.low, sign="+")
+        high = _format_number(score, difference.high, sign="+")
         interval = f"{low} to {high}"
     return FormattedDifference(
-        _format_number(score, pair.difference, sign="+"),
-        interval,
-        _format_p_value(pair.p_value),
-        _format_p_value(pair.adjusted_p_value),
-        _format_number(score, pair.detectable, sign=""),
+        difference=_format_number(score, difference.difference, sign="+"),
+        interval=interval,
+        p_value=_format_p_value(difference.p_value),
+        adjusted_p_value=_format_p_value(difference.adjusted_p_value),
+        detectable=_format_number(score, difference.detectable, sign=""),
     )
 
 
@@ -344,16 +356,20 @@ def _p_value(
     """Test whether two models differ by more than chance, by a randomisation test over clusters.
 
     Args:
-        counts_a: The counts of model A, with one line per row.
+        counts_a: The counts of model A, with one line per row. A mean has two counts: column 0
+            holds the weighted value of the row, and column 1 its weight.
         counts_b: The counts of model B on the same rows.
         clusters: The number of each row's cluster.
         compute_score: Computes the score from the sums of counts.
+
+    Returns:
+        The two-sided p-value.
     """
-    has_same_weights = counts_a.shape[1] == 2 and np.array_equal(counts_a[:, 1], counts_b[:, 1])
-    if has_same_weights:
-        # The difference of two means with the same weights is a sum, which has a faster test.
-        value_differences = counts_a[:, :1] - counts_b[:, :1]
-        return flip_test(_sum_by_cluster(value_differences, clusters)[:, 0])
+    is_mean = counts_a.shape[1] == 2
+    if is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1]):
+        # With equal weights, the difference of two means is a sum, which has a faster test.
+        differences = _sum_by_cluster(counts_a - counts_b, clusters)
+        return flip_test(differences[:, 0])
     # For other scores, the test swaps the clusters of the two models.
     sums_a = _sum_by_cluster(counts_a, clusters)
     sums_b = _sum_by_cluster(counts_b, clusters)
@@ -398,5 +414,5 @@ def _stderr_of_influences(influences: Floats) -> float | None:
     if num_clusters < 2:
         return None
     # Clusters are the units, since rows of one document depend on each other.
-    squares = float(((influences - influences.mean()) ** 2).sum())
-    return math.sqrt(num_clusters / (num_clusters - 1) * squares)
+    sum_of_squares = float(((influences - influences.mean()) ** 2).sum())
+    return math.sqrt(num_clusters / (num_clusters - 1) * sum_of_squares)

@@ -97,12 +97,12 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
         rows: All rows of one model on one task.
 
     Returns:
-        The rows that count for each score, by the score's name.
+        The cluster and the counts of each row that counts for a score, by the score's name.
     """
     rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
     for row in rows:
         for score_name, counts in row.score_counts.items():
-            # If a key occurs twice, the last row counts.
+            # A samples file with the same row twice repeats its key. The last row counts.
             rows_by_score[score_name][row.key] = (row.cluster, counts)
     return {name: ScoredRows(scored_rows) for name, scored_rows in rows_by_score.items()}
 
@@ -127,7 +127,7 @@ def mean_counts(value: float, weight: float = 1.0) -> Counts:
     return float(value) * weight, weight
 
 
-def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Score]) -> dict[str, Counts]:
+def mean_counts_by_score(sample: Mapping[str, Any], scores: Iterable[Score]) -> dict[str, Counts]:
     """Return what a sample adds to each score that is a mean over samples.
 
     Args:
@@ -135,11 +135,11 @@ def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Score]) ->
         scores: The declared scores. Those without a label, which no table shows, are left out.
 
     Returns:
-        The counts by the score's name, without the scores that the sample does not have.
+        The counts by the score's name. A score is left out if the sample does not have it, or if it
+        is None because the row is unscored.
     """
     counts_by_score = {}
     for score in scores:
-        # A sample has None for a score if its row is unscored.
         if score.label and sample.get(score.name) is not None:
             counts_by_score[score.name] = mean_counts(sample[score.name])
     return counts_by_score
@@ -152,6 +152,7 @@ def snippet(text: str, max_length: int = 90) -> str:
         text: Any text.
         max_length: The number of characters that the result has at most.
     """
+    # Splitting removes line breaks and repeated spaces.
     line = " ".join(text.split())
     if len(line) <= max_length:
         return line
@@ -167,17 +168,17 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
         TypeError: The key, the cluster, the title or a facet is not a string, or a score has no
             counts.
     """
-    # A plugin may return anything, and pages need texts here.
+    # The benchmark of another package may return anything, and pages need texts.
     for text in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(text, str):
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
-    # An empty tuple would be in no sum.
+    # Counts that are an empty tuple cannot be added up.
     if not all(row.score_counts.values()):
         raise TypeError("a score without counts")
 
     finite_counts = {}
     for score_name, counts in row.score_counts.items():
-        # number_of gives None for NaN and infinity.
+        # number_of returns None for NaN and infinity.
         if all(number_of(count) is not None for count in counts):
             finite_counts[score_name] = counts
     return replace(

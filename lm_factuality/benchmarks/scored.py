@@ -55,21 +55,22 @@ def scored_benchmark(
         return {"doc": sample["doc"], "answer": answer}
 
     def row_metrics(row: KeptRow) -> JsonObject:
+        """Score the ``answer`` to a ``doc``, or say under ``unscored`` why it has no score."""
         document = row["doc"]
-        if without_thinking(row["answer"]) is None:
-            value: float | str = UNFINISHED
-        else:
-            value = score_answer(document, row["answer"])
+        value_or_reason: float | str = UNFINISHED
+        if without_thinking(row["answer"]) is not None:
+            value_or_reason = score_answer(document, row["answer"])
 
         cluster_name = str(document[cluster])
-        if isinstance(value, str):
-            # A text is the reason why the answer is unscored.
+        # A text is the reason why the answer is unscored.
+        if isinstance(value_or_reason, str):
             worst = Outcome(worst_value, cluster_name)
             best = Outcome(best_value, cluster_name)
             bounds = worst_and_best_of(score.name, worst, best)
-            return {score.name: None, **bounds, "unscored": value}
+            return {score.name: None, **bounds, "unscored": value_or_reason}
+
         # A scored answer has the same value in the worst and in the best case.
-        outcome = Outcome(float(value), cluster_name)
+        outcome = Outcome(float(value_or_reason), cluster_name)
         bounds = worst_and_best_of(score.name, outcome, outcome)
         return {score.name: outcome, **bounds, "unscored": None}
 
@@ -118,13 +119,15 @@ class ScoredTask(SuiteTask):
         Raises:
             DataError: The data cannot be read, or a column of the prompt is missing or empty.
         """
-        records, self.config.metadata["data"] = read_records(self._dataset, "a table")
-        # Formatter finds the names in braces.
+        records, description = read_records(self._dataset, "a table")
+        # Results show the metadata, so that readers see which data was used.
+        self.config.metadata["data"] = description
+        # For "The capital of {country} is", this is ["country"].
         columns = [name for _, name, _, _ in Formatter().parse(self.prompt) if name]
         documents = []
         for record in records:
             for column in columns:
-                # Raises an error if the prompt would lack a text.
+                # An empty cell raises an error, because the prompt would lack a text.
                 require_text(record, column)
             prompt = self.prompt.format(**record.values)
             documents.append({**record.values, "text": prompt})

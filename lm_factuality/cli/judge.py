@@ -198,12 +198,12 @@ def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMet
     Raises:
         ConfigError: The task lacks a setting, or cannot read ALCE's files.
     """
-    from lm_factuality.benchmarks import find_judged_method
+    from lm_factuality.benchmarks import make_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _parse_metadata(metadata)
     # Some methods have no settings at all.
-    accepted = set(getattr(find_judged_method(task), "recorded_settings", ()))
+    accepted = set(getattr(make_judged_method(task), "recorded_settings", ()))
     # The identity is computed from the knowledge source. Nobody can set it.
     accepted.discard("knowledge_identity")
     unknown = settings.keys() - accepted
@@ -215,7 +215,7 @@ def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMet
         )
     if reads_alce_files and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    method: JudgedMethod = find_judged_method(task, settings)
+    method: JudgedMethod = make_judged_method(task, settings)
     return method
 
 

@@ -292,9 +292,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         Returns:
             The aggregations by metric.
         """
-        aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(
-            **self.families()
-        )
+        aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
         unscored_aggregation = aggregations.get(UNSCORED)
         if unscored_aggregation is None:
             return aggregations

@@ -35,14 +35,14 @@ def test_data_is_that_of_the_registry(name):
 @pytest.mark.parametrize("name", leaderboard_names())
 def test_judges_are_asked_with_the_prompts_of_this_suite(name):
     from judges.templates import Prompts
-    from lm_factuality.benchmarks import find_judged_method
+    from lm_factuality.benchmarks import make_judged_method
 
     for rules in read_rules(name).by_task.values():
         kind = next(
             (kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task),
             None,
         )
-        expected = Prompts().hashes(find_judged_method(kind).prompt_names) if kind else {}
+        expected = Prompts().hashes(make_judged_method(kind).prompt_names) if kind else {}
         assert rules.judge_prompts == expected
 
 

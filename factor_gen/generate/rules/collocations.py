@@ -91,6 +91,7 @@ class Collocations:
         """
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
+            # One companion that the corpus has is enough.
             companions = self._companions_of(collocation.stem)
             if collocation.position in new_positions and collocation.companion in companions:
                 return True
@@ -222,6 +223,7 @@ def stem(word: str) -> str:
 
 def save_collocations(path: Path, collocations: Collocations) -> None:
     """Write the companions to a JSON file, which `load_collocations` reads."""
+    # The order is fixed, so that equal collocations give equal files.
     companions = sorted(collocations.companions.items())
     write_json(path, {word_stem: sorted(hashes) for word_stem, hashes in companions})
 

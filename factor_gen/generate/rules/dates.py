@@ -144,6 +144,7 @@ def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Ran
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
+    # The order of the two sides is drawn as well.
     for numbers in rng.sample([earlier, later], 2):
         if numbers:
             drawn.append(rng.choice(numbers))

@@ -133,6 +133,7 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
     has_article = sentence.text[: name.start].lower().endswith("the ")
     for prefix_name in prefix_names:
         new_name = prefix_name.text.split()[-1] if is_surname else prefix_name.text
+        # "The Hague" replaces only a name that has an article too.
         has_same_article = prefix_name.has_article == has_article
         if not has_same_article or not _have_same_form(new_name, name.text):
             continue

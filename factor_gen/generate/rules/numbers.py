@@ -278,6 +278,7 @@ def _round_like(value: float, digits: str) -> float:
     """Round a value as a whole number is rounded: to hundreds for 300, and to fifties for 350."""
     leading_digits = digits.rstrip("0")
     step = 10 ** (len(digits) - len(leading_digits))
+    # A single 5, as in 500, says nothing about fifties.
     if leading_digits.endswith("5") and len(leading_digits) > 1:
         step *= 5
     return float(round(value / step) * step)

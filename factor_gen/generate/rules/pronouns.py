@@ -56,6 +56,7 @@ def _may_swap_pronouns(sentence: TaggedSentence) -> bool:
     """
     people = [entity for entity in sentence.entities if entity.kind == PERSON]
     has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
+    # A name of several words, such as "Mary Hollis", is a person whom a pronoun may mean.
     has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
     if has_first_name or not has_antecedent:
         return False

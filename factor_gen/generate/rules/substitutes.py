@@ -170,6 +170,7 @@ def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) 
 
     substitutes = []
     for substitute in entry.substitutes:
+        # The two words may share a form, such as "found" of "find" and "found".
         new_forms = substitute.head_forms - entry.word.head_forms
         # A sentence that has the substitute already would say the same thing twice.
         if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):

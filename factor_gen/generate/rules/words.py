@@ -92,6 +92,7 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
         substitutes[entry_of_word] += entry.substitutes
 
     index: dict[str, list[ListEntry]] = defaultdict(list)
+    # Longer entries are put first, because callers take the first that the sentence has.
     for entry in sorted(substitutes, key=lambda entry: len(entry.words), reverse=True):
         # A substitute that stands on several lines counts once.
         distinct_substitutes = tuple(dict.fromkeys(substitutes[entry]))

@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.declaration import (
     count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_by_score, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples, verdict_of
@@ -66,7 +66,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if difference is None else -difference,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
-        score_counts=mean_counts_of_scores(sample, SCORES),
+        score_counts=mean_counts_by_score(sample, SCORES),
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import (
-    DIFFERENT_REQUEST,
     UNKNOWN_REQUESTS,
     ExpectedRun,
     PromptAudit,
@@ -127,8 +126,9 @@ class FactorChatAudit(PromptAudit):
             if generation_arguments != self._expected.generation_arguments:
                 return "its generation arguments are not those of the leaderboard"
             expected_prompt = self._prompts.render(self._protocol.prompt, subject)
-            if not self._is_prompt(prompt_text(prompt), expected_prompt):
-                return DIFFERENT_REQUEST
+            problem = self._prompt_problem(prompt_text(prompt), expected_prompt)
+            if problem:
+                return problem
         return None
 
 

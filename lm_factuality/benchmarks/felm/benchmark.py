@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, make_relabel
+from lm_factuality.benchmarks.asked import Answers, Item, People, Relabel, load_questions
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns, ScoreFigure, score_figure
 from lm_factuality.benchmarks.declaration import (
@@ -378,6 +378,6 @@ BENCHMARK = Benchmark(
     people=People(
         tuple(load_questions(__package__).values()),
         _items_for_people,
-        make_relabel(_items_for_people, _with_labels_of_people, make_rescorer, keep_response),
+        Relabel(_items_for_people, _with_labels_of_people, make_rescorer, keep_response),
     ),
 )

@@ -45,7 +45,7 @@ from lm_factuality.benchmarks.longform.metrics import (
     missing_scores_reason,
 )
 from lm_factuality.benchmarks.longform.rows import DEFAULT_K, INDEX, SOURCES, LongFormMetadata
-from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_by_score, row_key, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -337,7 +337,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         # Readers can filter the rows by topic.
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=detail,
-        score_counts=mean_counts_of_scores(sample, SCORES),
+        score_counts=mean_counts_by_score(sample, SCORES),
     )
 
 

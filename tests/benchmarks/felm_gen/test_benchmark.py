@@ -18,7 +18,7 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply, read_reply
-from lm_factuality.benchmarks import find_judged_method, judged_benchmark_names
+from lm_factuality.benchmarks import judged_benchmark_names, make_judged_method
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
@@ -406,11 +406,11 @@ def test_whether_a_response_is_an_answer_follows_from_it(docs, number, changes, 
 
 
 def test_benchmarks_are_found_by_name():
-    assert find_judged_method("felm_gen") == FELM_GEN
+    assert make_judged_method("felm_gen") == FELM_GEN
     names = ["ambigbio", "longform", "simpleqa", "felm_gen", "factor_generation"]
     assert judged_benchmark_names() == names
     with pytest.raises(ConfigError, match="'felm_gn'; did you mean felm_gen"):
-        find_judged_method("felm_gn")
+        make_judged_method("felm_gn")
 
 
 def test_samples_of_several_files_and_filters(docs, tmp_path):
