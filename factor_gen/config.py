@@ -5,9 +5,9 @@ the file does not set has the defaults of :mod:`factor_gen.settings`.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from factor_gen.records import shorten_paths
 from factor_gen.settings import OFF, BuildSettings
@@ -15,28 +15,19 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import adapter_of, read_settings
 from lm_factuality.ground.suite import find_config, read_config
 
-
-class _Setting(NamedTuple):
-    """The place of a value in the YAML."""
-
-    section_names: tuple[str, ...]
-    """The sections that lead to the value, from the outermost one."""
-
-    key: str
-    """The key of the value in the innermost section."""
-
-
-_PATHS = (_Setting(("corpus",), "path"), _Setting(("generate",), "prompts"))
+# These settings, named by their sections and their key, hold paths.
+_PATHS = ("corpus.path", "generate.prompts")
 # These settings hold either a path or a name, such as that of a model on the Hub.
 _PATHS_OR_NAMES = (
-    _Setting(("corpus",), "dataset"),
-    _Setting(("types",), "model"),
-    _Setting(("generate",), "judge"),
-    _Setting(("filter", "nli"), "model"),
-    _Setting(("filter", "fluency"), "model"),
+    "corpus.dataset",
+    "types.model",
+    "generate.judge",
+    "filter.nli.model",
+    "filter.fluency.model",
 )
-# "corpus: a.txt" is short for "corpus: {path: a.txt}".
-_KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
+# A section may be written as one value, which stands for that of this key: "corpus: a.txt" is
+# short for "corpus: {path: a.txt}".
+_KEY_OF_SINGLE_VALUE = {"corpus": "path", "types": "types", "generate": "generator"}
 # These settings say where the build runs and how the work is shared out, not what is built.
 _NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
@@ -81,38 +72,44 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(description, setting.section_names)
+        section = _section_of(setting, description)
+        key = _key_of(setting)
         # Settings that are None are not in the description.
-        if setting.key in section:
-            section[setting.key] = shorten_paths(section[setting.key])
+        if key in section:
+            section[key] = shorten_paths(section[key])
 
-    # A filter that is off is None in the settings, but has to be named in a YAML.
+    # A YAML without a filter would mean its default, so that one that is off has to be named.
     filters = description["filter"]
     description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
     return description
 
 
-def _section(content: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the section of a YAML that lies under some names, or an empty one if it is missing.
+def _section_of(setting: str, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the section of a YAML that holds a setting, or an empty one if it is missing.
 
     Args:
+        setting: The names of the sections and of the key, such as ``filter.nli.model``.
         content: The content of a YAML file.
-        names: The names that lead to the section, from the outermost one.
 
     Returns:
         The section itself, not a copy, so that a caller can change it.
 
     Example:
-        The names ``["filter", "nli"]`` give the mapping ``content["filter"]["nli"]``.
+        The setting ``filter.nli.model`` is in the section ``content["filter"]["nli"]``.
     """
     section = content
-    for name in names:
+    for name in setting.split(".")[:-1]:
         value = section.get(name)
         # The YAML of a user may hold anything in the place of a section.
         if not isinstance(value, dict):
             return {}
         section = value
     return section
+
+
+def _key_of(setting: str) -> str:
+    """Return the key of a setting in its section, such as ``model`` of ``filter.nli.model``."""
+    return setting.split(".")[-1]
 
 
 def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -133,8 +130,7 @@ def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> d
     real_path = Path(os.path.realpath(file))
     if real_path in including_files:
         raise ConfigError(
-            f"{including_files[-1]}: include comes back to {file.name}; take one of the includes"
-            " out"
+            f"{including_files[-1]}: include leads back to {file.name}; remove one of the includes"
         )
 
     content = _read_mapping(file)
@@ -154,16 +150,16 @@ def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> d
 
 
 def _read_mapping(file: Path) -> dict[str, Any]:
-    """Read the mapping in a YAML file, and write out its short forms.
+    """Read the mapping in a YAML file, and replace the short forms of sections by the long ones.
 
     Args:
         file: The YAML file.
 
     Returns:
-        The content of the file by section and key.
+        The content of the file, by section and key.
 
     Raises:
-        ConfigError: The file is missing, is no YAML, or holds something else.
+        ConfigError: The file is missing, is no YAML, or holds no mapping.
 
     Example:
         The line ``corpus: my_texts/*.txt`` becomes ``{"corpus": {"path": "my_texts/*.txt"}}``.
@@ -173,8 +169,8 @@ def _read_mapping(file: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{file}: expected a mapping of names to values, such as corpus: my_texts/*.txt"
         )
-    for section, key in _KEY_OF_SHORT_FORM.items():
-        # The long form is a mapping already.
+    for section, key in _KEY_OF_SINGLE_VALUE.items():
+        # A section in the long form is a mapping already.
         if isinstance(content.get(section), str | list):
             content[section] = {key: content[section]}
     return content
@@ -192,51 +188,52 @@ def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -
         ``texts/*.txt`` in the folder ``a/b`` becomes ``b/texts/*.txt`` for the folder ``a``.
     """
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section(content, setting.section_names)
-        value = section.get(setting.key)
+        section = _section_of(setting, content)
+        key = _key_of(setting)
+        value = section.get(key)
         if isinstance(value, str) and _is_relative_path(setting, value, old_folder):
-            section[setting.key] = os.path.relpath(old_folder / value, new_folder)
+            section[key] = os.path.relpath(old_folder / value, new_folder)
 
 
-def _is_relative_path(setting: _Setting, value: str, folder: Path) -> bool:
+def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
     """Tell whether the value of a setting is a relative path, rather than a name such as ``gpt2``.
 
     Args:
-        setting: A setting that holds a path, or either a path or a name.
+        setting: A setting that holds a path, such as ``corpus.path``, or either a path or a name.
         value: The value in the YAML.
-        folder: The folder of the YAML.
+        folder: The folder of the YAML, from which relative paths start.
     """
     if value.startswith(("~", "/")):
         return False
     if setting in _PATHS:
         return True
     # The name of a judge has no slash and no ending, unlike that of a model on the Hub.
-    if setting.key == "judge" and ("/" in value or value.endswith((".yaml", ".yml"))):
+    if setting == "generate.judge" and ("/" in value or value.endswith((".yaml", ".yml"))):
         return True
+    # Anything else is a path if there is such a folder, for example one that holds a model.
     return bool(value) and (folder / value).is_dir()
 
 
 def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``base`` with those of ``overrides`` in their place.
+    """Return the values of two YAML files, where those of ``overrides`` replace those of ``base``.
 
-    Sections that both have are merged in the same way.
+    Sections that both have are merged key by key.
 
     Args:
         base: The values of the included file.
         overrides: The values of the file that includes it.
 
     Returns:
-        A new mapping. The two that are merged are not changed.
+        A new mapping. The arguments are not changed.
 
     Example:
         ``{"a": {"b": 1, "c": 2}}`` and ``{"a": {"c": 3}}`` give ``{"a": {"b": 1, "c": 3}}``.
     """
     merged = dict(base)
     for key, value in overrides.items():
-        # Sections are merged key by key; any other value replaces that of the base.
         base_value = merged.get(key)
+        # A section keeps the keys that the overrides lack. Any other value is replaced.
         if isinstance(base_value, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merge_sections(base_value, value)
-        else:
-            merged[key] = value
+            value = _merge_sections(base_value, value)
+        merged[key] = value
     return merged

@@ -71,7 +71,7 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
         num_documents[identify_language(document.prefix)] += 1
         yield document
 
-    # The empty text stands for an uncertain language, which counts neither for nor against.
+    # The key "" counts documents of an uncertain language, which say nothing about the corpus.
     del num_documents[""]
     if 3 * num_documents[language] < num_documents.total():
         raise _wrong_language_error(num_documents, language)
@@ -86,10 +86,12 @@ def _wrong_language_error(num_documents: Counter[str], expected: str) -> DataErr
         expected: The language in the settings.
 
     Returns:
-        An error whose message says which settings suit the corpus.
+        An error whose message says which settings suit the corpus, such as ``62 of the first 100
+        documents are in 'de', expected 'en'; name it: corpus: {language: de}``.
     """
     language, count = num_documents.most_common(1)[0]
     advice = f"name it: corpus: {{language: {language}}}"
+    # The generator "rules" could not make contradictions in this language.
     if language not in LANGUAGES_WITH_RULES:
         advice = (
             "there are no rules for it: ask a model, with generate: {generator: llm}, and"

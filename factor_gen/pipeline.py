@@ -80,8 +80,9 @@ def build(
 
     with locked_folder(
         out,
-        "another build is at work in this folder; wait for it, or choose another --out",
-        "choose another --out",
+        busy_message="another build is at work in this folder; wait for it, or choose another"
+        " --out",
+        advice="choose another --out",
     ):
         # The YAML and the texts may be in the folder of the benchmark.
         yamls = [settings.yaml] if settings.yaml else []
@@ -98,7 +99,7 @@ def _build_in_locked_folder(
 
     Args:
         settings: The corpus, and the settings of every stage.
-        out: The folder of the benchmark.
+        out: The folder of the benchmark. The shards are kept in ``out/stages``.
         restart: Whether to remove the shards of an earlier build first.
         opener: The function that opens a stage.
 
@@ -116,71 +117,72 @@ def _build_in_locked_folder(
     with closing(StageRunner(settings, opener)) as runner:
         fingerprints = {stage: dict(runner.open(stage).fingerprint) for stage in STAGES}
 
-    folders = _prepare_folders(settings, root, corpus, fingerprints)
-    documents = _read_corpus(settings, corpus.get("commit"), folders.documents)
-    _run_unfinished_shards(settings, opener, folders, range(documents.num_shards))
+    # Shards of an earlier build are kept if their plan is the same.
+    reading_plan = _plan_of_reading(settings, corpus)
+    documents = prepare_shard_folder(root / "documents", reading_plan)
+    finished = prepare_shard_folder(
+        root / "shards", _plan_of_stages(settings, reading_plan, fingerprints)
+    )
 
-    # Only one example is in memory at a time, because a corpus may be large.
-    examples = chain.from_iterable(map(folders.finished.read_shard, range(documents.num_shards)))
+    counts = _read_corpus(settings, corpus.get("commit"), documents)
+    shard_numbers = range(counts.num_shards)
+    _run_unfinished_shards(settings, opener, documents, finished, shard_numbers)
+
+    # Only one shard is in memory at a time, because a corpus may be large.
+    examples = chain.from_iterable(map(finished.read_shard, shard_numbers))
     outcomes = choose_rows(settings.choose, settings.seed, examples)
     # The manifest must not name the folders of this machine.
     published_fingerprints = {
         stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
     }
-    provenance = Provenance(corpus, published_fingerprints, documents.num_left_out)
+    provenance = Provenance(corpus, published_fingerprints, counts.num_left_out)
     return write_benchmark(settings, outcomes, out, provenance)
 
 
-class _BuildFolders(NamedTuple):
-    """The folders in which a build keeps its shards."""
+def _plan_of_reading(settings: BuildSettings, corpus: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that decides which documents are read, and how they are cut into shards.
 
-    documents: ShardFolder
-    """The documents of the corpus."""
-
-    finished: ShardFolder
-    """The shards that went through all stages."""
-
-
-def _prepare_folders(
-    settings: BuildSettings,
-    root: Path,
-    corpus: Mapping[str, Any],
-    fingerprints: Mapping[str, Mapping[str, Any]],
-) -> _BuildFolders:
-    """Prepare the folders of a build. Shards that were made with other settings are removed.
+    The shards of the documents are read again if their plan has changed.
 
     Args:
         settings: The settings of the build.
-        root: The folder to which the folders belong.
         corpus: The files or the dataset that the corpus consists of.
-        fingerprints: Every setting that can change the output of a stage, by stage.
-
-    Returns:
-        The folders, with the shards of earlier builds that can still be used.
     """
-    reading_plan = describe_settings(settings)["corpus"]
+    plan: dict[str, Any] = describe_settings(settings)["corpus"]
     # These settings are only printed on the dataset card.
     for key in ("license", "source"):
-        reading_plan.pop(key, None)
-    reading_plan |= {"corpus": corpus, "shard": settings.shard, "cleaning": CLEANING}
+        plan.pop(key, None)
+    return {**plan, "corpus": corpus, "shard": settings.shard, "cleaning": CLEANING}
 
+
+def _plan_of_stages(
+    settings: BuildSettings,
+    reading_plan: Mapping[str, Any],
+    fingerprints: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return everything that decides what the stages make of the documents.
+
+    Finished shards are made again if their plan has changed.
+
+    Args:
+        settings: The settings of the build.
+        reading_plan: Everything that decides which documents are read.
+        fingerprints: Every setting that can change the output of a stage, by stage.
+    """
     choose = settings.choose
-    stages_plan = {
+    # A document is drawn from until it can give a row that meets these settings.
+    goal = [
+        choose.contradictions,
+        choose.min_types,
+        choose.most_doubtful,
+        sufficient_num_types(settings),
+    ]
+    return {
         **fingerprints,
         "documents": reading_plan,
         "draws": settings.select.draws,
-        # A change of these may end the draws of a document earlier or later.
-        "goal": [
-            choose.contradictions,
-            choose.min_types,
-            choose.most_doubtful,
-            sufficient_num_types(settings),
-        ],
+        "goal": goal,
     }
-    return _BuildFolders(
-        documents=prepare_shard_folder(root / "documents", reading_plan),
-        finished=prepare_shard_folder(root / "shards", stages_plan),
-    )
 
 
 class _CorpusCounts(NamedTuple):
@@ -196,13 +198,15 @@ class _CorpusCounts(NamedTuple):
 def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolder) -> _CorpusCounts:
     """Read the documents of the corpus and write them as shards, unless that is done already.
 
+    A shard is a part of the corpus, such as 256 documents.
+
     Args:
         settings: The settings of the build.
         commit: The commit of a dataset of the Hub. None for other corpora.
         folder: The folder to write the documents to.
 
     Returns:
-        How many shards there are, and how many rows were left out.
+        How many shards there are, and how many rows of tables were left out, by reason.
 
     Raises:
         DataError: The corpus cannot be read, is in another language, or holds no documents.
@@ -213,14 +217,14 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     if done:
         return _CorpusCounts(done["shards"], done["filtered"])
 
-    num_left_out: Counter[str] = Counter()
     corpus = settings.corpus
+    # These are generators, which pass the documents on one by one. The first counts rows of tables.
+    num_left_out: Counter[str] = Counter()
     documents = read_documents(settings, commit, num_left_out)
     progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
-    checked = check_language(progress, corpus.language)
-    examples = split_into_sentences(checked, corpus.unwrap, corpus.language)
+    checked_documents = check_language(progress, corpus.language)
+    examples = split_into_sentences(checked_documents, corpus.unwrap, corpus.language)
 
-    # The documents are read shard by shard, while the generators above pass them on.
     num_shards = 0
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)
@@ -251,24 +255,29 @@ def _no_documents_error(num_left_out: Counter[str]) -> DataError:
 
 
 def _run_unfinished_shards(
-    settings: BuildSettings, opener: StageOpener, folders: _BuildFolders, numbers: Sequence[int]
+    settings: BuildSettings,
+    opener: StageOpener,
+    documents: ShardFolder,
+    finished: ShardFolder,
+    numbers: Sequence[int],
 ) -> None:
     """Take the shards that are not finished through the stages.
 
     Args:
         settings: The settings of the build.
         opener: The function that opens a stage.
-        folders: The folders of the documents and of the finished shards.
+        documents: The folder with the shards of the corpus.
+        finished: The folder for the shards that went through all stages.
         numbers: The numbers of all shards.
     """
     # A resumed build continues with the shards that have no file yet.
-    unfinished = [number for number in numbers if not folders.finished.shard_path(number).is_file()]
+    unfinished = [number for number in numbers if not finished.shard_path(number).is_file()]
     if not unfinished:
         return
-    settings_with_collocations = _with_collocations(settings, folders.documents, numbers)
+    settings = _with_collocations(settings, documents, numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
-    with closing(engine_class(settings_with_collocations, opener, len(unfinished))) as engine:
-        run_shards(engine, unfinished, folders.documents, folders.finished, settings)
+    with closing(engine_class(settings, opener, len(unfinished))) as engine:
+        run_shards(engine, unfinished, documents, finished, settings)
 
 
 def _with_collocations(
@@ -276,8 +285,8 @@ def _with_collocations(
 ) -> BuildSettings:
     """Return the settings with the file of collocations, which the English rules need.
 
-    The file says which words of the corpus occur side by side, so that a word is replaced only by
-    one with the same neighbours. The file is written if it does not exist.
+    Collocations are words that occur side by side in the corpus. A rule replaces a word only by one
+    that occurs with the same neighbours. The file is written if it does not exist.
 
     Args:
         settings: The settings of the build.
@@ -294,7 +303,7 @@ def _with_collocations(
     path = documents.path / "contexts.json"
     if not path.is_file():
         total_bytes = sum(documents.shard_path(number).stat().st_size for number in numbers)
-        # Of a large corpus, only every n-th shard is read.
+        # Of a corpus of 80 MB, every 11th shard is read.
         step = 1 + total_bytes // _COLLOCATION_BYTES
         examples = chain.from_iterable(map(documents.read_shard, numbers[::step]))
         texts = (example.prefix for example in examples)

@@ -90,6 +90,7 @@ class Condition:
             150, or an empty text if the value meets all requirements.
         """
         for name, requirement in _REQUIREMENTS.items():
+            # The field of this name holds the value that the user expects.
             expected = getattr(self, name)
             if expected is None:
                 continue
@@ -199,6 +200,7 @@ def reason_to_leave_out(where: Where, values: Mapping[str, object]) -> str:
         value: object = values
         # The column "meta.source" leads through the mapping "meta" to its key "source".
         for key in column.split("."):
+            # A key that is missing makes the whole value missing.
             value = value.get(key) if isinstance(value, Mapping) else None
 
         failure = condition.describe_failure(value)
@@ -214,6 +216,8 @@ def is_template(text: str) -> bool:
 
 def _check_template(text: str) -> str:
     """Return ``corpus.text`` unchanged if it is the name of a column or a sound template.
+
+    Pydantic calls it as a validator, and puts the name of the setting before the error.
 
     Raises:
         ValueError: It is a template that Jinja cannot read.
@@ -235,7 +239,7 @@ def required_columns(text: str, where: Where, id_column: str | None) -> list[str
     """Return the columns that a table must have for the settings of the corpus.
 
     Args:
-        text: The column of the text, or a template over several columns.
+        text: The column of the text, or a template whose variables are columns.
         where: The conditions of the corpus, by column.
         id_column: The column with the ids of the rows. None if no column is named.
 
@@ -245,10 +249,11 @@ def required_columns(text: str, where: Where, id_column: str | None) -> list[str
     Example:
         The template ``{{ title }}: {{ body }}`` requires ``body`` and ``title``.
     """
-    columns = [text]
-    # The variables of a template are columns. Sorting makes the error message repeatable.
     if is_template(text):
+        # The variables are a set. Sorting makes messages about them repeatable.
         columns = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
+    else:
+        columns = [text]
 
     # Of "meta.source", only "meta" is a column of the table.
     columns += [column.partition(".")[0] for column in where]

@@ -213,8 +213,8 @@ def last_words(text: str, count: int) -> str:
 
     # A document may be very long: only its end is split into words.
     end = text[-count * _MAX_CHARACTERS_PER_WORD :]
-    # The first part, before the words, is the rest of the text: ["one", "two", "three"].
-    rest_and_words = end.rsplit(maxsplit=count)
-    if len(rest_and_words) <= count:
+    # If there are more words, the first part is all the text before the last ones.
+    parts = end.rsplit(maxsplit=count)
+    if len(parts) <= count:
         return end
-    return end.removeprefix(rest_and_words[0]).lstrip()
+    return end.removeprefix(parts[0]).lstrip()

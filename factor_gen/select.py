@@ -39,17 +39,19 @@ _MARKUP = re.compile(
     r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]"
 )
 _OPENING_MARKS = "\"'“„‘«»([$€£¥¿¡「『《（"
-_OPENING_OF_CLOSING = {
+# German quotes open with „ and close with “, which opens in English.
+_OPENINGS_OF_CLOSING = {
     ")": "(",
     "]": "[",
-    "”": "“",
+    "”": "“„",
+    "“": "„",
     "»": "«",
     "」": "「",
     "』": "『",
     "》": "《",
     "）": "（",
 }
-_OPENING_SIGNS = {"„", *_OPENING_OF_CLOSING.values()}
+_OPENING_SIGNS = frozenset("".join(_OPENINGS_OF_CLOSING.values()))
 # After these ends of sentences and labels, the next sentence may follow without a space.
 _NO_SPACE_NEEDED = re.compile(r"([。！？][”」』）》]*|^\w+:)\Z", re.MULTILINE)
 # A line that ends in a comma or one of these words goes on in the next line.
@@ -85,15 +87,16 @@ class SelectStage:
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         """The settings and versions that decide which sentence is selected."""
+        settings = asdict(self._settings)
+        # The number of draws decides how often the stage runs, not what it selects in one of them.
+        del settings["draws"]
         fingerprint = {
             "rules": _RULES_VERSION,
             "language": self._language,
             "py3langid": version("py3langid"),
             "sentencex": version("sentencex"),
-            **asdict(self._settings),
+            **settings,
         }
-        # The number of draws decides how often the stage runs, not what it selects in one of them.
-        del fingerprint["draws"]
         if self._settings.position == "random":
             fingerprint["seed"] = self._seed
         return fingerprint
@@ -119,44 +122,41 @@ class SelectStage:
         Returns:
             The example with completion and prefix, or marked as unused.
         """
-        # The order is the same in every draw, so that this one continues where the last ended.
         document = _Document(example, self._settings, self._language)
-        order = self._order_sentences(example)
+        num_tried = example.draw.tried
         furthest_check = -1
-        for position in range(example.draw.tried, len(order)):
-            sentence = _SentenceInDocument(document, example.sentences[order[position]])
+        # The order is the same in every draw, so that this one continues where the last ended.
+        for span in self._order_sentences(example)[num_tried:]:
+            num_tried += 1
+            sentence = _SentenceInDocument(document, span)
             failed_check = sentence.first_failed_check()
             if failed_check is None:
                 return Example(
                     example.doc_id,
                     prefix=sentence.prefix,
                     completion=sentence.text,
-                    draw=replace(example.draw, tried=position + 1),
+                    draw=replace(example.draw, tried=num_tried),
                 )
-            # The reason of the document is that of its best sentence.
+            # The document's reason is the latest check that any of its sentences failed.
             furthest_check = max(furthest_check, failed_check)
 
         reason = self._reason_unused(example, furthest_check)
+        # There is no next draw, which would have to know how many sentences were tried.
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
-    def _order_sentences(self, example: Example) -> list[int]:
-        """Return the order in which the sentences of a document are tried, as their indices.
-
-        In a random order, all suitable sentences are equally likely to be the first of them.
+    def _order_sentences(self, example: Example) -> list[Sentence]:
+        """Return the sentences of a document in the order in which they are tried.
 
         Args:
             example: A document with its sentences.
-
-        Returns:
-            The indices of the sentences, in the order in which they are tried.
         """
-        order = list(range(len(example.sentences)))
+        sentences = list(example.sentences)
         if self._settings.position == "random":
             # The order must not depend on the other documents of the shard.
-            random.Random(f"{self._seed}/select/{example.doc_id}").shuffle(order)
+            random.Random(f"{self._seed}/select/{example.doc_id}").shuffle(sentences)
         elif self._settings.position == "last":
-            order.reverse()
-        return order
+            sentences.reverse()
+        return sentences
 
     def _reason_unused(self, example: Example, furthest_check: int) -> str:
         """Say why no sentence of a document was selected.
@@ -313,25 +313,22 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
         sentence: A sentence that may be selected.
 
     Returns:
-        False if one of them is left open, or closes without being opened.
+        False if one of them is left open, as in ``He (a poet.``, or closes without being opened.
     """
-    # The same sign opens and closes, so that only their number can be checked.
+    # A straight quote opens and closes, so that only their number can be checked.
     if sentence.text.count('"') % 2:
         return False
 
     still_open: list[str] = []
     for character in sentence.text:
-        # German quotes open with „ and close with “, which opens in English.
-        closes_german_quote = character in "“”" and still_open[-1:] == ["„"]
-        if closes_german_quote:
+        openings = _OPENINGS_OF_CLOSING.get(character, "")
+        if still_open and still_open[-1] in openings:
             still_open.pop()
         elif character in _OPENING_SIGNS:
             still_open.append(character)
-        elif character in _OPENING_OF_CLOSING:
-            # The last sign that was opened has to be closed first.
-            last_opened = still_open.pop() if still_open else ""
-            if last_opened != _OPENING_OF_CLOSING[character]:
-                return False
+        elif openings:
+            # The sign closes another one than was opened last, as in "(a]".
+            return False
     return not still_open
 
 

@@ -82,7 +82,8 @@ class TypesStage:
             example: An example with a completion.
 
         Returns:
-            A copy of the example.
+            A copy of the example. Its types are those of the settings that the completion can be
+            edited for.
         """
         types = self.settings.types
 
@@ -111,15 +112,18 @@ def editable_types(analysis: Analysis) -> frozenset[str]:
     """
     tokens = analysis.tokens
     has_circumstance = any(entity.kind in _CIRCUMSTANCE_KINDS for entity in analysis.entities)
+    # Most adverbs of manner and extent, such as "slowly" and "largely", end in -ly.
     has_adverb = any(token.text.endswith("ly") for token in tokens)
     # Spaces around the text and the link word keep "as" from being found in "was".
     text = f" {' '.join(token.text.lower() for token in tokens)} "
 
-    is_editable = {
+    is_editable_by_type = {
         ENTITY: any(token.tag.startswith("NN") for token in tokens),
         PREDICATE: any(token.tag.startswith("VB") for token in tokens),
         COREFERENCE: any(token.tag in _PRONOUN_TAGS for token in tokens),
         CIRCUMSTANCE: has_circumstance or has_adverb,
         LINK: any(f" {link} " in text for link in _LINK_WORDS),
     }
-    return frozenset(error_type for error_type in is_editable if is_editable[error_type])
+    return frozenset(
+        error_type for error_type, is_editable in is_editable_by_type.items() if is_editable
+    )

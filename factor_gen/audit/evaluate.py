@@ -56,8 +56,10 @@ def evaluate_baselines(
     pair_outcomes = [_outcomes(baseline.values, rows, win_rate) for baseline in scores]
     pick_outcomes = [_outcomes(baseline.values, rows, _pick_share) for baseline in scores]
 
-    # One call estimates both measures. The first half of its results is the first measure.
+    # One call estimates both measures, so that they share the resamples.
     estimates = estimate_shares([*pair_outcomes, *pick_outcomes], documents, seed)
+    pair_estimates = estimates[: len(scores)]
+    pick_estimates = estimates[len(scores) :]
 
     # Scores that were learned from later folds as well would make the test too lenient.
     tested_outcomes = [
@@ -73,8 +75,8 @@ def evaluate_baselines(
                 baseline.name,
                 baseline.family,
                 rows=sum(values is not None for values in baseline.values),
-                pairs_won=estimates[index],
-                rows_won=estimates[len(scores) + index],
+                pairs_won=pair_estimates[index],
+                rows_won=pick_estimates[index],
                 p_value=p_values[index],
                 corrected_p_value=corrected_p_values[index],
             )
@@ -152,9 +154,10 @@ def estimate_shares(
 
         # A resample without any scored row has no mean.
         defined_means = means[np.isfinite(means)]
-        low = high = math.nan
         if len(defined_means):
             low, high = np.quantile(defined_means, [0.025, 0.975])
+        else:
+            low = high = math.nan
         estimates.append(EstimatedShare(share, float(low), float(high)))
     return estimates
 
@@ -175,7 +178,7 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
 
     # The shape is given because an array of no outcomes would lose its second dimension.
     values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
-    # From here on, all arrays have a line for each row or document, and a column for each baseline.
+    # All these arrays have a line for each row or document, and a column for each baseline.
     sums = np.zeros((len(names), len(outcomes)))
     scored_rows = np.zeros_like(sums)
     # Unlike "+=", np.add.at adds every row of a document that has several.
@@ -219,10 +222,10 @@ def _test_by_random_signs(
 ) -> list[float]:
     """Test by random signs whether each baseline wins more than half of the pairs.
 
-    A document's surplus is the sum of its rows' win rates minus a half. For a baseline that knows
-    nothing, a surplus is as likely as a deficit of the same size, so that random signs of all
-    surpluses show which totals are possible by chance. (Permuting the choices would be wrong:
-    contradictions are edits of the true completion and differ from it in any case.)
+    A row's surplus is its win rate minus a half, and a document's is the sum of those of its rows.
+    For a baseline that knows nothing, a surplus is as likely as a deficit of the same size, so that
+    random signs of all surpluses show which totals are possible by chance. (Permuting the choices
+    would be wrong: contradictions are edits of the true completion and differ from it in any case.)
 
     Args:
         win_rates: The win rates of each baseline, by row.

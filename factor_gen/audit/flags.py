@@ -23,21 +23,25 @@ _DOUBLE_SPACES = re.compile(r"\s{2,}")
 
 
 def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
-    """Yield one flag for each reason to look at a row, in the order of the rows."""
-    first_locations: dict[object, str] = {}
+    """Yield one flag for each reason to look at a row, in the order of the rows.
+
+    Args:
+        rows: All rows of a benchmark, also those that cannot be scored.
+    """
+    earlier_keys = set()
     for index, row in enumerate(rows):
         for reason in find_reasons(row):
             yield Flag(index, row.location, reason)
 
-        # Stores the location of a row that is new, and returns the earlier one otherwise.
-        first_location = first_locations.setdefault(content_key(row), row.location)
-        if first_location != row.location:
+        key = content_key(row)
+        if key in earlier_keys:
             yield Flag(index, row.location, "repeats another row")
+        earlier_keys.add(key)
 
 
 def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
     """Return a key that is the same for rows with the same prefix and choices, in any order."""
-    # White space at the ends makes no other row.
+    # Rows that differ only in white space at the ends count as the same.
     return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))
 
 

@@ -72,9 +72,10 @@ def first_letter_is_capital(text: str) -> bool | None:
 
 
 def remove_case_and_punctuation(text: str) -> str:
-    """Remove case, white space and punctuation, so that texts that differ in no more become equal.
+    """Return a text in lower case without white space and punctuation, to compare it to another.
 
-    A minus, point, comma, colon or slash in a number stays, as it makes another number.
+    A minus, point, comma, colon or slash in a number stays, because without it the number would be
+    another one.
 
     Example:
         ``At 1:30, -2 degrees!`` becomes ``at1:30-2degrees``.
@@ -82,14 +83,17 @@ def remove_case_and_punctuation(text: str) -> str:
     folded = " ".join(to_typewriter_signs(text).casefold().split())
     characters = []
     for index, character in enumerate(folded):
-        follows_digit = folded[index - 1 : index].isdigit()
-        precedes_digit = folded[index + 1 : index + 2].isdigit()
-        is_minus = character == "-"
-        is_separator = character in ".,:/" and follows_digit
-        is_in_number = precedes_digit and (is_minus or is_separator)
-
         # Unicode's categories M and S are accents, vowel signs, and symbols such as "$" and "+".
         is_accent_or_symbol = unicodedata.category(character)[0] in "MS"
-        if character.isalnum() or is_in_number or is_accent_or_symbol:
+        if character.isalnum() or is_accent_or_symbol or _is_mark_in_number(folded, index):
             characters.append(character)
     return "".join(characters)
+
+
+def _is_mark_in_number(text: str, index: int) -> bool:
+    """Tell whether a character is a mark in a number, as in ``-2``, ``1:30`` and ``3/4``."""
+    precedes_digit = text[index + 1 : index + 2].isdigit()
+    if not precedes_digit:
+        return False
+    follows_digit = text[index - 1 : index].isdigit()
+    return text[index] == "-" or (follows_digit and text[index] in ".,:/")

@@ -60,11 +60,10 @@ def build(
     settings = load_build(config)
     settings = replace(
         settings,
+        corpus=replace(settings.corpus, documents=documents or settings.corpus.documents),
         engine=engine or settings.engine,
         workers=workers or settings.workers,
     )
-    if documents is not None:
-        settings = replace(settings, corpus=replace(settings.corpus, documents=documents))
 
     built = pipeline.build(settings, out, restart=restart)
     _print_document_counts(settings.name, built)
@@ -77,14 +76,19 @@ def build(
 def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
     """Print how many documents gave a row, and how many were given up at which stage and why.
 
+    A line of the table reads ``select``, ``the text is empty``, ``12``, ``1.2%``.
+
     Args:
         name: The name of the benchmark.
         built: The result of the build.
     """
+    outcomes = built.to_json()["unused"]
+    outcomes.append({"stage": "", "reason": "rows of the benchmark", "documents": built.rows})
     rows = []
-    for unused in built.to_json()["unused"]:
-        rows.append(_count_row(unused["stage"], unused["reason"], unused["documents"], built))
-    rows.append(_count_row("", "rows of the benchmark", built.rows, built))
+    for outcome in outcomes:
+        count = outcome["documents"]
+        share = f"{count / built.documents:.1%}"
+        rows.append((outcome["stage"], outcome["reason"], f"{count:,}", share))
     print_table(
         f"{name}: what became of {built.documents:,} documents",
         ("stage", "reason", "#documents", "#share"),
@@ -92,19 +96,8 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
     )
 
 
-def _count_row(stage: str, reason: str, count: int, built: "BuiltBenchmark") -> tuple[str, ...]:
-    """Return the cells of a row of the table of documents.
-
-    Example:
-        ``("select", "the text is empty", "12", "1.2%")``
-    """
-    return (stage, reason, f"{count:,}", f"{count / built.documents:.1%}")
-
-
 def _print_reasons(title: str, count_column: str, counts: Mapping[str, int]) -> None:
     """Print a table of reasons in alphabetical order, or nothing if there are none.
-
-    The first build shows in this way if a model does not keep to the format of its replies.
 
     Args:
         title: The title of the table.

@@ -8,7 +8,7 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import islice
@@ -124,30 +124,50 @@ def write_benchmark(
     """
     files = {kind: out / name for kind, name in file_names(settings).items()}
     built = BuiltBenchmark(files, provenance.num_left_out)
+    with _unfinished_folder(out) as folder:
+        _write_rows(settings, outcomes, folder, built)
+        if built.rows == 0:
+            raise _no_rows_error(built)
+        _write_descriptions(settings, folder, provenance, built.to_json())
+        move_into_place(out)
+    return built
+
+
+@contextmanager
+def _unfinished_folder(out: Path) -> Iterator[Path]:
+    """Create a folder for files that are not complete yet, and remove it if the block fails.
+
+    Args:
+        out: The folder of the benchmark, in which the folder is created.
+
+    Yields:
+        The empty folder.
+
+    Raises:
+        DataError: A file cannot be written.
+    """
     folder = out / UNFINISHED_FOLDER
     try:
         # A build that was killed may have left files in it.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        try:
-            _write_rows(settings, outcomes, folder, built)
-            if built.rows == 0:
-                raise _no_rows_error(built)
-            _write_descriptions(settings, folder, provenance, built.to_json())
-            move_into_place(out)
-        finally:
-            # A complete benchmark that could not be moved stays: the next build moves it.
-            if not (folder / MANIFEST).is_file():
-                shutil.rmtree(folder, ignore_errors=True)
+        yield folder
     except OSError as error:
         raise DataError(
             f"{out}: cannot be written: {error}; free some space or choose another folder"
         ) from error
-    return built
+    finally:
+        # A complete benchmark that could not be moved stays: the next build moves it.
+        if not (folder / MANIFEST).is_file():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _no_rows_error(built: BuiltBenchmark) -> DataError:
-    """Return the error for a build without rows, with the most frequent reasons."""
+    """Return the error for a build without rows, with the most frequent reasons.
+
+    Example:
+        ``no rows: none of the 3 documents gave one (3 x select: the text is empty); ...``
+    """
     reasons = "; ".join(
         f"{count} x {refusal.stage}: {refusal.reason}"
         for refusal, count in built.unused.most_common(_NUM_REASONS)
@@ -199,7 +219,7 @@ def _write_rows(
 def _count_outcomes(
     outcomes: Iterable[DocumentOutcome], built: BuiltBenchmark, unused_file: TextIO
 ) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of a benchmark, and write down the documents that gave none.
+    """Yield the rows of a benchmark, count them, and write down the documents that gave none.
 
     Args:
         outcomes: For each document its row, or the document if it gave none.
@@ -211,6 +231,7 @@ def _count_outcomes(
     """
     for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
         built.count(outcome)
+        # A document that is still an example got no row.
         if isinstance(outcome, Example):
             unused_file.write(_unused_line(outcome))
         else:
@@ -218,8 +239,12 @@ def _count_outcomes(
 
 
 def _column_names(num_contradictions: int) -> list[str]:
-    """Return the columns of a benchmark with so many contradictions per row."""
-    # Every row has the same columns, also one without any text.
+    """Return the columns of a benchmark, in order.
+
+    Args:
+        num_contradictions: How many contradictions each row has.
+    """
+    # All rows have the same columns, so that those of a row without texts are enough.
     nothing = Candidate(text="", type="", edit="", generator="")
     empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
     return list(make_row(empty_row))
@@ -260,11 +285,11 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     """Return the cells of a row by column.
 
     Args:
-        chosen: A document and its contradictions.
+        chosen: A document with its true completion, and the contradictions that were chosen.
 
     Returns:
-        The document's columns, then the texts of all contradictions, their types, and so on. The
-        score of a filter that was off is None.
+        The document's columns, then the texts of all contradictions (``contradiction_0``), their
+        types (``contradiction_0_type``), and so on. The score of a filter that was off is None.
     """
     prefix = replace_surrogates(chosen.example.prefix)
     row: dict[str, Cell] = {
@@ -276,8 +301,10 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     # Columns are grouped by kind: all texts, then all types, and so on.
     for ending, field in _FIELD_BY_ENDING.items():
         for index, candidate in enumerate(chosen.contradictions):
-            value = getattr(candidate, field)
-            cell = replace_surrogates(value) if isinstance(value, str) else value
+            cell = getattr(candidate, field)
+            # The scores of the filters are numbers.
+            if isinstance(cell, str):
+                cell = replace_surrogates(cell)
             row[f"contradiction_{index}{ending}"] = cell
     return row
 
@@ -322,7 +349,11 @@ def _write_descriptions(
 
 
 def _package_versions() -> dict[str, str]:
-    """Return the versions of this package and of installed ones that can change the output."""
+    """Return the versions of the packages that can change the output of a build.
+
+    Example:
+        ``{"factor_gen": "1.0.0", "sentencex": "1.0.8", "numpy": "2.1.0"}``
+    """
     versions = {"factor_gen": __version__}
     for name in _PACKAGES:
         # Packages that the settings do not need may be missing.
@@ -336,10 +367,11 @@ def _describe_files(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
 
     Args:
         folder: The folder of the files.
-        names: Their names.
+        names: The names of the files. Those that do not exist are left out.
 
     Returns:
-        A JSON object for each file, in the order of the names.
+        A JSON object for each file, in the order of the names, such as
+        ``{"name": "README.md", "bytes": 912, "sha256": "9f86d0..."}``.
     """
     files = []
     for name in names:

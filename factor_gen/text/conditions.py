@@ -117,7 +117,9 @@ class Tables:
         return Rule(conditions, result)
 
     def _parse_condition(self, name: str, value: list[str] | str | bool) -> Condition:
-        """Parse a condition of a rule, such as ``not word -1: [the, a]``.
+        """Parse a condition of a rule into a function that tells whether some tokens meet it.
+
+        For example, ``not word -1: [the, a]`` is met if the word before the tokens is no article.
 
         Args:
             name: The name of a feature, perhaps after ``not``, or ``is`` for other tables.
@@ -125,7 +127,8 @@ class Tables:
                 the feature must be true.
 
         Returns:
-            A function that tells whether some tokens meet the condition.
+            A function that takes the context of some tokens and tells whether they meet the
+            condition.
         """
         if name.startswith("not "):
             condition = self._parse_condition(name.removeprefix("not "), value)
@@ -142,15 +145,18 @@ class Tables:
         return lambda context: any(map(is_listed, feature(context)))
 
     def _parse_feature(self, name: str) -> Feature:
-        """Parse the name of a feature of some tokens.
+        """Parse the name of a feature into a function that finds its values in a context.
+
+        A context is some tokens of a sentence, with those around them.
 
         Args:
             name: A feature of one token, such as ``tag -1`` for the tag of the token before, of
                 several tokens, such as ``3 words after``, or one of our own, such as ``has title``.
 
         Returns:
-            A function that finds the values of the feature, such as ``["NN"]``.
+            A function that takes a context and returns values, such as ``["NN"]``.
         """
+        # "line of tags before" is one text that holds the values of "tags before".
         if name.startswith("line of "):
             feature = self._parse_feature(name.removeprefix("line of "))
             return lambda context: ["".join(f"{value} " for value in feature(context))]
@@ -172,13 +178,15 @@ class Tables:
         )
 
     def _parse_values(self, value: list[str] | str) -> Callable[[Any], object]:
-        """Parse the values of a condition.
+        """Parse the values of a condition into a function that compares a word or text with them.
 
         Args:
-            value: Words such as ``[NN*, <months>]``, or a regular expression.
+            value: Words such as ``[NN*, <months>]``, or a regular expression. ``<months>`` stands
+                for the words of the list ``months``.
 
         Returns:
-            A function that tells whether a word or text is one of the values.
+            A function that tells whether a word is one of the values, or whether the expression
+            matches a text.
         """
         if isinstance(value, str):
             expression = _LIST.sub(self._alternatives, value)
@@ -244,7 +252,7 @@ class TokenContext(NamedTuple):
     def values_around(
         self, column: str, side: str | None, reach: str | None = None
     ) -> Sequence[str]:
-        """Return the values of several tokens, the nearest first.
+        """Return the values of several tokens, such as the words before these, the nearest first.
 
         Args:
             column: Which values, such as ``word``.
@@ -264,12 +272,17 @@ class TokenContext(NamedTuple):
 
         if reach is None:
             return values
-        if reach != "clause":
-            return values[: int(reach)]
-        for index, word in enumerate(self.values_around("word", side)):
+        if reach == "clause":
+            return values[: self._clause_length(side)]
+        return values[: int(reach)]
+
+    def _clause_length(self, side: str | None) -> int:
+        """Count the tokens before or after these up to the next comma, full stop or the like."""
+        words = self.values_around("word", side)
+        for index, word in enumerate(words):
             if word in _CLAUSE_ENDS:
-                return values[:index]
-        return values
+                return index
+        return len(words)
 
 
 def _at_distance(distance: int) -> Callable[[TokenContext], int]:

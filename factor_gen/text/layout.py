@@ -48,6 +48,7 @@ def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
     Returns:
         One boolean for each line.
     """
+    # The indexes of the lines, beginning with rows of tables such as "| a | b |".
     verbatim_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
     verbatim_lines |= _find_aligned_lines(lines)
 
@@ -76,7 +77,8 @@ def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
         shared_gaps = gaps[index] & gaps[index + 1]
         # Two long lines of prose may share one gap by chance.
         is_wide = max(len(line), len(next_line)) > _WIDEST
-        if len(shared_gaps) >= (2 if is_wide else 1):
+        least_gaps = 2 if is_wide else 1
+        if len(shared_gaps) >= least_gaps:
             aligned |= {index, index + 1}
     return aligned
 
@@ -124,7 +126,7 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         if is_announced or num_code_like > least_share * len(block):
             code_lines.update(block)
 
-        # The next block may be announced by the same line.
+        # A line with "::" may announce the next block as well.
         if not is_announced:
             last_line = lines[block.stop - 1].rstrip()
     return code_lines
@@ -172,6 +174,7 @@ def unwrap(text: str) -> str:
     if not continuation_lines:
         return text
 
+    # The first line of a text never continues another one.
     paragraphs: list[list[str]] = []
     for index, line in enumerate(lines):
         if index in continuation_lines:
@@ -216,13 +219,15 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
     continuation_lines = set()
     for paragraph in _paragraphs(lines):
         paragraph_lines = lines[paragraph.start : paragraph.stop]
+        # The lines of verse and lists are not joined.
         if _is_verse(paragraph_lines):
             continue
 
-        for position, index in enumerate(paragraph[1:], start=1):
+        for index in paragraph[1:]:
             if is_verbatim[index - 1] or is_verbatim[index]:
                 continue
             is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
+            position = index - paragraph.start
             if is_wrapped and _has_continuation_indent(paragraph_lines, position):
                 continuation_lines.add(index)
     return continuation_lines
@@ -242,7 +247,7 @@ def _is_wrapped(line: str, next_line: str, width: int) -> bool:
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
-    """Yield the paragraphs of a text as line indexes.
+    """Yield the paragraphs of a text, each as the indexes of its lines.
 
     An empty line ends a paragraph. Within a block of lines, a new one begins at a line that is
     indented deeper than both neighbours if the line before it ends a sentence.
@@ -250,12 +255,11 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     for block in _blocks(lines):
         start = block.start
         for index in block[1:-1]:
-            previous_line = lines[index - 1]
+            previous_indent = _indent(lines[index - 1])
+            next_indent = _indent(lines[index + 1])
             # Only the first lines of paragraphs are indented.
-            is_first_line = (
-                _indent(previous_line) == _indent(lines[index + 1]) < _indent(lines[index])
-            )
-            if is_first_line and _SENTENCE_END.search(previous_line):
+            is_first_line = previous_indent == next_indent < _indent(lines[index])
+            if is_first_line and _SENTENCE_END.search(lines[index - 1]):
                 yield range(start, index)
                 start = index
         yield range(start, block.stop)

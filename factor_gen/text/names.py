@@ -71,7 +71,7 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     names: list[Entity] = []
     start = 0
     while start < len(tokens):
-        # The end is the start itself if the word is not capitalised.
+        # No run starts at a word without a capital, so that its end is its start.
         end = _find_run_end(tokenised, start)
         names += _names_in_run(tokenised, start, end)
         # Every step passes one token at least.
@@ -102,13 +102,19 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
             end = index + 1
             continue
 
-        # One joint may stand between two words of a name: "Bank of Ghana", "Vincent van Gogh".
-        follows_organisation = words[index - 1] in ORGANISATION_WORDS
-        is_organisation_joint = words[index] in _ORGANISATION_JOINTS and follows_organisation
-        is_joint = is_organisation_joint or words[index] in WORDS["joints"]
-        if not is_joint or end < index:
+        # Only one joint may stand between two words of a name.
+        follows_joint = end < index
+        if follows_joint or not _is_joint(words, index):
             break
     return end
+
+
+def _is_joint(words: Sequence[str], index: int) -> bool:
+    """Tell whether a word joins words of a name, as in *Vincent van Gogh* and *Bank of Ghana*."""
+    if words[index] in WORDS["joints"]:
+        return True
+    # "of" joins only if an organisation is meant: "the river of Ghana" is no name.
+    return words[index] in _ORGANISATION_JOINTS and words[index - 1] in ORGANISATION_WORDS
 
 
 def _gap_before(tokenised: TokenisedText, index: int) -> str:
@@ -157,31 +163,42 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
         ``Emmanuel Macron``.
     """
-    entities = []
+    entities: list[Entity] = []
     has_title = False
-    # Until the first word is passed, it may be an ordinary word that starts the sentence.
-    starts_sentence = _starts_sentence(tokenised, start)
     for index in range(start, end):
-        token = tokenised.tokens[index]
         words = tokenised.words[index:end]
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
-        if is_organisation:
-            entities.append(_name_entity(tokenised, index, end, has_title))
-            break
-
-        # "U.S." is part of many names, such as "U.S. Senate".
-        if token.text in NATIONALITIES and token.text != "U.S.":
-            entities.append(Entity(token.text, token.start, token.end, NATIONALITY))
-        elif token.text in places() and not WORDS["titles"].isdisjoint(words[1:2]):
-            # The place belongs to the title, as in "London Mayor Sadiq Khan".
-            entities.append(Entity(token.text, token.start, token.end, PLACE))
-        elif token.text in WORDS["titles"]:
-            has_title = True
-        elif not starts_sentence or not _is_sentence_opener(words):
-            entities.append(_name_entity(tokenised, index, end, has_title))
-            break
-        starts_sentence = False
+        if not is_organisation:
+            kind = _kind_before_name(words)
+            if kind:
+                token = tokenised.tokens[index]
+                entities.append(Entity(token.text, token.start, token.end, kind))
+                continue
+            if words[0] in WORDS["titles"]:
+                has_title = True
+                continue
+            # Only the first word of the run can be an ordinary word that starts the sentence.
+            may_be_opener = index == start and _starts_sentence(tokenised, start)
+            if may_be_opener and _is_sentence_opener(words):
+                continue
+        # All other words of the run are the name.
+        return [*entities, _name_entity(tokenised, index, end, has_title)]
     return entities
+
+
+def _kind_before_name(words: Sequence[str]) -> str:
+    """Return the kind of a word before a name that is an entity itself, or an empty text.
+
+    Args:
+        words: The word and the capitalised words after it. *French* in *French President* is a
+            nationality, and *London* in *London Mayor Sadiq Khan* a place.
+    """
+    # "U.S." is part of many names, such as "U.S. Senate".
+    if words[0] in NATIONALITIES and words[0] != "U.S.":
+        return NATIONALITY
+    if words[0] in places() and not WORDS["titles"].isdisjoint(words[1:2]):
+        return PLACE
+    return ""
 
 
 def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
@@ -208,7 +225,7 @@ def _is_sentence_opener(words: Sequence[str]) -> bool:
 
 
 def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool) -> Entity:
-    """Return the name from one token to before another, with its kind by ``names.yaml``.
+    """Return a name as an entity, whose kind, such as a person, the table ``names.yaml`` decides.
 
     Args:
         tokenised: The text.
@@ -218,7 +235,7 @@ def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool
     """
     words = tokenised.words[start:end]
     name = " ".join(words)
-    # A headline may be in capitals.
+    # A headline may write "LONDON".
     is_place = name in places() or (name.isupper() and name.title() in places())
     facts: dict[str, Sequence[object]] = {
         "name": [name],

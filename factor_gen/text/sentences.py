@@ -81,6 +81,7 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
         end = split.start + len(sentence.rstrip())
 
         # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
+        # Such a number has eight characters at most.
         if language == "de" and spans and _ORDINAL.search(line[:start][-8:]):
             start = spans.pop().start
         spans.append(SentenceSpan(start, end))
@@ -88,11 +89,11 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
 
 
 def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
-    """Split a line into sentences, one piece of the line after the other.
+    """Split a line into sentences with sentencex, which reads the line in pieces.
 
-    The last sentence of a piece may go on, so that the next piece begins with it. Only if it is
-    longer than half a piece, the next piece begins after it, and what sentencex takes for the first
-    sentence there is added to it.
+    A piece has 4,000 characters, and may break off in a sentence. The next piece begins with this
+    last sentence, so that sentencex sees the whole of it. If it is longer than half a piece, the
+    next piece begins where this one ends instead, and continues the sentence.
 
     Args:
         line: The line.
@@ -108,7 +109,7 @@ def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
     piece_start = start
     while piece_start < len(line):
         piece = line[piece_start : piece_start + _PIECE_LENGTH]
-        # The last sentence of the piece may not be complete yet.
+        # The piece may break off in its last sentence.
         for boundary in get_sentence_boundaries(language, piece)[:-1]:
             sentence_end = piece_start + boundary["end_index"]
             yield SentenceSpan(sentence_start, sentence_end)

@@ -211,6 +211,7 @@ class GradedAnswers(JudgedMethod):
             if subject is not None:
                 subjects[position] = subject
 
+        # Replies replace these records, except where the model's thinking never ended.
         records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
         if not subjects:
             return records

@@ -174,6 +174,7 @@ class JudgedMethod(abc.ABC):
             # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
+                # A score without a label is shown by its name.
                 labelled_score = replace(score, label=score.label or name)
                 rows.append(_format_score(labelled_score, entry))
             elif entry:

@@ -15,7 +15,7 @@ from typer.main import get_command
 from lm_factuality.cli import main
 from lm_factuality.cli.main import app
 from tests.conftest import TASKS, example_row
-from tests.people.test_correct import labelled, run
+from tests.people.test_correct import write_labelled_sheet, write_run
 from tests.report.results import factor_task, write_results
 
 BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]
@@ -62,8 +62,8 @@ def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, 
 
 def test_an_option_takes_several_values(tmp_path, capsys):
     missing = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    run(tmp_path)
-    key, _ = labelled(tmp_path, tmp_path)
+    write_run(tmp_path)
+    key, _ = write_labelled_sheet(tmp_path, tmp_path)
     arguments = ["people", "correct", str(tmp_path), "--labels", *missing, "--key", str(key)]
     assert main(arguments) == 1
     assert "a.csv: no such file" in capsys.readouterr().err

@@ -86,7 +86,7 @@ def test_an_include_holds_where_the_file_says_nothing(write: Write) -> None:
 
 def test_an_include_that_comes_back_is_refused(write: Write) -> None:
     write("include: my_news.yaml", "base.yaml")
-    with pytest.raises(ConfigError, match=r"base\.yaml: include comes back to my_news\.yaml"):
+    with pytest.raises(ConfigError, match=r"base\.yaml: include leads back to my_news\.yaml"):
         load_build(write("include: base.yaml"))
 
 

@@ -1,5 +1,4 @@
-"""Runs of two models, hostile texts among them, that people are asked about; and the answers that a
-judge gave."""
+"""Judged runs of two models, the sheet that asks people about them, and answers to it."""
 
 from __future__ import annotations
 
@@ -22,10 +21,17 @@ MODELS = ("org/secret-7b", "org/hidden-1b")
 def felm_gen_sample(
     number: int, errors: list[str | None] | None, domain: str = "wk", **changes: Any
 ) -> dict[str, Any]:
-    """An answer of a sentence for each of ``errors``, with its record and its metrics; None is an
-    answer without a verdict."""
-    said = errors or [None, None]
-    segments = [f"Sentence {number}.{place} of it." for place in range(len(said))]
+    """Return a line of a samples file: a judged answer of one sentence for each of ``errors``.
+
+    Args:
+        number: The number of the sample.
+        errors: The judge's verdict on each sentence, such as "knowledge", or None for no error.
+            Without ``errors``, the answer has two sentences and no verdict.
+        domain: The domain of the question.
+        changes: Other values of the judge's record.
+    """
+    num_sentences = 2 if errors is None else len(errors)
+    segments = [f"Sentence {number}.{place} of it." for place in range(num_sentences)]
     record: Any = {
         "index": str(number),
         "domain": domain,
@@ -36,28 +42,37 @@ def felm_gen_sample(
         "cut_by": "sentences",
         "cut_refused": None,
         "outputs": ["{}"],
-    }
-    record |= changes
-    doc = {
-        "index": str(number),
-        "domain": domain,
-        "prompt": f"What is {number}?",
-        "reference_texts": [HOSTILE],
+        **changes,
     }
     metrics = FELM_GEN.row_metrics({}, record)
-    responses = {"resps": [[" ".join(segments)]], "filtered_resps": [json.dumps(record)]}
     return {
         "doc_id": number,
         "filter": "judge",
-        "doc": doc,
-        **responses,
+        "doc": {
+            "index": str(number),
+            "domain": domain,
+            "prompt": f"What is {number}?",
+            "reference_texts": [HOSTILE],
+        },
+        "resps": [[" ".join(segments)]],
+        "filtered_resps": [json.dumps(record)],
         "metrics": list(metrics),
         **metrics,
     }
 
 
+def refusal_sample(number: int) -> dict[str, Any]:
+    """Return a sample in which the model refused to answer, so that nothing is judged."""
+    return felm_gen_sample(
+        number, None, segments=[], no_answer="refusal", unscored="no answer: refusal"
+    )
+
+
 def felm_gen_task(rows: int = 12) -> dict[str, Any]:
-    """Every third answer holds an error, every sixth has no verdict, one is a refusal."""
+    """Return a task of ``rows`` judged answers and a refusal.
+
+    Of six answers in a row two have an error, three have none, and one has no verdict.
+    """
     patterns: list[list[str | None] | None] = [
         [None, None, None],
         [None, "knowledge"],
@@ -66,15 +81,13 @@ def felm_gen_task(rows: int = 12) -> dict[str, Any]:
         ["untyped", None],
         None,
     ]
-    samples = [
-        felm_gen_sample(number, patterns[number % 6], ("wk", "science")[number % 2])
-        for number in range(rows)
-    ]
-    refusal = {"segments": [], "no_answer": "refusal", "unscored": "no answer: refusal"}
-    samples.append(felm_gen_sample(rows, None, **refusal))
-    results = {"segment_error_rate,judge": 0.25}
+    samples = []
+    for number in range(rows):
+        domain = "wk" if number % 2 == 0 else "science"
+        samples.append(felm_gen_sample(number, patterns[number % len(patterns)], domain))
+    samples.append(refusal_sample(rows))
     return {
-        "results": results,
+        "results": {"segment_error_rate,judge": 0.25},
         "samples": samples,
         "metadata": {"benchmark": "felm_gen", "judge": "lexical"},
     }
@@ -82,7 +95,7 @@ def felm_gen_task(rows: int = 12) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models with three tasks each."""
+    """Return a folder with runs of the two MODELS on three tasks: gen, felm and bio."""
     folder = tmp_path_factory.mktemp("runs")
     for number, model in enumerate(MODELS):
         tasks = {
@@ -96,12 +109,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sheet(runs: Path) -> Sheet:
-    """Ten answers to FELM's prompts, some of their segments twice."""
+    """Return a sheet about ten answers of the task gen, with 30% of the items repeated."""
     return make_sheet(read_pool([runs], "gen"), 10, repeat=0.3, seed=3)
 
 
 def answers(key: Key, person: str = "Ana") -> list[dict[str, Any]]:
-    """The labels of somebody who says what the judge said, and ``skip`` where it said nothing."""
+    """Return the labels of a person who says what the judge said, or skips if it said nothing."""
     return [
         {
             "sheet": key.sheet,

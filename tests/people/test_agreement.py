@@ -1,5 +1,4 @@
-"""Agreement on a sheet: who is held against whom, in which groups, by what weights, and what is
-left out."""
+"""Agreement on a sheet: who is compared with whom, in which groups and by what weights."""
 
 from __future__ import annotations
 
@@ -12,197 +11,330 @@ from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
 from lm_factuality.people.labels import Key, SheetItem, SheetSource, read_labels
 from lm_factuality.scores.agreement import fleiss_kappa, krippendorff_alpha
 
-SEGMENT = ("factual", "wrong")
+ANSWERS = {"f": "factual", "w": "wrong", "s": "skip", "y": "yes", "n": "no"}
+SEGMENT_ROW = ("segment", "all")
+PEOPLE_AND_JUDGE_ROW = (*SEGMENT_ROW, TOGETHER, JUDGE)
 
 
-def entry(
-    number,
-    judge="factual",
-    question="segment",
-    item=None,
-    weight=1.0,
-    strata=None,
-    repeat_of=None,
-    cluster=None,
-):
+def sheet_item(number, judge="factual", weight=1.0, strata=None, repeat_of=None):
+    """Return a segment of its own unit, or another appearance of item ``repeat_of``."""
     unit = f"u{repeat_of or number}"
-    options = SEGMENT if question == "segment" else ("yes", "no")
-    drawn = (0, unit, cluster or unit, "", strata or {}, 1 / weight, weight)
-    item = item or f"{question}:0"
-    return SheetItem(*drawn, number, item, question, options, judge, repeat_of)
+    return SheetItem(
+        source=0,
+        unit=unit,
+        cluster=unit,
+        stratum="",
+        strata=strata or {},
+        probability=1 / weight,
+        weight=weight,
+        number=number,
+        item="segment:0",
+        question="segment",
+        options=("factual", "wrong"),
+        judge=judge,
+        repeat_of=repeat_of,
+    )
 
 
-def sheet(items, benchmark="felm"):
-    questions = tuple(dict.fromkeys(each.question for each in items))
+def sheet_key(items, benchmark="felm"):
+    """Return the key of a sheet that consists of ``items``."""
     return Key(
-        benchmark, 0, questions, (), (SheetSource("results.json", "0"),), (), tuple(items)
+        benchmark=benchmark,
+        seed=0,
+        questions=tuple(dict.fromkeys(item.question for item in items)),
+        stratify=(),
+        sources=(SheetSource("results.json", "0"),),
+        strata=(),
+        items=tuple(items),
     ).with_sheet_id()
 
 
-def answered(tmp_path, key, answers):
-    """Labels read from a file; ``answers`` by person, one an item of the sheet, "-" for none."""
+def labels_of(tmp_path, key, letters_by_person):
+    """Write and read labels, with a letter of ANSWERS for each item, or "-" for no answer.
+
+    ``{"ann": "fw-"}`` is Ann, who says "factual", then "wrong", and leaves out the third item.
+    """
     lines = ["sheet,number,question,answer,person,note"]
-    for person, given in answers.items():
-        words = {"f": "factual", "w": "wrong", "s": "skip", "y": "yes", "n": "no"}
-        for each, letter in zip(key.items, given, strict=True):
+    for person, letters in letters_by_person.items():
+        for item, letter in zip(key.items, letters, strict=True):
             if letter != "-":
-                lines.append(f"{key.sheet},{each.number},{each.question},{words[letter]},{person},")
+                answer = ANSWERS[letter]
+                lines.append(f"{key.sheet},{item.number},{item.question},{answer},{person},")
     path = tmp_path / "labels.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return read_labels([path], key)
 
 
-def cells(key, labels, by=""):
-    return {
-        (each.table, each.row, each.column): each.measure for each in agreement_of(key, labels, by)
-    }
+def measures_of(key, labels, by=""):
+    """Return the measures of agreement by table, row and column."""
+    cells = agreement_of(key, labels, by)
+    return {(cell.table, cell.row, cell.column): cell.measure for cell in cells}
 
 
-def test_figures_are_those_of_sklearn_and_of_the_coefficients(tmp_path):
+@pytest.fixture(scope="module")
+def random_letters():
+    """Return 80 random answers "f" or "w" of three people and of a judge with more errors."""
     random = np.random.default_rng(3)
-    truth = random.random(80) < 0.7
-    wrong = {
-        name: random.random(80) < rate
-        for name, rate in (("judge", 0.25), ("ann", 0.1), ("ben", 0.1), ("cy", 0.1))
-    }
-    said = {name: ["fw"[int(each)] for each in truth == flips] for name, flips in wrong.items()}
-    words = {"f": "factual", "w": "wrong"}
-    key = sheet([entry(place + 1, words[letter]) for place, letter in enumerate(said["judge"])])
-    people = {name: "".join(said[name]) for name in ("ann", "ben", "cy")}
-    found = cells(key, answered(tmp_path, key, people))
-    items = [list(each) for each in zip(*people.values(), strict=True)]
-    about = ("segment", "all")
-    assert found["people", about, "Fleiss' kappa"].value == pytest.approx(fleiss_kappa(items))
-    assert found["people", about, "Krippendorff's alpha"].value == pytest.approx(
-        krippendorff_alpha(items)
+    is_factual = random.random(80) < 0.7
+    error_rates = {"judge": 0.25, "ann": 0.1, "ben": 0.1, "cy": 0.1}
+    letters = {}
+    for name, error_rate in error_rates.items():
+        has_erred = random.random(80) < error_rate
+        letters[name] = "".join(np.where(is_factual != has_erred, "f", "w"))
+    return letters
+
+
+@pytest.fixture
+def random_measures(random_letters, tmp_path):
+    """Return the measures of agreement of ``random_letters``."""
+    people = dict(random_letters)
+    judge = people.pop("judge")
+    key = sheet_key(
+        [sheet_item(number, ANSWERS[letter]) for number, letter in enumerate(judge, start=1)]
     )
-    pairs = [each[a] == each[b] for each in items for a, b in ((0, 1), (0, 2), (1, 2))]
-    assert found["people", about, "agreement, %"].value == pytest.approx(np.mean(pairs))
-    assert found["pairs", (*about, "ann", "cy"), "Cohen's kappa"].value == pytest.approx(
-        cohen_kappa_score(list(people["ann"]), list(people["cy"]))
-    )
-    most = [max(each, key=each.count) for each in items]
-    row = (*about, TOGETHER, JUDGE)
-    recalls = [recall_score(most, said["judge"], pos_label=letter) for letter in "wf"]
-    assert [
-        found["pairs", row, name].value for name in ("sensitivity, %", "specificity, %")
-    ] == pytest.approx(recalls)
-    assert found["pairs", row, "balanced, %"].value == pytest.approx(
-        balanced_accuracy_score(most, said["judge"])
-    )
-    assert found["pairs", row, "sensitivity, %"].count == most.count("w")
-    assert found["answers", (*about, "wrong"), "share, %"].value == pytest.approx(
-        most.count("w") / 80
-    )
-    for measure in found.values():
+    return measures_of(key, labels_of(tmp_path, key, people))
+
+
+@pytest.fixture(scope="module")
+def majority_letters(random_letters):
+    """Return the answer of most people to each item of ``random_letters``."""
+    rows = zip(*(random_letters[name] for name in ("ann", "ben", "cy")), strict=True)
+    return [max(row, key=row.count) for row in rows]
+
+
+def test_agreement_among_people_is_given_by_the_coefficients(random_letters, random_measures):
+    ann, ben, cy = (np.array(list(random_letters[name])) for name in ("ann", "ben", "cy"))
+    rows = np.stack([ann, ben, cy], axis=1).tolist()
+
+    kappa = random_measures["people", SEGMENT_ROW, "Fleiss' kappa"]
+    alpha = random_measures["people", SEGMENT_ROW, "Krippendorff's alpha"]
+    agreement = random_measures["people", SEGMENT_ROW, "agreement, %"]
+
+    assert kappa.value == pytest.approx(fleiss_kappa(rows))
+    assert alpha.value == pytest.approx(krippendorff_alpha(rows))
+    assert agreement.value == pytest.approx(np.mean([ann == ben, ann == cy, ben == cy]))
+
+
+def test_kappa_of_two_people_is_that_of_sklearn(random_letters, random_measures):
+    kappa = random_measures["pairs", (*SEGMENT_ROW, "ann", "cy"), "Cohen's kappa"]
+
+    expected = cohen_kappa_score(list(random_letters["ann"]), list(random_letters["cy"]))
+    assert kappa.value == pytest.approx(expected)
+
+
+def test_accuracies_of_the_judge_are_those_of_sklearn(
+    random_letters, majority_letters, random_measures
+):
+    judge = list(random_letters["judge"])
+
+    sensitivity = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "sensitivity, %"]
+    specificity = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "specificity, %"]
+    balanced = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "balanced, %"]
+
+    # An error is what the judge should find.
+    assert sensitivity.value == pytest.approx(recall_score(majority_letters, judge, pos_label="w"))
+    assert specificity.value == pytest.approx(recall_score(majority_letters, judge, pos_label="f"))
+    assert balanced.value == pytest.approx(balanced_accuracy_score(majority_letters, judge))
+    assert sensitivity.count == majority_letters.count("w")
+
+
+def test_share_of_an_answer_is_that_of_the_majority(majority_letters, random_measures):
+    share = random_measures["answers", (*SEGMENT_ROW, "wrong"), "share, %"]
+
+    assert share.value == pytest.approx(majority_letters.count("w") / len(majority_letters))
+
+
+def test_intervals_contain_their_values(random_measures):
+    for measure in random_measures.values():
         assert measure.low is None or measure.low <= measure.value <= measure.high
 
 
-def test_what_is_left_out_and_why(tmp_path):
-    key = sheet([entry(1), entry(2), entry(3), entry(4), entry(5, None), entry(6)])
-    found = cells(key, answered(tmp_path, key, {"ann": "ffsff-", "ben": "fwf-f-"}))
-    about = ("segment", "all")
-    left = {column: each.value for (table, _, column), each in found.items() if table == "left out"}
-    assert left == {
-        "skipped": 1,
-        "one answer": 2,
-        "no majority": 1,
-        "no answer": 1,
-        "unscored by the judge": 1,
+@pytest.fixture
+def incomplete_measures(tmp_path):
+    """Return the measures of six items of which only the first has all answers and agreement."""
+    judge = ["factual", "factual", "factual", "factual", None, "factual"]
+    key = sheet_key([sheet_item(number, verdict) for number, verdict in enumerate(judge, start=1)])
+    return measures_of(key, labels_of(tmp_path, key, {"ann": "ffsff-", "ben": "fwf-f-"}))
+
+
+def test_items_left_out_are_counted_by_reason(incomplete_measures):
+    counts = {
+        column: measure.value
+        for (table, _, column), measure in incomplete_measures.items()
+        if table == "left out"
     }
-    assert found["people", about, "items"].value == 5
-    assert found["people", about, "agreement, %"].value == pytest.approx(2 / 3)  # items 1, 2 and 5
-    assert (
-        found["pairs", (*about, TOGETHER, JUDGE), "items"].value == 3
-    )  # 1, 3 and 4: 2 is a tie, 5 has no verdict
+
+    assert counts == {
+        "skipped": 1,  # item 3, by Ann
+        "one answer": 2,  # items 3 and 4
+        "no majority": 1,  # item 2
+        "no answer": 1,  # item 6
+        "unscored by the judge": 1,  # item 5
+    }
 
 
-def test_people_with_themselves(tmp_path):
-    key = sheet(
+def test_agreement_among_people_needs_two_answers(incomplete_measures):
+    items = incomplete_measures["people", SEGMENT_ROW, "items"]
+    agreement = incomplete_measures["people", SEGMENT_ROW, "agreement, %"]
+
+    assert items.value == 5  # all with an answer
+    assert agreement.value == pytest.approx(2 / 3)  # of items 1, 2 and 5, all but item 2
+
+
+def test_agreement_with_the_judge_needs_a_majority_and_a_verdict(incomplete_measures):
+    items = incomplete_measures["pairs", PEOPLE_AND_JUDGE_ROW, "items"]
+
+    assert items.value == 3  # items 1, 3 and 4: item 2 is a tie, item 5 has no verdict
+
+
+@pytest.fixture
+def repeated_measures(tmp_path):
+    """Return the measures of three items of which each appears twice."""
+    firsts = [sheet_item(number) for number in (1, 2, 3)]
+    repeats = [sheet_item(number + 3, repeat_of=number) for number in (1, 2, 3)]
+    key = sheet_key(firsts + repeats)
+    return measures_of(key, labels_of(tmp_path, key, {"ann": "fwffff", "ben": "ff-f-w"}))
+
+
+def test_people_are_compared_with_their_own_second_answers(repeated_measures):
+    agreement = repeated_measures["pairs", (*SEGMENT_ROW, "ann", "ann again"), "agreement, %"]
+
+    assert agreement.value == pytest.approx(2 / 3)  # all but item 2
+    assert agreement.count == 3
+
+
+def test_items_that_a_person_answered_once_are_not_compared_with_the_repetition(
+    repeated_measures,
+):
+    items = repeated_measures["pairs", (*SEGMENT_ROW, "ben", "ben again"), "items"]
+
+    assert items.value == 1  # item 1: of 2 there is no second answer, of 3 no first one
+
+
+def test_repetitions_are_not_counted_as_items(repeated_measures):
+    assert repeated_measures["people", SEGMENT_ROW, "items"].value == 3
+
+
+@pytest.fixture
+def weighted_key():
+    """Return the key of a sheet of four items, of which the first has nine times the weight."""
+    return sheet_key(
         [
-            entry(1),
-            entry(2),
-            entry(3),
-            entry(4, repeat_of=1),
-            entry(5, repeat_of=2),
-            entry(6, repeat_of=3),
+            sheet_item(1, weight=9.0),
+            sheet_item(2, "wrong"),
+            sheet_item(3, "wrong"),
+            sheet_item(4, "wrong"),
         ]
     )
-    found = cells(key, answered(tmp_path, key, {"ann": "fwffff", "ben": "ff-f-w"}))
-    again = found["pairs", ("segment", "all", "ann", "ann again"), "agreement, %"]
-    assert (again.value, again.count) == (pytest.approx(2 / 3), 3)
-    assert (
-        found["pairs", ("segment", "all", "ben", "ben again"), "items"].value == 1
-    )  # of 2 a single answer, of 3 a first one
-    assert (
-        found["people", ("segment", "all"), "items"].value == 3
-    )  # a second look is no further item
 
 
-def test_shares_count_items_by_their_weights(tmp_path):
-    key = sheet([entry(1, weight=9.0), *(entry(number, "wrong") for number in (2, 3, 4))])
-    found = cells(key, answered(tmp_path, key, {"ann": "wwww", "ben": "wfff"}))
-    assert found["people", ("segment", "all"), "agreement, %"].value == pytest.approx(9 / 12)
-    found = cells(key, answered(tmp_path, key, {"ann": "wwww"}))
-    assert found[
-        "pairs", ("segment", "all", TOGETHER, JUDGE), "sensitivity, %"
-    ].value == pytest.approx(3 / 12)
+def test_agreement_counts_items_by_their_weights(tmp_path, weighted_key):
+    labels = labels_of(tmp_path, weighted_key, {"ann": "wwww", "ben": "wfff"})
+
+    agreement = measures_of(weighted_key, labels)["people", SEGMENT_ROW, "agreement, %"]
+
+    assert agreement.value == pytest.approx(9 / 12)  # they agree only on the first item
 
 
-def test_groups_by_stratum(tmp_path):
-    key = sheet(
+def test_sensitivity_counts_items_by_their_weights(tmp_path, weighted_key):
+    labels = labels_of(tmp_path, weighted_key, {"ann": "wwww"})
+
+    sensitivity = measures_of(weighted_key, labels)["pairs", PEOPLE_AND_JUDGE_ROW, "sensitivity, %"]
+
+    assert sensitivity.value == pytest.approx(3 / 12)  # the judge misses the first item
+
+
+@pytest.fixture
+def domain_key():
+    """Return the key of a sheet of three items, two of the domain wk and one of math."""
+    domains = ("wk", "wk", "math")
+    return sheet_key(
         [
-            entry(1, strata={"domain": "wk"}),
-            entry(2, strata={"domain": "wk"}),
-            entry(3, strata={"domain": "math"}),
+            sheet_item(number, strata={"domain": domain})
+            for number, domain in enumerate(domains, start=1)
         ]
     )
-    found = cells(key, answered(tmp_path, key, {"ann": "fff", "ben": "fwf"}), "domain")
-    agreement = {
-        row[1]: each.value
-        for (table, row, column), each in found.items()
+
+
+def test_items_are_grouped_by_a_stratum(tmp_path, domain_key):
+    labels = labels_of(tmp_path, domain_key, {"ann": "fff", "ben": "fwf"})
+
+    measures = measures_of(domain_key, labels, by="domain")
+
+    agreement_by_group = {
+        group: measure.value
+        for (table, (_, group, *_), column), measure in measures.items()
         if (table, column) == ("people", "agreement, %")
     }
-    assert agreement == {"all": pytest.approx(2 / 3), "math": 1, "wk": 0.5}
-    assert list(agreement) == ["all", "math", "wk"]
+    assert agreement_by_group == {"all": pytest.approx(2 / 3), "math": 1, "wk": 0.5}
+    assert list(agreement_by_group) == ["all", "math", "wk"]
+
+
+def test_an_unknown_kind_of_group_is_refused(tmp_path, domain_key):
+    labels = labels_of(tmp_path, domain_key, {"ann": "fff"})
+
     with pytest.raises(
         ConfigError, match="--by 'domian': expected one of domain, segment; did you mean domain"
     ):
-        agreement_of(key, answered(tmp_path, key, {"ann": "fff"}), "domian")
+        agreement_of(domain_key, labels, "domian")
 
 
-def test_groups_by_the_answer_to_another_question_on_the_same_text(tmp_path):
-    """Table 2 of FACTOR, by a question on the same contradiction."""
+@pytest.fixture
+def fluency_measures(tmp_path):
+    """Return the measures of two questions about three contradictions, grouped by "fluent"."""
     items = []
-    for unit in (1, 2, 3):
+    for unit in ("u1", "u2", "u3"):
         for question in ("fluent", "non_factual"):
-            number = len(items) + 1
             items.append(
                 SheetItem(
-                    *(0, f"u{unit}", "c", "", {}, 1.0, 1.0),
-                    *(number, f"{question}:1", question, ("yes", "no"), None),
+                    source=0,
+                    unit=unit,
+                    cluster="c",
+                    stratum="",
+                    strata={},
+                    probability=1.0,
+                    weight=1.0,
+                    number=len(items) + 1,
+                    item=f"{question}:1",
+                    question=question,
+                    options=("yes", "no"),
+                    judge=None,
                 )
             )
-    key = sheet(items, "factor")
-    found = cells(key, answered(tmp_path, key, {"ann": "yyynny"}), "fluent")
+    key = sheet_key(items, "factor")
+    # Fluent and non-factual, fluent and not, not fluent and non-factual.
+    labels = labels_of(tmp_path, key, {"ann": "yyynny"})
+    return measures_of(key, labels, by="fluent")
+
+
+def test_answers_are_grouped_by_another_answer_about_the_same_text(fluency_measures):
+    """Table 2 of FACTOR groups a question by another one about the same contradiction."""
     shares = {
-        row[1:]: each.value
-        for (table, row, column), each in found.items()
+        row[1:]: measure.value
+        for (table, row, _), measure in fluency_measures.items()
         if table == "answers" and row[0] == "non_factual"
     }
+
     assert shares == {
-        ("all", "yes"): pytest.approx(2 / 3), ("all", "no"): pytest.approx(1 / 3),
-        ("no", "yes"): 1, ("yes", "yes"): 0.5, ("yes", "no"): 0.5,
-    }  # fmt: skip
-    assert (
-        "answers",
-        ("fluent", "yes", "yes"),
-        "share, %",
-    ) not in found  # a question is not grouped by itself
+        ("all", "yes"): pytest.approx(2 / 3),
+        ("all", "no"): pytest.approx(1 / 3),
+        ("no", "yes"): 1,
+        ("yes", "yes"): 0.5,
+        ("yes", "no"): 0.5,
+    }
 
 
-def test_a_person_may_be_called_judge(tmp_path):
-    key = sheet([entry(1), entry(2, "wrong")])
-    found = cells(key, answered(tmp_path, key, {"judge": "ff", "ann": "ff"}))
-    assert found["pairs", ("segment", "all", "ann", "judge"), "agreement, %"].value == 1
-    assert found["pairs", ("segment", "all", "judge", JUDGE), "agreement, %"].value == 0.5
+def test_a_question_is_not_grouped_by_itself(fluency_measures):
+    assert ("answers", ("fluent", "yes", "yes"), "share, %") not in fluency_measures
+
+
+def test_a_person_named_judge_is_not_taken_for_the_judge(tmp_path):
+    key = sheet_key([sheet_item(1), sheet_item(2, "wrong")])
+    labels = labels_of(tmp_path, key, {"judge": "ff", "ann": "ff"})
+
+    measures = measures_of(key, labels)
+
+    with_ann = measures["pairs", (*SEGMENT_ROW, "ann", "judge"), "agreement, %"]
+    with_the_judge = measures["pairs", (*SEGMENT_ROW, "judge", JUDGE), "agreement, %"]
+    assert with_ann.value == 1
+    assert with_the_judge.value == 0.5

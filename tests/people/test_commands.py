@@ -1,85 +1,108 @@
-"""``people agree`` on the sheet of a run, as a user types them."""
+"""The command ``people agree`` as a user types it."""
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 
 import pytest
 
 from lm_factuality.cli import main
+from lm_factuality.people.labels import COLUMNS
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.conftest import REPOSITORY
 from tests.people.conftest import answers
 
+PUBLISHED_FIGURES = REPOSITORY / "configs" / "reproduce" / "people_figures.yaml"
+
+
+def write_labels(path, rows):
+    """Write a file of labels."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+
 
 @pytest.fixture
-def labelled(runs, tmp_path):
-    """The key of a sheet of both models, and labels of two people, one of whom sees another thing
-    in every ninth item."""
+def label_options(runs, tmp_path):
+    """Return the options with a sheet's key and the labels of Ana and Ben.
+
+    Ana agrees with the judge on every item, Ben on all but every ninth one.
+    """
     sheet = make_sheet(read_pool([runs], "gen"), 22, ("verdict",), repeat=0.2, seed=2)
     *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
-    paths = []
-    for person in ("Ana", "Ben"):
-        lines = answers(sheet.key, person)
-        for line in lines[3::9] if person == "Ben" else []:
-            line["answer"] = "factual" if line["answer"] == "knowledge" else "knowledge"
-        paths.append(tmp_path / f"{person}.csv")
-        cells = [
-            ",".join(
-                str(line[name])
-                for name in ("sheet", "number", "question", "answer", "person", "note")
-            )
-            for line in lines
-        ]
-        paths[-1].write_text(
-            "\n".join(["sheet,number,question,answer,person,note", *cells]) + "\n", encoding="utf-8"
-        )
-    return ["--key", str(key), "--labels", *map(str, paths)]
+    ana_labels = answers(sheet.key, "Ana")
+    ben_labels = answers(sheet.key, "Ben")
+    for label in ben_labels[3::9]:
+        label["answer"] = "factual" if label["answer"] == "knowledge" else "knowledge"
+    ana = tmp_path / "Ana.csv"
+    ben = tmp_path / "Ben.csv"
+    write_labels(ana, ana_labels)
+    write_labels(ben, ben_labels)
+    return ["--key", str(key), "--labels", str(ana), str(ben)]
 
 
-def test_agreement_on_a_sheet(runs, labelled, tmp_path, capsys):
-    arguments = [
-        *labelled,
-        "--by",
-        "domain",
-        "--results",
-        str(runs),
-        "--json",
-        str(tmp_path / "out.json"),
-    ]
-    figures = str(REPOSITORY / "configs" / "reproduce" / "people_figures.yaml")
-    assert main(["people", "agree", *arguments, "--with", figures]) == 0
+@pytest.fixture
+def agree_command(runs, label_options):
+    """Return the command line that compares people and judge on the sheet and on whole answers."""
+    return ["people", "agree", *label_options, "--by", "domain", "--results", str(runs)]
+
+
+def test_agreement_is_printed_beside_published_figures(agree_command, capsys):
+    assert main([*agree_command, "--with", str(PUBLISHED_FIGURES)]) == 0
+
     output = " ".join(capsys.readouterr().out.split())
-    for part in (
-        "segment all",
-        "segment science",
-        "Ana again",
-        "(people together) (judge)",
-        "91.3",
-        "Shares count items by their weights",
-    ):
-        assert part in output
-    cells = {
-        (each["table"], *each["row"], each["column"]): each["measure"]
-        for each in json.loads((tmp_path / "out.json").read_text())
+    assert "segment all" in output
+    assert "segment science" in output
+    assert "Ana again" in output
+    assert "(people together) (judge)" in output
+    assert "91.3" in output  # a published figure
+    assert "Shares count items by their weights" in output
+
+
+@pytest.fixture
+def written_cells(agree_command, tmp_path):
+    """Return the measures that the command writes as JSON, by table, row and column."""
+    path = tmp_path / "agreement.json"
+    assert main([*agree_command, "--json", str(path)]) == 0
+    return {
+        (cell["table"], *cell["row"], cell["column"]): cell["measure"]
+        for cell in json.loads(path.read_text())
     }
-    assert cells["pairs", "segment", "all", "Ana", "(judge)", "agreement, %"]["value"] == 1
-    assert cells["pairs", "segment", "all", "Ana", "Ana again", "agreement, %"]["value"] == 1
-    assert 0.5 < cells["pairs", "segment", "all", "Ana", "Ben", "agreement, %"]["value"] < 1
+
+
+@pytest.mark.parametrize("partner", ["(judge)", "Ana again"])
+def test_full_agreement_is_written_as_one(written_cells, partner):
+    agreement = written_cells["pairs", "segment", "all", "Ana", partner, "agreement, %"]
+
+    assert agreement["value"] == 1
+
+
+def test_partial_agreement_is_written_as_a_share(written_cells):
+    agreement = written_cells["pairs", "segment", "all", "Ana", "Ben", "agreement, %"]
+
+    assert 0.5 < agreement["value"] < 1
+
+
+def test_people_and_judge_have_the_same_mean_if_the_majority_agrees_with_the_judge(written_cells):
     means = {
-        row[2]: measure["value"]
-        for row, measure in cells.items()
-        if row[0] == "means" and row[-1] == "Segments with errors"
+        cells[2]: measure["value"]
+        for cells, measure in written_cells.items()
+        if cells[0] == "means" and cells[-1] == "Segments with errors"
     }
-    assert (
-        means["people"] == means["judge"] > 0
-    )  # where most people decide, they say what the judge said
+
+    # Two people decide an item only if both agree, and Ana agrees with the judge.
+    assert means["people"] == means["judge"] > 0
 
 
-def test_changed_samples_are_refused(runs, labelled, tmp_path, capsys):
-    shutil.copytree(runs, tmp_path / "changed")
-    for samples in (tmp_path / "changed").rglob("samples_gen_*.jsonl"):
-        samples.write_text(samples.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    assert main(["people", "agree", *labelled, "--results", str(tmp_path / "changed")]) == 1
+def test_results_with_changed_samples_are_refused(runs, label_options, tmp_path, capsys):
+    changed_runs = tmp_path / "changed"
+    shutil.copytree(runs, changed_runs)
+    for samples_path in changed_runs.rglob("samples_gen_*.jsonl"):
+        samples_path.write_text(samples_path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+    assert main(["people", "agree", *label_options, "--results", str(changed_runs)]) == 1
+
     assert "without the samples of the sheet's gen (SHA-256" in capsys.readouterr().err

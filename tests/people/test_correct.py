@@ -1,4 +1,4 @@
-"""Scores corrected by labels, from the sheet to every place that shows them."""
+"""Scores corrected by people's labels, from the sheet to every place that shows them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import pytest
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.people.labels import read_key
+from lm_factuality.people.labels import COLUMNS, read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.report.build import choose_runs
 from lm_factuality.results.read import read_results_file, read_results_files
 from lm_factuality.scores.ppi import Units, correct_by_labels
-from tests.people.conftest import felm_gen_sample, felm_gen_task
+from tests.people.conftest import felm_gen_sample, felm_gen_task, refusal_sample
 from tests.report.results import write_results
 
 RATE = "segment_error_rate"
+ROWS = 120
+NUM_SEGMENTS = 24 * (1 + 3 + 2 + 4 + 2)  # 24 answers of each of the five kinds of `write_run`
 
 
-def run(folder, rows=120, model="org/model-1b", date="2026-01-02T03-04-05.000001"):
-    """A judge who finds one error in three segments of every third answer; answers have one to four
-    segments."""
+def write_run(folder, rows=ROWS, model="org/model-1b", date="2026-01-02T03-04-05.000001"):
+    """Write a run of ``rows`` answers and a refusal, and return its results file.
+
+    Of five answers in a row the judge finds an error in two, and has no verdict on one. Its rate
+    of 20% are two errors in the 10 segments of the other four.
+    """
     patterns = [
         [None],
         ["knowledge", None, None],
@@ -32,174 +37,250 @@ def run(folder, rows=120, model="org/model-1b", date="2026-01-02T03-04-05.000001
         [None, None, None, "knowledge"],
         None,
     ]
-    samples = [
-        felm_gen_sample(number, patterns[number % 5], ("wk", "math")[number % 2])
-        for number in range(rows)
-    ]
-    samples.append(
-        felm_gen_sample(rows, None, segments=[], no_answer="refusal", unscored="no answer: refusal")
-    )
-    results = {
-        f"{RATE},judge": 2 / 10,
-        f"{RATE}_stderr,judge": 0.02,
-        "unscored,judge": rows // 5,
-        f"{RATE}_math,judge": 0.2,
-    }
+    samples = []
+    for number in range(rows):
+        domain = "wk" if number % 2 == 0 else "math"
+        samples.append(felm_gen_sample(number, patterns[number % len(patterns)], domain))
+    samples.append(refusal_sample(rows))
     task = {
-        "results": results,
+        "results": {
+            f"{RATE},judge": 0.2,
+            f"{RATE}_stderr,judge": 0.02,
+            "unscored,judge": rows // len(patterns),
+            f"{RATE}_math,judge": 0.2,
+        },
         "samples": samples,
         "metadata": {"benchmark": "felm_gen", "judge": "lexical"},
     }
     return write_results(folder, {"gen": task}, model, date)
 
 
-def labelled(results, folder, rows=60, answer=None, stratify=(), seed=1):
-    """The key of a sheet and the labels of somebody who by default finds an error in every answer's
-    first segment."""
-    sheet = make_sheet(read_pool([results], "gen"), rows, stratify, seed=seed)
-    *_, key = write_sheet(sheet, folder / "sheet.html", csv_only=True)
-    path = folder / "labels.csv"
-    with path.open("w", newline="") as file:
+def first_segment_is_wrong(item):
+    """Return the answer to an item of somebody who finds an error in every first segment."""
+    factual, knowledge_error, *_ = item.options
+    return knowledge_error if item.item.endswith(":0") else factual
+
+
+def write_labelled_sheet(results, folder, rows=60, answer=first_segment_is_wrong, stratify=()):
+    """Write a sheet about ``rows`` answers and a person's labels.
+
+    Args:
+        results: A results file, or a folder of them, that the sheet is drawn from.
+        folder: Where to write both.
+        rows: The number of answers to draw.
+        answer: The person's answer to each item, as a function of the item.
+        stratify: The kinds of groups to draw from.
+
+    Returns:
+        The paths of the key and of the labels.
+    """
+    sheet = make_sheet(read_pool([results], "gen"), rows, stratify, seed=1)
+    *_, key_path = write_sheet(sheet, folder / "sheet.html", csv_only=True)
+    labels_path = folder / "labels.csv"
+    with labels_path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("sheet", "number", "question", "answer", "person", "note"))
-        for entry in read_key(key).items:
-            said = (
-                answer
-                or (
-                    lambda entry: (
-                        entry.options[1] if entry.item.endswith(":0") else entry.options[0]
-                    )
-                )
-            )(entry)
-            writer.writerow((sheet.key.sheet, entry.number, entry.question, said, "Ana", ""))
-    return key, path
+        writer.writerow(COLUMNS)
+        for item in sheet.key.items:
+            writer.writerow((sheet.key.sheet, item.number, item.question, answer(item), "Ana", ""))
+    return key_path, labels_path
 
 
-def correct(results, key, labels, *more):
-    return main(
-        ["people", "correct", str(results), "--key", str(key), "--labels", str(labels), *more]
-    )
+# bench/ imports both by these names.
+run = write_run
+labelled = write_labelled_sheet
 
 
-def corrected(results):
-    return read_results_file(results).tasks[0].corrected
+def correct(results, key, labels):
+    """Return the exit code of ``people correct``."""
+    return main(["people", "correct", str(results), "--key", str(key), "--labels", str(labels)])
 
 
-def test_labels_on_everything_give_what_people_say(tmp_path, capsys):
-    """Every answer's first segment has an error, those included that the judge has no verdict on:
-    120 errors in 264 segments."""
-    results = run(tmp_path)
-    assert correct(results, *labelled(results, tmp_path, rows=120)) == 0
-    found = corrected(results)[RATE]
-    assert found.value == pytest.approx(120 / (24 * (1 + 3 + 2 + 4 + 2)))
-    assert (found.labelled, found.units, found.weight, found.unscored) == (120, 121, 0.0, 0)
-    shown = capsys.readouterr().out
-    assert "20.0" in shown
-    assert f"{100 * found.value:.1f}" in shown
+def corrected_rate(results):
+    """Return the corrected error rate of a results file."""
+    return read_results_file(results).tasks[0].corrected[RATE]
 
 
-def test_part_of_the_labels_give_what_the_estimate_gives(tmp_path):
-    results = run(tmp_path)
-    key, labels = labelled(results, tmp_path, stratify=("verdict",))
+def test_labels_on_all_samples_give_the_rate_by_people(tmp_path, capsys):
+    results = write_run(tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path, rows=ROWS)
+
     assert correct(results, key, labels) == 0
-    found = corrected(results)[RATE]
-    samples = [
-        json.loads(line) for line in next(tmp_path.glob("samples_*")).read_text().splitlines()
-    ]
-    drawn = {entry.cluster: entry for entry in read_key(key).items}
-    judged, people, strata, asked = [], [], [], []
+
+    rate = corrected_rate(results)
+    # One error in each answer, also in those that the judge has no verdict on.
+    assert rate.value == pytest.approx(ROWS / NUM_SEGMENTS)
+    assert rate.labelled == ROWS
+    assert rate.units == ROWS + 1  # with the refusal
+    assert rate.weight == 0.0  # the judge is not needed
+    assert rate.unscored == 0
+    output = capsys.readouterr().out
+    assert "20.0" in output
+    assert f"{100 * rate.value:.1f}" in output
+
+
+@pytest.fixture
+def partly_corrected(tmp_path):
+    """Return a run's results, corrected by labels on half of its samples, and the sheet's key."""
+    results = write_run(tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path, stratify=("verdict",))
+    assert correct(results, key, labels) == 0
+    return results, read_key(key)
+
+
+def units_of(samples, key):
+    """Return what each sample adds to the error rate, by the judge and by people's labels."""
+    weights = {item.cluster: item.weight for item in key.items}
+    judge_counts = []
+    people_counts = []
+    is_labelled = []
+    strata = []
     for sample in samples:
-        number, parts = sample["doc"]["index"], sample[RATE]
-        judged.append(parts or (0, 0))
-        people.append((1, parts[1] if parts else 2) if number in drawn else (0, 0))
-        asked.append(number in drawn or number == "120")
-        strata.append(3 if number == "120" else (0 if parts is None else 1 + bool(parts[0])))
-    weights = np.array(
-        [drawn[str(number)].weight if str(number) in drawn else 1.0 for number in range(121)]
+        number = sample["doc"]["index"]
+        counts = sample[RATE]  # errors and segments, or None without a verdict
+        num_segments = counts[1] if counts else 2
+        is_refusal = number == str(ROWS)
+        judge_counts.append(counts or (0, 0))
+        people_counts.append((1, num_segments) if number in weights else (0, 0))
+        # Nobody is asked about a refusal, so the judge's verdict on it is taken for people's.
+        is_labelled.append(number in weights or is_refusal)
+        if is_refusal:
+            strata.append("refusal")
+        else:
+            strata.append("unscored" if counts is None else f"has errors: {counts[0] > 0}")
+    return Units(
+        judge_counts=np.array(judge_counts, float),
+        people_counts=np.array(people_counts, float),
+        is_labelled=np.array(is_labelled),
+        clusters=np.arange(len(samples)),
+        strata=np.unique(strata, return_inverse=True)[1],
+        weights=np.array([weights.get(sample["doc"]["index"], 1.0) for sample in samples]),
     )
-    units = Units(
-        *map(np.array, (np.array(judged, float), np.array(people, float), asked)),
-        np.arange(121),
-        np.array(strata),
-        weights,
-    )
-    expected = correct_by_labels(units, lambda sums: sums[0] / sums[1], 0, 1)
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (expected.value, expected.low, expected.high)
-    )
-    assert found.low < 120 / 288 < found.high
 
 
-def test_corrected_scores_stand_beside_the_measured_ones(tmp_path, capsys):
-    results = run(tmp_path / "run")
-    correct(results, *labelled(results, tmp_path))
-    found = corrected(results)[RATE]
-    value = f"{100 * found.value:.1f}"
-    capsys.readouterr()
-    assert main(["compare", str(results)]) == 0
-    shown = capsys.readouterr().out
-    assert f"{value} [" in shown
-    assert "by people's answers on" in shown
-    (entry,) = choose_runs([results]).entries
-    assert entry.figure(entry.headline).corrected == found
-    assert main(["report", str(results), "--out", str(tmp_path / "report")]) == 0
-    page = (tmp_path / "report" / "felm.html").read_text()
-    assert f"corrected <b>{value}</b>" in page
+def test_labels_on_some_samples_give_the_estimate_of_the_estimator(partly_corrected, tmp_path):
+    results, key = partly_corrected
+    (samples_path,) = tmp_path.glob("samples_*")
+    samples = [json.loads(line) for line in samples_path.read_text().splitlines()]
+
+    rate = corrected_rate(results)
+
+    expected = correct_by_labels(units_of(samples, key), lambda sums: sums[0] / sums[1], 0, 1)
+    assert rate.value == pytest.approx(expected.value)
+    assert rate.low == pytest.approx(expected.low)
+    assert rate.high == pytest.approx(expected.high)
 
 
-def test_stale_corrections_are_refused_with_what_to_do(tmp_path):
-    results = run(tmp_path)
-    key, labels = labelled(results, tmp_path)
-    correct(results, key, labels)
-    samples = next(tmp_path.glob("samples_*"))
-    samples.write_text(samples.read_text() + "\n")
+def test_the_interval_contains_the_rate_by_people(partly_corrected):
+    results, _ = partly_corrected
+
+    rate = corrected_rate(results)
+
+    assert rate.low < ROWS / NUM_SEGMENTS < rate.high
+
+
+@pytest.fixture
+def corrected_results(tmp_path):
+    """Return the results file of a run with a corrected score."""
+    results = write_run(tmp_path / "run")
+    correct(results, *write_labelled_sheet(results, tmp_path))
+    return results
+
+
+def test_compare_prints_the_corrected_score(corrected_results, capsys):
+    capsys.readouterr()  # what the correction printed
+
+    assert main(["compare", str(corrected_results)]) == 0
+
+    output = capsys.readouterr().out
+    assert f"{100 * corrected_rate(corrected_results).value:.1f} [" in output
+    assert "by people's answers on" in output
+
+
+def test_runs_of_a_report_have_the_corrected_score(corrected_results):
+    (entry,) = choose_runs([corrected_results]).entries
+
+    assert entry.figure(entry.headline).corrected == corrected_rate(corrected_results)
+
+
+def test_report_shows_the_corrected_score(corrected_results, tmp_path):
+    out = tmp_path / "report"
+
+    assert main(["report", str(corrected_results), "--out", str(out)]) == 0
+
+    value = f"{100 * corrected_rate(corrected_results).value:.1f}"
+    assert f"corrected <b>{value}</b>" in (out / "felm.html").read_text()
+
+
+def change_samples(folder):
+    """Change the samples of the one run in a folder."""
+    (samples_path,) = folder.glob("samples_*")
+    samples_path.write_text(samples_path.read_text() + "\n")
+
+
+def test_a_correction_of_changed_samples_is_not_read(tmp_path):
+    results = write_run(tmp_path)
+    correct(results, *write_labelled_sheet(results, tmp_path))
+    change_samples(tmp_path)
+
     with pytest.raises(
         DataError,
         match=r"of other samples .*delete it, or make it again by lm-factuality people correct",
     ):
         read_results_files([results])
-    assert correct(results, key, labels) == 1  # the sheet is of the former samples, too
 
 
-def test_a_sheet_of_other_samples_is_refused(tmp_path, capsys):
-    results = run(tmp_path / "one")
-    other = run(tmp_path / "two", rows=90)
-    assert correct(other, *labelled(results, tmp_path)) == 1
-    said = capsys.readouterr().err
-    assert "was not drawn from these samples" in said
-    assert sha256_of(next((tmp_path / "one").glob("samples_*")))[:12] in said
-    assert not list((tmp_path / "two").glob("corrected_*"))
+def test_a_sheet_of_changed_samples_is_refused(tmp_path):
+    results = write_run(tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path)
+    correct(results, key, labels)
+    change_samples(tmp_path)
+
+    assert correct(results, key, labels) == 1
 
 
-def test_labels_that_decide_nothing_are_refused(tmp_path, capsys):
-    results = run(tmp_path)
-    assert correct(results, *labelled(results, tmp_path, answer=lambda entry: "skip")) == 1
+def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
+    results = write_run(tmp_path / "run")
+    other_results = write_run(tmp_path / "other", rows=90)
+    key, labels = write_labelled_sheet(results, tmp_path)
+
+    assert correct(other_results, key, labels) == 1
+
+    error = capsys.readouterr().err
+    (samples_path,) = (tmp_path / "run").glob("samples_*")
+    assert "was not drawn from these samples" in error
+    assert sha256_of(samples_path)[:12] in error
+    assert not list((tmp_path / "other").glob("corrected_*"))
+
+
+def test_labels_that_only_skip_are_refused(tmp_path, capsys):
+    results = write_run(tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path, answer=lambda item: "skip")
+
+    assert correct(results, key, labels) == 1
+
     assert (
         "decide no sample of gen: 60 drawn, but people do not decide all of their items"
         in capsys.readouterr().err
     )
 
 
-def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
-    labels = labelled(run(tmp_path / "gen"), tmp_path)
-    results = write_results(tmp_path / "other", {"other": felm_gen_task()})
-    assert correct(results, *labels) == 1
+def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):
+    results = write_run(tmp_path / "gen")
+    key, labels = write_labelled_sheet(results, tmp_path)
+    other_results = write_results(tmp_path / "other", {"other": felm_gen_task()})
+
+    assert correct(other_results, key, labels) == 1
+
     assert "RESULTS: no results of gen, which the sheet is of" in capsys.readouterr().err
 
 
-def test_both_models_of_a_sheet_are_corrected(tmp_path):
-    one, two = (
-        run(tmp_path / "a"),
-        run(tmp_path / "b", 80, "org/other-1b", "2026-01-02T03-04-05.000002"),
-    )
-    sheet = make_sheet(read_pool([one, two], "gen"), 100)
-    *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
-    lines = ["sheet,number,question,answer,person,note"]
-    for entry in read_key(key).items:
-        answer = f"{entry.number},{entry.question},{entry.options[0]}"
-        lines.append(f"{sheet.key.sheet},{answer},Bo,")
-    path = tmp_path / "labels.csv"
-    path.write_text("\n".join(lines))
-    assert correct(tmp_path, key, path) == 0
-    for results in (one, two):
-        assert corrected(results)[RATE].value < 0.1
+def test_all_models_of_a_sheet_are_corrected(tmp_path):
+    first = write_run(tmp_path / "first")
+    second = write_run(tmp_path / "second", 80, "org/other-1b", "2026-01-02T03-04-05.000002")
+    key, labels = write_labelled_sheet(tmp_path, tmp_path, rows=100, answer=lambda item: "factual")
+
+    assert correct(tmp_path, key, labels) == 0
+
+    # The judge says 0.2, and people find no error.
+    assert corrected_rate(first).value < 0.1
+    assert corrected_rate(second).value < 0.1

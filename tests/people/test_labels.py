@@ -1,5 +1,4 @@
-"""Labels are read as strictly as a corpus: every problem at once, and none is used if one is
-wrong."""
+"""Labels are read strictly: all problems at once, and no label is used if one is wrong."""
 
 from __future__ import annotations
 
@@ -15,167 +14,247 @@ from lm_factuality.people.sheet import write_sheet
 from tests.people.conftest import answers
 
 
-def write_csv(path, lines, header=COLUMNS, delimiter=","):
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(header)
-        writer.writerows([[line.get(name, "") for name in header] for line in lines])
+@pytest.fixture
+def labels_path(tmp_path):
+    """Return the path of a file of labels that is still to be written."""
+    return tmp_path / "labels.csv"
+
+
+@pytest.fixture
+def key_path(sheet, tmp_path):
+    """Return the key file of the sheet."""
+    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
     return path
 
 
-def test_answers_by_unit_and_item(tmp_path, sheet):
-    key = sheet.key
-    labels = read_labels([write_csv(tmp_path / "labels.csv", answers(key))], key)
+def write_csv(path, rows, columns=COLUMNS):
+    """Write rows as a CSV file, in which missing cells are empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def by_item(majority_answers):
+    """Return the answers of ``Labels.majority_answers`` by unit and item in one key."""
+    return {
+        (unit, item): answer
+        for unit, answers_by_item in majority_answers.items()
+        for item, answer in answers_by_item.items()
+    }
+
+
+def test_answers_are_read_by_unit_and_item(labels_path, sheet):
+    write_csv(labels_path, answers(sheet.key))
+
+    labels = read_labels([labels_path], sheet.key)
+
     assert labels.people == ("Ana",)
-    assert sum(map(len, labels.answers.values())) == len(key.items)
-    firsts = [entry for entry in key.items if entry.repeat_of is None]
-    said = {(*entry.unit_key, entry.item): entry.judge for entry in firsts if entry.judge}
-    assert {
-        (*unit, item): answer
-        for unit, each in labels.majority_answers.items()
-        for item, answer in each.items()
-    } == said
+    assert sum(map(len, labels.answers.values())) == len(sheet.key.items)
+    # Ana says what the judge said.
+    assert by_item(labels.majority_answers) == {
+        (item.unit_key, item.item): item.judge
+        for item in sheet.key.items
+        if item.repeat_of is None and item.judge
+    }
 
 
-def test_most_decide_a_tie_does_not_and_who_cannot_tell_has_no_vote(tmp_path, sheet):
-    key = sheet.key
-    number = next(entry.number for entry in key.items if entry.repeat_of is None)
-    votes = {"Ana": "factual", "Bo": "knowledge", "Cy": "factual", "Di": "skip"}
-    line = {**answers(key)[number - 1]}
+@pytest.mark.parametrize(
+    ("answers_by_person", "majority"),
+    [
+        pytest.param(
+            {"Ana": "factual", "Bo": "knowledge", "Cy": "factual"}, ["factual"], id="two of three"
+        ),
+        pytest.param({"Ana": "factual", "Bo": "knowledge"}, [], id="a tie"),
+        pytest.param({"Bo": "knowledge", "Di": "skip"}, ["knowledge"], id="one answer and a skip"),
+        pytest.param({"Di": "skip"}, [], id="only a skip"),
+    ],
+)
+def test_the_majority_of_those_who_did_not_skip_decides(
+    labels_path, sheet, answers_by_person, majority
+):
+    label = next(
+        label
+        for label, item in zip(answers(sheet.key), sheet.key.items, strict=True)
+        if item.repeat_of is None
+    )
+    write_csv(
+        labels_path,
+        [
+            {**label, "person": person, "answer": answer}
+            for person, answer in answers_by_person.items()
+        ],
+    )
 
-    def decided(*people):
-        lines = [{**line, "person": person, "answer": votes[person]} for person in people]
-        found = read_labels([write_csv(tmp_path / "labels.csv", lines)], key)
-        return [answer for each in found.majority_answers.values() for answer in each.values()]
+    labels = read_labels([labels_path], sheet.key)
 
-    assert decided("Ana", "Bo", "Cy") == ["factual"]
-    assert decided("Ana", "Bo") == []
-    assert decided("Bo", "Di") == ["knowledge"]
-    assert decided("Di") == []
+    assert list(by_item(labels.majority_answers).values()) == majority
 
 
-def test_a_spreadsheet_may_write_words_in_capitals(tmp_path, sheet):
-    line = {**answers(sheet.key)[0], "answer": "FACTUAL"}
-    labels = read_labels([write_csv(tmp_path / "labels.csv", [line])], sheet.key)
+def test_answers_may_be_in_capitals_as_spreadsheets_write_them(labels_path, sheet):
+    write_csv(labels_path, [{**answers(sheet.key)[0], "answer": "FACTUAL"}])
+
+    labels = read_labels([labels_path], sheet.key)
+
     assert labels.answers == {1: {"Ana": "factual"}}
 
 
-def test_an_item_that_comes_twice_counts_as_it_was_answered_first(tmp_path, sheet):
-    key = sheet.key
-    again = next(entry for entry in key.items if entry.repeat_of is not None)
-    lines = [each for each in answers(key) if each["number"] in (again.number, again.repeat_of)]
-    for each in lines:
-        each["answer"] = "fooled" if each["number"] == again.number else "factual"
-    labels = read_labels([write_csv(tmp_path / "labels.csv", list(reversed(lines)))], key)
-    assert labels.majority_answers == {again.unit_key: {again.item: "factual"}}
-    assert labels.answers == {again.repeat_of: {"Ana": "factual", "Ana again": "fooled"}}
+def test_the_first_answer_to_a_repeated_item_counts(labels_path, sheet):
+    repeat = next(item for item in sheet.key.items if item.repeat_of is not None)
+    label_by_number = {label["number"]: label for label in answers(sheet.key)}
+    first_label = {**label_by_number[repeat.repeat_of], "answer": "factual"}
+    second_label = {**label_by_number[repeat.number], "answer": "fooled"}
+    write_csv(labels_path, [second_label, first_label])
+
+    labels = read_labels([labels_path], sheet.key)
+
+    assert labels.majority_answers == {repeat.unit_key: {repeat.item: "factual"}}
+    assert labels.answers == {repeat.repeat_of: {"Ana": "factual", "Ana again": "fooled"}}
 
 
-WRONG = [
-    ({"sheet": "0123456789ab"}, "sheet '0123456789ab', expected "),
-    ({"number": 999}, "number 999 is not on the sheet, expected 1 to "),
-    ({"number": "one"}, "number is 'one'; expected a valid integer"),
-    ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
-    ({"answer": ""}, "answer is ''; expected an answer"),
-    (
-        {"answer": "factuall"},
-        "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?",
-    ),
-    ({"answer": "Right"}, "answer 'right', expected factual"),
-    ({"person": " "}, "person is ' '; expected the name of who answered"),
-]
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ({"sheet": "0123456789ab"}, "sheet '0123456789ab', expected "),
+        ({"number": 999}, "number 999 is not on the sheet, expected 1 to "),
+        ({"number": "one"}, "number is 'one'; expected a valid integer"),
+        ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
+        ({"answer": ""}, "answer is ''; expected an answer"),
+        (
+            {"answer": "factuall"},
+            "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?",
+        ),
+        ({"answer": "Right"}, "answer 'right', expected factual"),
+        ({"person": " "}, "person is ' '; expected the name of who answered"),
+    ],
+)
+def test_a_wrong_cell_is_refused_with_its_line(labels_path, sheet, cell, message):
+    first_label, *more_labels = answers(sheet.key)
+    write_csv(labels_path, [{**first_label, **cell}, *more_labels])
+
+    with pytest.raises(DataError, match=f"(?s){labels_path}:2: {message}"):
+        read_labels([labels_path], sheet.key)
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG)
-def test_a_line_that_is_no_label(tmp_path, sheet, change, message):
-    lines = answers(sheet.key)
-    lines[0] |= change
-    path = write_csv(tmp_path / "labels.csv", lines)
-    with pytest.raises(DataError, match=f"(?s){path}:2: {message}"):
-        read_labels([path], sheet.key)
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path, sheet):
+    first_label, second_label, _, fourth_label, *_ = answers(sheet.key)
+    a_path = tmp_path / "a.csv"
+    b_path = tmp_path / "b.csv"
+    write_csv(a_path, [{**first_label, "answer": ""}, second_label])
+    write_csv(b_path, [second_label, {**fourth_label, "answer": "maybe"}])
 
-
-def test_every_problem_of_all_files_at_once(tmp_path, sheet):
-    lines = answers(sheet.key)
-    first = write_csv(tmp_path / "a.csv", [{**lines[0], "answer": ""}, lines[1]])
-    second = write_csv(tmp_path / "b.csv", [lines[1], {**lines[3], "answer": "maybe"}])
     with pytest.raises(DataError) as error:
-        read_labels([first, second], sheet.key)
-    found = str(error.value).split("\n")
-    assert len(found) == 4
-    assert found[0].startswith(f"{first}:2: answer is ''")
-    assert found[1] == f"{second}:2: 'Ana' answers number 2 again, as in {first}:3"
-    assert found[2].startswith(f"{second}:3: answer 'maybe'")
+        read_labels([a_path, b_path], sheet.key)
+
+    problems = str(error.value).split("\n")
+    assert len(problems) == 4  # the last line says what to do
+    assert problems[0].startswith(f"{a_path}:2: answer is ''")
+    assert problems[1] == f"{b_path}:2: 'Ana' answers number 2 again, as in {a_path}:3"
+    assert problems[2].startswith(f"{b_path}:3: answer 'maybe'")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
+        pytest.param(
             "sheet;number;question;answer;person;note\n1;2;3;4;5;6\n",
             ":2: sheet is missing; found .*sheet;number;question",
+            id="semicolons",
         ),
-        ("sheet,number,question,answer,note\na,1,b,c,d\n", ":2: person is missing"),
-        (
+        pytest.param(
+            "sheet,number,question,answer,note\na,1,b,c,d\n",
+            ":2: person is missing",
+            id="a column missing",
+        ),
+        pytest.param(
             "sheet,number,question,answer,person,note,note\na,1,b,c,d,e,f\n",
             ":1: columns named more than once: note",
+            id="a column twice",
         ),
-        ("sheet,number,question,answer,person,note\na,1\n", ":2: 2 cells, expected 6"),
-        ("", "no rows"),
+        pytest.param(
+            "sheet,number,question,answer,person,note\na,1\n",
+            ":2: 2 cells, expected 6",
+            id="a short line",
+        ),
+        pytest.param("", "no rows", id="empty"),
     ],
 )
-def test_a_table_that_holds_no_labels(tmp_path, sheet, text, message):
-    path = tmp_path / "labels.csv"
-    path.write_text(text, encoding="utf-8")
+def test_a_table_without_labels_is_refused(labels_path, sheet, text, message):
+    labels_path.write_text(text, encoding="utf-8")
+
     with pytest.raises(DataError, match=message):
-        read_labels([path], sheet.key)
+        read_labels([labels_path], sheet.key)
 
 
-def test_the_table_of_the_sheet_filled_in(tmp_path, sheet):
-    _, table, key_file = write_sheet(sheet, tmp_path / "sheet.html")
-    key = read_key(key_file)
-    assert key == sheet.key
-    with table.open(encoding="utf-8", newline="") as file:
+def test_the_csv_file_of_the_sheet_can_be_filled_in(tmp_path, labels_path, sheet):
+    _, table_path, _ = write_sheet(sheet, tmp_path / "sheet.html")
+    with table_path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    said = answers(key, "Bo")
-    filled = [
-        {**row, "answer": each["answer"], "person": "Bo"}
-        for row, each in zip(rows, said, strict=True)
-    ]
-    labels = read_labels([write_csv(tmp_path / "filled.csv", filled, tuple(rows[0]))], key)
-    assert sum(map(len, labels.answers.values())) == len(said)
+    for row, label in zip(rows, answers(sheet.key), strict=True):
+        row["answer"] = label["answer"]
+        row["person"] = "Bo"
+    write_csv(labels_path, rows, columns=list(rows[0]))
+
+    labels = read_labels([labels_path], sheet.key)
+
+    assert sum(map(len, labels.answers.values())) == len(rows)
+
+
+def test_the_csv_file_of_the_sheet_is_refused_as_long_as_it_is_empty(tmp_path, sheet):
+    _, table_path, _ = write_sheet(sheet, tmp_path / "sheet.html")
+
     with pytest.raises(DataError, match=":2: answer is ''"):
-        read_labels([table], key)
+        read_labels([table_path], sheet.key)
+
+
+def test_a_key_is_read_as_it_was_written(key_path, sheet):
+    assert read_key(key_path) == sheet.key
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content["items"][0].update(judge="fooled"), "was changed by hand"),
-        (lambda content: content.pop("items"), "not the key of a sheet: items is missing"),
-        (
+        pytest.param(
+            lambda content: content["items"][0].update(judge="fooled"),
+            "was changed by hand",
+            id="another verdict",
+        ),
+        pytest.param(
+            lambda content: content.pop("items"),
+            "not the key of a sheet: items is missing",
+            id="no items",
+        ),
+        pytest.param(
             lambda content: content["items"][0].update(probability=0),
             r"items\[0\].probability is 0; expected greater than 0",
+            id="an impossible probability",
         ),
-        (lambda content: content.update(format=2), "format is 2; expected 1"),
+        pytest.param(
+            lambda content: content.update(format=2), "format is 2; expected 1", id="another format"
+        ),
     ],
 )
-def test_a_key_that_was_changed(tmp_path, sheet, change, message):
-    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
-    content = json.loads(path.read_text(encoding="utf-8"))
+def test_a_changed_key_is_refused(key_path, change, message):
+    content = json.loads(key_path.read_text(encoding="utf-8"))
     change(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    key_path.write_text(json.dumps(content), encoding="utf-8")
+
     with pytest.raises(DataError, match=message):
-        read_key(path)
-    path.write_text("sheet", encoding="utf-8")
+        read_key(key_path)
+
+
+def test_a_key_that_is_not_json_is_refused(key_path):
+    key_path.write_text("sheet", encoding="utf-8")
+
     with pytest.raises(DataError, match="not the key of a sheet"):
-        read_key(path)
+        read_key(key_path)
 
 
-def test_a_key_whose_items_repeat_none_before_them(tmp_path, sheet):
-    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
-    key = read_key(path)
-    items = (replace(key.items[0], repeat_of=len(key.items) + 1), *key.items[1:])
-    path.write_text(json.dumps(asdict(replace(key, items=items).with_sheet_id())), encoding="utf-8")
+def test_a_key_with_a_repetition_of_no_earlier_item_is_refused(key_path, sheet):
+    first_item, *more_items = sheet.key.items
+    repetition = replace(first_item, repeat_of=len(sheet.key.items) + 1)
+    key = replace(sheet.key, items=(repetition, *more_items)).with_sheet_id()
+    key_path.write_text(json.dumps(asdict(key)), encoding="utf-8")
+
     with pytest.raises(DataError, match="repeat_of of item 1 is"):
-        read_key(path)
+        read_key(key_path)

@@ -1,11 +1,11 @@
-"""The page of a sheet in headless Chromium: by keyboard, on a phone, after a reload, and what it
-hands in."""
+"""The page of a sheet in headless Chromium: keyboard, phone, reload and exports."""
 
 from __future__ import annotations
 
 import csv
 import json
 import time
+from itertools import cycle
 
 import pytest
 
@@ -20,7 +20,7 @@ from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.report.conftest import HOSTILE
 from tests.report.test_browser import CONTRAST
 
-WORDS = {
+ANSWERS_BY_KEY = {
     "1": "factual",
     "2": "knowledge",
     "3": "reasoning",
@@ -29,47 +29,57 @@ WORDS = {
     "6": "untyped",
     "s": "skip",
 }
+DOWNLOADS = "downloads"
 
 
 @pytest.fixture
-def place(runs, tmp_path):
-    """The sheet's page."""
-    (page, *_) = write_sheet(
-        make_sheet(read_pool([runs], "gen"), 6, repeat=0.2, seed=5), tmp_path / "sheet.html"
-    )
-    return page
+def page(runs, tmp_path):
+    """Return the page of a sheet about six answers, with some items repeated."""
+    sheet = make_sheet(read_pool([runs], "gen"), 6, repeat=0.2, seed=5)
+    path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
+    return path
+
+
+@pytest.fixture
+def key(page):
+    """Return the key of the page's sheet."""
+    return read_key(page.with_suffix(".key.json"))
 
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """Opens a page as on a first visit; downloads go to the test's own folder."""
-    tmp_path.joinpath("got").mkdir()
+    """Return a function that opens a page, without answers of earlier visits unless it is again.
 
-    def go(page, width=1200, height=800, scheme="light", is_first=True):
-        wide = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wide)
-        browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
-        browser.execute_cdp_cmd(
-            "Browser.setDownloadBehavior",
-            {"behavior": "allow", "downloadPath": str(tmp_path / "got")},
-        )
-        browser.get_log("performance"), browser.get_log("browser")
+    Downloads go to a folder of the test.
+    """
+    downloads = tmp_path / DOWNLOADS
+    downloads.mkdir()
+
+    def visit_page(page, width=1200, scheme="light", is_first=True):
+        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        download = {"behavior": "allow", "downloadPath": str(downloads)}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        browser.execute_cdp_cmd("Browser.setDownloadBehavior", download)
+        # Reading a log empties it.
+        browser.get_log("performance")
+        browser.get_log("browser")
         browser.get(page.as_uri())
         if is_first:
-            WebDriverWait(browser, 10).until(lambda driver: is_emptied(driver, page))
+            WebDriverWait(browser, 10).until(lambda browser: opens_without_answers(browser, page))
         return browser
 
-    yield go
+    yield visit_page
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def is_emptied(browser, page):
-    """Whether the page opens without the answers of another test once they are cleared, which the
-    browser does in its own time."""
+def opens_without_answers(browser, page):
+    """Clear the stored answers, and return whether the page opens without them.
+
+    The browser clears them in its own time.
+    """
     browser.execute_script("localStorage.clear()")
     browser.get(page.as_uri())
     return browser.execute_script(
@@ -77,128 +87,191 @@ def is_emptied(browser, page):
     )
 
 
-def begin(browser, person="Ana"):
-    browser.find_element(By.ID, "person").clear()
-    browser.find_element(By.ID, "person").send_keys(person, Keys.ENTER)
+def start_as(browser, person):
+    """Type a person's name on the first screen, and start with the items."""
+    field = browser.find_element(By.ID, "person")
+    field.clear()
+    field.send_keys(person, Keys.ENTER)
 
 
 def press(browser, *keys):
+    """Press keys one after another."""
     for key in keys:
         browser.switch_to.active_element.send_keys(key)
 
 
-def item_of(browser):
+def item_number(browser):
+    """Return the number of the item that is shown."""
     return int(browser.find_element(By.ID, "count").text.split()[1])
 
 
-def chosen(browser):
-    return [
-        node.get_attribute("data-value")
-        for node in browser.find_elements(By.CSS_SELECTOR, '.option[aria-pressed="true"]')
-    ]
+def chosen_answers(browser):
+    """Return the answers that are shown as chosen: one or none."""
+    options = browser.find_elements(By.CSS_SELECTOR, '.option[aria-pressed="true"]')
+    return [option.get_attribute("data-value") for option in options]
 
 
-def downloaded(browser, tmp_path, which):
-    browser.find_element(By.ID, which).click()
+def download(browser, tmp_path, suffix):
+    """Press the button that exports a file of this suffix, and return the file."""
+    browser.find_element(By.ID, suffix).click()
     end = time.monotonic() + 10
-    while not (found := list((tmp_path / "got").glob(f"*.{which}"))):
-        assert time.monotonic() < end, f"no {which} came"
+    while not (paths := list((tmp_path / DOWNLOADS).glob(f"*.{suffix}"))):
+        assert time.monotonic() < end, f"no {suffix} file came"
         time.sleep(0.05)
-    return found[0]
+    return paths[0]
 
 
-def test_by_keyboard_from_the_name_to_both_exports(visit, place, tmp_path):
-    browser, key = visit(place), read_key(tmp_path / "sheet.key.json")
-    begin(browser, " ")
+def test_the_page_asks_for_a_name_first(visit, page):
+    browser = visit(page)
+
+    start_as(browser, " ")
+
     assert "name or initials first" in browser.find_element(By.ID, "said").text
-    begin(browser, 'Ana "A", b')
-    said = []
-    for number, entry in enumerate(key.items, start=1):
-        assert item_of(browser) == entry.number == number
-        press(browser, list(WORDS)[number % 7])
-        said.append(WORDS[list(WORDS)[number % 7]])
+
+
+def test_all_items_are_answered_by_keyboard_and_exported(visit, page, key, tmp_path):
+    browser = visit(page)
+    start_as(browser, 'Ana "A", b')
+
+    given_answers = []
+    for item, pressed_key in zip(key.items, cycle(ANSWERS_BY_KEY)):
+        assert item_number(browser) == item.number
+        press(browser, pressed_key)
+        given_answers.append(ANSWERS_BY_KEY[pressed_key])
+
     assert "All answered" in browser.find_element(By.TAG_NAME, "h1").text
-    assert browser.find_element(By.CSS_SELECTOR, "[role=progressbar]").get_attribute(
-        "aria-valuenow"
-    ) == str(len(key.items))
-    labels = read_labels([downloaded(browser, tmp_path, "csv")], key)
+    progress_bar = browser.find_element(By.CSS_SELECTOR, "[role=progressbar]")
+    assert progress_bar.get_attribute("aria-valuenow") == str(len(key.items))
+    labels = read_labels([download(browser, tmp_path, "csv")], key)
     assert labels.people == ('Ana "A", b',)
-    for entry, answer in zip(key.items, said, strict=True):
-        assert answer in labels.answers[entry.repeat_of or entry.number].values()
-    exported = json.loads(downloaded(browser, tmp_path, "json").read_text(encoding="utf-8"))
-    assert [line["answer"] for line in exported] == said
+    for item, answer in zip(key.items, given_answers, strict=True):
+        assert answer in labels.answers[item.repeat_of or item.number].values()
+    exported = json.loads(download(browser, tmp_path, "json").read_text(encoding="utf-8"))
+    assert [label["answer"] for label in exported] == given_answers
 
 
-def test_back_on_undo_and_notes(visit, place, tmp_path):
-    browser, key = visit(place), read_key(tmp_path / "sheet.key.json")
-    begin(browser)
+def test_answers_are_shown_when_going_back_and_can_be_undone(visit, page):
+    browser = visit(page)
+    start_as(browser, "Ana")
+
     press(browser, "1", "2", Keys.ARROW_LEFT)
-    assert (item_of(browser), chosen(browser)) == (2, ["knowledge"])
+    assert item_number(browser) == 2
+    assert chosen_answers(browser) == ["knowledge"]
+
     press(browser, "u")
-    assert (item_of(browser), chosen(browser)) == (2, [])
+    assert item_number(browser) == 2
+    assert chosen_answers(browser) == []
+
     press(browser, "u")
-    assert (item_of(browser), chosen(browser)) == (1, [])
-    press(browser, "u", "x", Keys.ARROW_LEFT)
-    assert item_of(browser) == 1
-    press(browser, "n", 'an "odd", 5\n=1', Keys.ESCAPE)
+    assert item_number(browser) == 1
+    assert chosen_answers(browser) == []
+
+    press(browser, "u", "x", Keys.ARROW_LEFT)  # none of them has an effect on the first item
+    assert item_number(browser) == 1
+
+
+def test_items_can_be_passed_over_and_notes_are_exported(visit, page, key, tmp_path):
+    note = 'an "odd", 5\n=1'
+    browser = visit(page)
+    start_as(browser, "Ana")
+    press(browser, "1", "u")  # an answer that is undone is not exported
+
+    press(browser, "n", note, Keys.ESCAPE)
     press(browser, "5")
-    assert item_of(browser) == 2
-    press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "6")
-    press(browser, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
-    assert (item_of(browser), chosen(browser)) == (1, ["fooled"])
+    assert item_number(browser) == 2
+    press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "6")  # to item 4
+    press(browser, *[Keys.ARROW_LEFT] * 4)
+    assert item_number(browser) == 1
+    assert chosen_answers(browser) == ["fooled"]
     press(browser, "m")
-    exported = downloaded(browser, tmp_path, "csv")
-    labels = read_labels([exported], key)
-    assert labels.answers == {1: {"Ana": "fooled"}, 4: {"Ana": "untyped"}}
+
+    exported = download(browser, tmp_path, "csv")
+    assert read_labels([exported], key).answers == {1: {"Ana": "fooled"}, 4: {"Ana": "untyped"}}
     with exported.open(encoding="utf-8", newline="") as file:
-        assert [row["note"] for row in csv.DictReader(file)] == ['an "odd", 5\n=1', ""]
+        assert [row["note"] for row in csv.DictReader(file)] == [note, ""]
 
 
-def test_a_reload_keeps_progress_and_two_people_do_not_mix(visit, place):
-    browser = visit(place)
-    begin(browser)
+def test_a_reload_keeps_answers(visit, page):
+    browser = visit(page)
+    start_as(browser, "Ana")
     press(browser, "1", "2")
-    browser = visit(place, is_first=False)
+
+    browser = visit(page, is_first=False)
+
     assert browser.find_element(By.TAG_NAME, "h1").text == "To be continued"
     assert browser.find_element(By.ID, "person").get_attribute("value") == "Ana"
     browser.find_element(By.ID, "go").click()
-    assert item_of(browser) == 3
-    press(browser, "m")
-    begin(browser, "constructor")  # what every object has
-    assert item_of(browser) == 1
+    assert item_number(browser) == 3
+
+
+def test_answers_of_two_people_are_kept_apart(visit, page):
+    browser = visit(page)
+    start_as(browser, "Ana")
+    press(browser, "1", "2", "m")
+
+    start_as(browser, "constructor")  # a property of every JavaScript object
+    assert item_number(browser) == 1
     press(browser, "4", "m")
-    begin(browser, "Ana")
-    assert item_of(browser) == 3
+
+    start_as(browser, "Ana")
+    assert item_number(browser) == 3
     press(browser, Keys.ARROW_LEFT)
-    assert chosen(browser) == ["knowledge"]
+    assert chosen_answers(browser) == ["knowledge"]
 
 
-@pytest.mark.parametrize("task", ["gen", "bio", "felm"])
-def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_read(
-    visit, runs, tmp_path, task
-):
-    (page, *_) = write_sheet(make_sheet(read_pool([runs], task), 2), tmp_path / "sheet.html")
-    for width, scheme in ((375, "dark"), (1300, "light")):
-        browser = visit(page, width, 800, scheme)
-        assert browser.execute_script(CONTRAST) == []
-        begin(browser)
-        for _ in range(3):
-            assert browser.execute_script(CONTRAST) == []
-            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-            press(browser, Keys.ARROW_RIGHT)
-        assert browser.title.startswith("Sheet ")
-        assert not browser.find_elements(By.CSS_SELECTOR, "main img, iframe, main script")
-        shown = browser.find_element(By.TAG_NAME, "main").get_attribute("textContent")
-        if task == "gen":
-            assert HOSTILE in shown
-        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-        messages = [
-            json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
-        ]
-        urls = [
-            each["params"]["request"]["url"]
-            for each in messages
-            if each["method"] == "Network.requestWillBeSent"
-        ]
-        assert urls
-        assert all(url.startswith(("file:", "data:")) for url in urls)
+@pytest.fixture(params=[(375, "dark"), (1300, "light")], ids=["phone, dark", "desktop, light"])
+def screen(request):
+    """Return the width of a screen and its colour scheme."""
+    return request.param
+
+
+@pytest.fixture(params=["gen", "bio", "felm"])
+def task(request):
+    """Return the name of a task with hostile texts."""
+    return request.param
+
+
+@pytest.fixture
+def started(visit, runs, task, screen, tmp_path):
+    """Return the browser at the first item of a sheet about hostile texts."""
+    sheet = make_sheet(read_pool([runs], task), 2)
+    page, *_ = write_sheet(sheet, tmp_path / "sheet.html")
+    browser = visit(page, *screen)
+    assert browser.execute_script(CONTRAST) == []
+    start_as(browser, "Ana")
+    return browser
+
+
+def test_items_are_legible_and_fit_the_screen(started, screen):
+    width, _ = screen
+
+    for _ in range(3):
+        assert started.execute_script(CONTRAST) == []
+        assert started.execute_script("return document.documentElement.scrollWidth") <= width
+        press(started, Keys.ARROW_RIGHT)
+
+
+def test_hostile_texts_are_shown_as_text(started, task):
+    for _ in range(3):
+        press(started, Keys.ARROW_RIGHT)
+
+    assert started.title.startswith("Sheet ")
+    assert not started.find_elements(By.CSS_SELECTOR, "main img, iframe, main script")
+    if task == "gen":
+        text = started.find_element(By.TAG_NAME, "main").get_attribute("textContent")
+        assert HOSTILE in text
+
+
+def test_the_page_asks_nothing_of_the_network(started):
+    for _ in range(3):
+        press(started, Keys.ARROW_RIGHT)
+
+    assert [entry for entry in started.get_log("browser") if entry["level"] == "SEVERE"] == []
+    messages = [json.loads(entry["message"])["message"] for entry in started.get_log("performance")]
+    urls = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert urls
+    assert all(url.startswith(("file:", "data:")) for url in urls)

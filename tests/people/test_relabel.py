@@ -1,10 +1,8 @@
-"""People in the judge's place: with the judge's own answers every metric stays as it is, with
-others it is what follows."""
+"""People in the judge's place: the judge's own answers change no metric, and others change it."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.generations import generation_to_doc
 from lm_factuality.benchmarks.biographies.link import link_groups
-from lm_factuality.benchmarks.biographies.method import method_from_metadata as ambigbio
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, method_from_metadata
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
@@ -23,107 +21,148 @@ from lm_factuality.benchmarks.biographies.types import (
 )
 from lm_factuality.benchmarks.longform.benchmark import long_form_method
 from lm_factuality.benchmarks.pairs import sample_row_of
+from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import is_same_value, recompute
 from tests.conftest import task_result
-from tests.people.conftest import felm_gen_sample
+from tests.people.conftest import felm_gen_sample, refusal_sample
 
 OUTCOMES = ("supported", "not_supported", "irrelevant")
 
 
 def task_of(kind, **metadata):
+    """Return a task of a results file, of a kind of benchmark."""
     return task_result("task", kind, metadata=metadata)
 
 
-def by_judge(people, task, sample):
-    """The judge's own answers; None if it gave none to an item."""
-    found = {item.id: item.judge for item in people.items(task, sample)}
-    return None if None in found.values() else found
+def relabel(task, sample, answers):
+    """Return the sample as people's answers by item change it, or None if they do not suffice."""
+    return find_benchmark(task.kind).people.relabel(task, sample, answers)
 
 
-def assert_stays(task, sample):
-    """With the judge's answers the metrics are, in JSON, those of the sample."""
-    people = find_benchmark(task.kind).people
-    said = by_judge(people, task, sample)
-    if said is None:
-        assert (
-            people.relabel(
-                task, sample, {key: value for key, value in (said or {}).items() if value}
-            )
-            is None
-        )
+def items_of(task, sample):
+    """Return what people are asked about a sample."""
+    return find_benchmark(task.kind).people.items(task, sample)
+
+
+def judge_answers(task, sample):
+    """Return the judge's own answers by item, or None if it left an item without a verdict."""
+    answers = {item.id: item.judge for item in items_of(task, sample)}
+    return None if None in answers.values() else answers
+
+
+def assert_judge_answers_change_nothing(task, sample):
+    """Check that a sample stays as it is with the judge's answers, and needs each of them.
+
+    A sample that the judge left without a verdict needs people's answers.
+    """
+    answers = judge_answers(task, sample)
+    if answers is None:
+        assert relabel(task, sample, {}) is None
         return
-    changed = json.loads(json.dumps(people.relabel(task, sample, said)))
-    before = json.loads(json.dumps(sample))
-    assert all(
-        is_same_value(changed[name], before[name])
-        for name in before
-        if name not in ("filtered_resps", "doc")
-    )
-    for item in list(said)[:3]:
-        without = {key: value for key, value in said.items() if key != item}
-        if not item.startswith("link:"):
-            assert people.relabel(task, sample, without) is None
-            assert people.relabel(task, sample, {**said, item: "skip"}) is None
+
+    # Values are compared as samples files store them.
+    relabelled = json.loads(json.dumps(relabel(task, sample, answers)))
+    original = json.loads(json.dumps(sample))
+    for name in original.keys() - {"filtered_resps", "doc"}:
+        assert is_same_value(relabelled[name], original[name])
+
+    for item in list(answers)[:3]:
+        if item.startswith("link:"):  # people may leave links to equation 1
+            continue
+        others = {other: answer for other, answer in answers.items() if other != item}
+        assert relabel(task, sample, others) is None
+        assert relabel(task, sample, {**others, item: "skip"}) is None
 
 
-def test_every_item_can_be_answered_as_the_judge_did_and_ids_are_its_own(runs):
-    for name in ("gen", "felm", "bio"):
-        pool = read_pool([runs], name)
-        questions = {each.name: each for each in pool.questions}
-        for unit in pool.units:
-            assert len({item.id for item in unit.items}) == len(unit.items)
-            for item in unit.items:
-                options = item.options or questions[item.question].options
-                assert item.judge is None or item.judge in [option.value for option in options]
-                assert item.id.startswith(f"{item.question}:")
+@pytest.mark.parametrize("name", ["gen", "felm", "bio"])
+def test_the_judge_s_verdicts_are_possible_answers(runs, name):
+    pool = read_pool([runs], name)
+
+    questions = {question.name: question for question in pool.questions}
+    for unit in pool.units:
+        for item in unit.items:
+            options = item.options or questions[item.question].options
+            assert item.judge is None or item.judge in [option.value for option in options]
 
 
-@given(
-    st.lists(
-        st.sampled_from([None, "knowledge", "reasoning", "fooled", "untyped"]),
-        min_size=1,
-        max_size=5,
-    ),
-    st.booleans(),
+@pytest.mark.parametrize("name", ["gen", "felm", "bio"])
+def test_ids_of_items_begin_with_their_question_and_are_unique_in_a_unit(runs, name):
+    for unit in read_pool([runs], name).units:
+        assert len({item.id for item in unit.items}) == len(unit.items)
+        for item in unit.items:
+            assert item.id.startswith(f"{item.question}:")
+
+
+def segment_errors(*errors):
+    """Return a strategy for the judge's verdicts on one to five segments: None or an error."""
+    return st.lists(st.sampled_from([None, *errors]), min_size=1, max_size=5)
+
+
+@given(segment_errors("knowledge", "reasoning", "fooled", "untyped"))
+def test_the_judge_s_answers_about_segments_change_nothing(errors):
+    assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors))
+
+
+@given(segment_errors("reasoning"))
+def test_the_judge_s_answers_about_segments_of_math_change_nothing(errors):
+    assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors, "math"))
+
+
+@pytest.mark.parametrize(
+    ("domain", "error_metric"), [("wk", "errors_knowledge"), ("math", "errors_reasoning")]
 )
-def test_segments_of_answers(errors, is_math):
-    if is_math:
-        errors = [error and "reasoning" for error in errors]
-    task, sample = task_of("felm_gen"), felm_gen_sample(0, errors, "math" if is_math else "wk")
-    assert_stays(task, sample)
-    flipped = {
+@given(errors=segment_errors("knowledge", "reasoning", "fooled", "untyped"))
+def test_opposite_answers_about_segments_swap_errors(domain, error_metric, errors):
+    sample = felm_gen_sample(0, errors, domain)
+    opposite = {
         f"segment:{place}": "factual" if error else "knowledge"
         for place, error in enumerate(errors)
     }
-    changed = find_benchmark("felm_gen").people.relabel(task, sample, flipped)
-    wrong = errors.count(None)
-    assert changed["segment_error_rate"] == [wrong, len(errors)]
-    assert changed["response_error_rate"] == [int(wrong > 0), 1]
-    assert changed["errors_reasoning" if is_math else "errors_knowledge"] == wrong
+
+    relabelled = relabel(task_of("felm_gen"), sample, opposite)
+
+    num_errors = errors.count(None)
+    assert relabelled["segment_error_rate"] == [num_errors, len(errors)]
+    assert relabelled["response_error_rate"] == [int(num_errors > 0), 1]
+    assert relabelled[error_metric] == num_errors
 
 
-def test_people_decide_what_the_judge_could_not(runs):
-    people, task, sample = (
-        find_benchmark("felm_gen").people,
-        task_of("felm_gen"),
-        felm_gen_sample(0, None),
+def test_a_sample_without_a_verdict_needs_answers_to_all_items():
+    sample = felm_gen_sample(0, None)
+
+    assert relabel(task_of("felm_gen"), sample, {"segment:0": "factual"}) is None
+
+
+def test_people_decide_a_sample_without_a_verdict():
+    sample = felm_gen_sample(0, None)
+
+    relabelled = relabel(
+        task_of("felm_gen"), sample, {"segment:0": "factual", "segment:1": "fooled"}
     )
-    assert people.relabel(task, sample, {"segment:0": "factual"}) is None
-    changed = people.relabel(task, sample, {"segment:0": "factual", "segment:1": "fooled"})
-    assert changed["unscored"] is None
-    assert changed["segment_error_rate"] == [1, 2]
-    refusal = felm_gen_sample(
-        1, None, segments=[], no_answer="refusal", unscored="no answer: refusal"
-    )
-    assert people.items(task, refusal) == []
-    assert people.relabel(task, refusal, {}) == refusal
+
+    assert relabelled["unscored"] is None
+    assert relabelled["segment_error_rate"] == [1, 2]
 
 
-@given(st.lists(st.sampled_from(["true", "false", "neutral", None]), min_size=1, max_size=4))
-def test_marks_of_generations(marks):
+def test_a_refusal_has_no_items_and_stays_as_it_is():
+    task = task_of("felm_gen")
+    refusal = refusal_sample(1)
+
+    assert items_of(task, refusal) == []
+    assert relabel(task, refusal, {}) == refusal
+
+
+def with_metrics(task, sample):
+    """Return the sample with the metrics that follow from its record."""
+    rescorer = find_benchmark(task.kind).scoring.make_rescorer(task, ())
+    return {**sample, **rescorer.row_metrics(keep_verdict(sample))}
+
+
+def generation_sample(marks):
+    """Return a sample of FACTOR's generations, of a sentence for each mark; None is a tie."""
     record = {
         "doc_id": "d",
         "sentences": [f"It opened in {1800 + place}." for place in range(len(marks))],
@@ -139,8 +178,6 @@ def test_marks_of_generations(marks):
         "false": "It closed.",
         "choices": ["a", "b"],
         "gold": 0,
-    }
-    doc |= {
         "error_type": "",
         "contradiction": 1,
         "mean_logprob": [-1.0, -2.0],
@@ -148,158 +185,225 @@ def test_marks_of_generations(marks):
         "no_fact": "",
         "factor_acc": 1.0,
     }
-    benchmark, task = find_benchmark("factor_generation"), task_of("factor_generation")
     sample = {
         "doc_id": 0,
         "doc": doc,
         "resps": [record["sentences"]],
         "filtered_resps": [json.dumps(record)],
     }
-    sample |= benchmark.scoring.make_rescorer(task, ()).row_metrics(keep_verdict(sample))
-    assert_stays(task, sample)
-    every = {f"mark:{place}": "false" for place in range(len(marks))}
-    assert sample_row_of(
-        task, benchmark.page.samples, benchmark.people.relabel(task, sample, every)
-    ).score_counts == {"accuracy_pooled": (0.0, float(len(marks)))}
+    return with_metrics(task_of("factor_generation"), sample)
+
+
+sentence_marks = st.lists(
+    st.sampled_from(["true", "false", "neutral", None]), min_size=1, max_size=4
+)
+
+
+@given(sentence_marks)
+def test_the_judge_s_marks_of_generations_change_nothing(marks):
+    assert_judge_answers_change_nothing(task_of("factor_generation"), generation_sample(marks))
+
+
+@given(sentence_marks)
+def test_generations_that_people_mark_false_have_no_accuracy(marks):
+    task = task_of("factor_generation")
+    answers = {f"mark:{place}": "false" for place in range(len(marks))}
+
+    relabelled = relabel(task, generation_sample(marks), answers)
+
+    row = sample_row_of(task, find_benchmark(task.kind).page.samples, relabelled)
+    assert row.score_counts == {"accuracy_pooled": (0.0, float(len(marks)))}
 
 
 @st.composite
-def judged(draw, protocol, linking, has_entities=True):
-    """A response of facts, some of the same text, in groups and beside pages, some missing."""
-    size, pages = draw(st.integers(1, 6)), draw(st.integers(1, 3)) if has_entities else 1
-    facts = tuple(Fact(f"Fact {draw(st.integers(0, size))}.", place) for place in range(size))
-    titles = tuple(f"Ada ({place})" for place in range(pages)) if has_entities else ("",)
-    missing = draw(st.sets(st.integers(0, pages - 1))) if has_entities else set()
-    cells = {}
+def judgement_matrices(draw, facts, num_pages, has_missing_pages):
+    """Draw a judgement of each fact beside each page, the same for facts of the same text."""
+    missing = draw(st.sets(st.integers(0, num_pages - 1))) if has_missing_pages else set()
+    judgements = {}
     for fact in facts:
-        for page in range(pages):
-            outcome = draw(
-                st.sampled_from(
-                    (*OUTCOMES, "unscored") if draw(st.integers(0, 9)) == 0 else OUTCOMES
-                )
-            )
+        for page in range(num_pages):
+            # About one verdict in ten may be missing.
+            outcomes = (*OUTCOMES, "unscored") if draw(st.integers(0, 9)) == 0 else OUTCOMES
+            outcome = draw(st.sampled_from(outcomes))
             score = None if outcome == "unscored" else float(outcome == "supported")
-            known = Judgement(outcome, score, "a reason", (f"Page {page}.",))
-            cells.setdefault(
-                (fact.text, page),
-                Judgement("not_supported", 0.0, "no page: none") if page in missing else known,
-            )
-    matrix = tuple(tuple(cells[fact.text, page] for page in range(pages)) for fact in facts)
-    people = [draw(st.integers(0, 2)) for _ in facts] if has_entities else [0] * size
-    first = 1 if protocol == "code" else 0
-    groups = tuple(
-        tuple(place for place, each in enumerate(people) if each == person and place >= first)
+            judgement = Judgement(outcome, score, "a reason", (f"Page {page}.",))
+            if page in missing:
+                judgement = Judgement("not_supported", 0.0, "no page: none")
+            judgements.setdefault((fact.text, page), judgement)
+    return tuple(tuple(judgements[fact.text, page] for page in range(num_pages)) for fact in facts)
+
+
+@st.composite
+def fact_groups(draw, num_facts, protocol):
+    """Draw a person out of three for each fact, and return the facts of each person."""
+    people = [draw(st.integers(0, 2)) for _ in range(num_facts)]
+    first = 1 if protocol == "code" else 0  # the authors' code leaves out the first fact
+    return tuple(
+        tuple(fact for fact in range(first, num_facts) if people[fact] == person)
         for person in draw(st.permutations(sorted(set(people))))
     )
-    passages = tuple(
-        RetrievedPassage(title, f"Page {place}.") for place, title in enumerate(titles) if title
-    )
-    given_ = GeneratedText(
-        "0", "Who is Ada?", "Ada", " ".join(f"Sentence {place}." for place in range(size)), passages
-    )
-    sentences = tuple(f"Sentence {place}." for place in range(size))
+
+
+@st.composite
+def judged_responses(draw, protocol, linking, has_entities=True):
+    """Draw a judged response of up to six facts, in groups of a person each if it has entities."""
+    num_facts = draw(st.integers(1, 6))
+    facts = tuple(Fact(f"Fact {draw(st.integers(0, num_facts))}.", i) for i in range(num_facts))
+    sentences = tuple(f"Sentence {i}." for i in range(num_facts))
+    if has_entities:
+        titles = tuple(f"Ada ({page})" for page in range(draw(st.integers(1, 3))))
+        groups = draw(fact_groups(num_facts, protocol))
+    else:
+        titles = ("",)
+        groups = (tuple(range(num_facts)),)
+    matrix = draw(judgement_matrices(facts, len(titles), has_entities))
+    passages = [
+        RetrievedPassage(title, f"Page {page}.") for page, title in enumerate(titles) if title
+    ]
     return JudgedBiography(
-        given_,
-        sentences,
-        facts,
-        groups,
-        titles,
-        matrix,
-        link_groups(groups, titles, matrix, linking, protocol),
+        generation=GeneratedText("0", "Who is Ada?", "Ada", " ".join(sentences), tuple(passages)),
+        sentences=sentences,
+        facts=facts,
+        groups=groups,
+        entities=titles,
+        matrix=matrix,
+        links=link_groups(groups, titles, matrix, linking, protocol),
     )
 
 
-def sample_of(kind, task, judged_, run):
-    record = run.make_record(judged_)
-    doc = {**generation_to_doc(judged_.generation), "topic": "", "evidence": "documents"}
-    output = judged_.generation.output
-    sample = {"doc_id": 0, "doc": doc, "resps": [[output]], "filtered_resps": [json.dumps(record)]}
-    return sample | find_benchmark(kind).scoring.make_rescorer(task, ()).row_metrics(
-        keep_verdict(sample)
-    )
+def response_sample(task, response, method):
+    """Return the sample of a judged response."""
+    sample = {
+        "doc_id": 0,
+        "doc": {**generation_to_doc(response.generation), "topic": "", "evidence": "documents"},
+        "resps": [[response.generation.output]],
+        "filtered_resps": [json.dumps(method.make_record(response))],
+    }
+    return with_metrics(task, sample)
 
 
 @pytest.mark.parametrize("protocol", ["paper", "code"])
 @pytest.mark.parametrize("linking", ["greedy", "hungarian"])
-@given(st.data())
+@given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_facts_groups_and_links_of_biographies(protocol, linking, data):
+def test_the_judge_s_answers_about_biographies_change_nothing(protocol, linking, data):
     task = task_of("ambigbio", protocol=protocol, linking=linking)
-    biography = data.draw(judged(protocol, linking))
-    sample = sample_of("ambigbio", task, biography, ambigbio(task.metadata))
-    assert_stays(task, sample)
-    people = find_benchmark("ambigbio").people
-    every = {
-        item.id: {"group": "1", "link": "skip", "verdict": "supported"}[item.question]
-        for item in people.items(task, sample)
-    }
-    changed = people.relabel(task, sample, every)
-    has_pages = [any(cell.evidence for cell in row) for row in biography.matrix]
-    if all(has_pages):
-        assert (changed["factscore"], changed["num_biographies"]) == (1.0, 1)
+    biography = data.draw(judged_responses(protocol, linking))
+
+    sample = response_sample(task, biography, method_from_metadata(task.metadata))
+
+    assert_judge_answers_change_nothing(task, sample)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "code"])
+@pytest.mark.parametrize("linking", ["greedy", "hungarian"])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_biography_that_people_support_in_one_group_has_the_highest_score(
+    protocol, linking, data
+):
+    task = task_of("ambigbio", protocol=protocol, linking=linking)
+    biography = data.draw(judged_responses(protocol, linking))
+    sample = response_sample(task, biography, method_from_metadata(task.metadata))
+    answers_by_question = {"group": "1", "link": "skip", "verdict": "supported"}
+    answers = {item.id: answers_by_question[item.question] for item in items_of(task, sample)}
+
+    relabelled = relabel(task, sample, answers)
+
+    # People are not asked about a fact that has no page.
+    if all(any(judgement.evidence for judgement in row) for row in biography.matrix):
+        assert relabelled["factscore"] == 1.0
+        assert relabelled["num_biographies"] == 1
+
+
+def long_answer_sample(data, task):
+    """Draw a sample of the long-form task."""
+    response = data.draw(judged_responses("paper", "greedy", has_entities=False))
+    return response_sample(task, response, long_form_method(task.metadata))
 
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_facts_of_long_answers(data):
+def test_the_judge_s_answers_about_long_answers_change_nothing(data):
     task = task_of("longform", k=[2])
-    answer = data.draw(judged("paper", "greedy", has_entities=False))
-    sample = sample_of("longform", task, answer, long_form_method(task.metadata))
-    assert_stays(task, sample)
-    people = find_benchmark("longform").people
-    items = people.items(task, sample)
+
+    assert_judge_answers_change_nothing(task, long_answer_sample(data, task))
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_long_answer_without_support_by_people_scores_zero(data):
+    task = task_of("longform", k=[2])
+    sample = long_answer_sample(data, task)
+    items = items_of(task, sample)
+
+    relabelled = relabel(task, sample, {item.id: "not_supported" for item in items})
+
     assert {item.question for item in items} == {"verdict"}
-    changed = people.relabel(task, sample, {item.id: "not_supported" for item in items})
-    assert (changed["f1_at_k"], changed["precision"]) == (0.0, 0.0)
+    assert relabelled["f1_at_k"] == 0.0
+    assert relabelled["precision"] == 0.0
 
 
-def test_a_response_with_two_people_in_one_biography():
-    """A worked example: two facts, true of different people. One biography of the first scores 1/2,
-    two score 1."""
-    page = [
-        Judgement("supported", 1.0, "", ("Page.",)),
-        Judgement("not_supported", 0.0, "", ("Page.",)),
-    ]
-    given_ = GeneratedText(
-        "0",
-        "Who is Ada?",
-        "Ada",
-        "A. B.",
-        (RetrievedPassage("Ada (baker)", "Page."), RetrievedPassage("Ada (sailor)", "Page.")),
+@pytest.fixture
+def merged_biography():
+    """Return the sample of a biography that merges a baker and a sailor, with a fact of each."""
+    titles = ("Ada (baker)", "Ada (sailor)")
+    supported = Judgement("supported", 1.0, "", ("Page.",))
+    not_supported = Judgement("not_supported", 0.0, "", ("Page.",))
+    passages = tuple(RetrievedPassage(title, "Page.") for title in titles)
+    biography = JudgedBiography(
+        generation=GeneratedText("0", "Who is Ada?", "Ada", "A. B.", passages),
+        sentences=("A.", "B."),
+        facts=(Fact("A.", 0), Fact("B.", 1)),
+        groups=((0, 1),),
+        entities=titles,
+        matrix=((supported, not_supported), (not_supported, supported)),
+        links=(0,),
     )
-    facts, titles = (Fact("A.", 0), Fact("B.", 1)), ("Ada (baker)", "Ada (sailor)")
-    matrix = (tuple(page), tuple(reversed(page)))
-    one = JudgedBiography(given_, ("A.", "B."), facts, ((0, 1),), titles, matrix, (0,))
-    task = task_of("ambigbio")
-    sample = sample_of("ambigbio", task, one, ambigbio({}))
-    people = find_benchmark("ambigbio").people
-    said = by_judge(people, task, sample)
-    assert said == {
-        "group:1": "1",
-        "link:1": "0",
-        "link:2": "absent",
-        "verdict:0:0": "supported",
-        "verdict:0:1": "not_supported",
-        "verdict:1:0": "not_supported",
-        "verdict:1:1": "supported",
-    }
-    assert people.relabel(task, sample, said)["d_factscore"] == 0.5
-    two = {**said, "group:1": "2", "link:2": "1"}
-    assert people.relabel(task, sample, two)["d_factscore"] == 1.0
-    assert people.relabel(task, sample, {**two, "link:2": "0"})["d_factscore"] == 0.5
-    assert (
-        people.relabel(task, sample, {**two, "link:2": "skip"})["d_factscore"] == 1.0
-    )  # as equation 1 links
-    assert people.relabel(task, sample, {**two, "link:2": "none"})["d_factscore"] == 0.5
+    return response_sample(task_of("ambigbio"), biography, AMBIGBIO)
 
 
-def test_every_judged_benchmark_asks_people():
-    assert {each.kind for each in all_benchmarks() if each.judging} <= {
-        each.kind for each in all_benchmarks() if each.people
-    }
+MERGED_ANSWERS = {
+    "group:1": "1",
+    "link:1": "0",
+    "link:2": "absent",
+    "verdict:0:0": "supported",
+    "verdict:0:1": "not_supported",
+    "verdict:1:0": "not_supported",
+    "verdict:1:1": "supported",
+}
 
 
-SAMPLE = (
+def test_the_judge_s_answers_are_groups_links_and_verdicts(merged_biography):
+    assert judge_answers(task_of("ambigbio"), merged_biography) == MERGED_ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("changes", "d_factscore"),
+    [
+        # The second fact is wrong about the baker.
+        pytest.param({}, 0.5, id="one biography"),
+        pytest.param({"group:1": "2", "link:2": "1"}, 1.0, id="two biographies"),
+        pytest.param({"group:1": "2", "link:2": "0"}, 0.5, id="both linked to the baker"),
+        # Equation 1 links the second biography to the sailor.
+        pytest.param({"group:1": "2", "link:2": "skip"}, 1.0, id="second link skipped"),
+        pytest.param({"group:1": "2", "link:2": "none"}, 0.5, id="second linked to nobody"),
+    ],
+)
+def test_d_factscore_follows_from_groups_and_links(merged_biography, changes, d_factscore):
+    relabelled = relabel(task_of("ambigbio"), merged_biography, {**MERGED_ANSWERS, **changes})
+
+    assert relabelled["d_factscore"] == d_factscore
+
+
+def test_people_can_be_asked_about_every_judged_benchmark():
+    judged = {benchmark.kind for benchmark in all_benchmarks() if benchmark.judging}
+    asked = {benchmark.kind for benchmark in all_benchmarks() if benchmark.people}
+
+    assert judged <= asked
+
+
+SAMPLE_TASKS = (
     "sample_felm_gen",
     "sample_factor_generation",
     "sample_ambigbio",
@@ -308,45 +412,32 @@ SAMPLE = (
 )
 
 
-@pytest.mark.slow
-def test_real_runs_of_the_sample_stay_as_they_are(tmp_path, checkpoint):
-    """Through lm_eval: every score of every task, recomputed from relabelled samples, is that of
-    the results."""
-    from lm_factuality.cli.main import main
+@pytest.fixture(scope="module")
+def sample_results(checkpoint, tmp_path_factory):
+    """Run the sample's judged tasks on a real model, and return the results file."""
+    folder = tmp_path_factory.mktemp("sample")
+    arguments = ["run", "--model", "hf", "--device", "cpu", "--limit", "5", "--log_samples"]
+    arguments += ["--model_args", f"pretrained={checkpoint.with_name('larger')}"]
+    arguments += ["--tasks", ",".join(SAMPLE_TASKS), "--gen_kwargs", "max_gen_toks=40"]
+    assert main([*arguments, "--output_path", str(folder)]) == 0
+    (file,) = read_results_files([folder])
+    return file
 
-    model = checkpoint.with_name("larger")
-    options = [
-        "--gen_kwargs",
-        "max_gen_toks=40",
-        "--limit",
-        "5",
-        "--device",
-        "cpu",
-        "--log_samples",
-    ]
-    run = [
-        "run",
-        "--model",
-        "hf",
-        "--model_args",
-        f"pretrained={model}",
-        "--tasks",
-        ",".join(SAMPLE),
-    ]
-    assert main([*run, *options, "--output_path", str(tmp_path)]) == 0
-    (file,) = read_results_files([tmp_path])
-    asked = Counter()
-    for name in SAMPLE:
-        task = file.task(name)
-        people, samples = find_benchmark(task.kind).people, list(read_samples(task.samples))
-        said = [by_judge(people, task, sample) for sample in samples]
-        again = [
-            sample if each is None else people.relabel(task, sample, each)
-            for sample, each in zip(samples, said, strict=True)
-        ]
-        found = recompute(task, json.loads(json.dumps(again)))
-        assert {
-            key: value for key, value in found.metrics.items() if value == value
-        } == pytest.approx({key: value for key, value in task.metrics.items() if value == value})
-        asked[name] = sum(map(len, filter(None, said)))
-    assert all(asked[name] for name in SAMPLE), asked
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLE_TASKS)
+def test_relabelling_a_real_run_as_the_judge_changes_no_score(sample_results, name):
+    task = sample_results.task(name)
+    relabelled = []
+    num_answers = 0
+    for sample in read_samples(task.samples):
+        answers = judge_answers(task, sample)
+        if answers is not None:
+            sample = relabel(task, sample, answers)
+            num_answers += len(answers)
+        relabelled.append(sample)
+
+    recomputed = recompute(task, json.loads(json.dumps(relabelled)))
+
+    assert num_answers > 0
+    assert recomputed.metrics == pytest.approx(task.metrics, nan_ok=True)

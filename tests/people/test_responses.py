@@ -1,4 +1,4 @@
-"""People beside a judge, response by response: means and correlations."""
+"""Means and correlations of the scores that people and a judge give to the same responses."""
 
 from __future__ import annotations
 
@@ -9,65 +9,97 @@ from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.people.responses import OVERALL, Response, compare_responses, correlate
 
 METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
-SHOWN = [score for score in SCORES if score.name in METRICS]
+SHOWN_SCORES = [score for score in SCORES if score.name in METRICS]
+MODELS = ("a", "b")
 
 
 def compare(responses):
-    """The measures by table, row and column."""
+    """Return the measures by table, row and column."""
     return {
         (cell.table, cell.row, cell.column): cell.measure
-        for cell in compare_responses(responses, SHOWN)
+        for cell in compare_responses(responses, SHOWN_SCORES)
     }
 
 
-def test_means_and_correlations_are_those_of_numpy():
+@pytest.fixture(scope="module")
+def random_responses():
+    """Return 30 responses of each model, scored at random so that people and judge correlate."""
     random = np.random.default_rng(0)
     responses = []
-    for model in ("a", "b"):
+    for model in MODELS:
         for _ in range(30):
             people = dict(zip(METRICS, random.random(4), strict=True))
             judge = {name: 0.5 * value + 0.5 * random.random() for name, value in people.items()}
             responses.append(Response(model, people, judge))
-
-    measures = compare(responses)
-
-    for model in ("a", "b", OVERALL):
-        chosen = [each for each in responses if model in (each.model, OVERALL)]
-        for score in SHOWN:
-            x = [each.people_scores[score.name] for each in chosen]
-            y = [each.judge_scores[score.name] for each in chosen]
-            correlation = measures["correlations", (model,), score.label]
-            assert correlation.value == pytest.approx(np.corrcoef(x, y)[0, 1])
-            assert correlation.low < correlation.value < correlation.high
-            assert correlation.count == len(chosen)
-            if model != OVERALL:
-                people = measures["means", (model, "people"), score.label]
-                judge = measures["means", (model, "judge"), score.label]
-                assert people.value == pytest.approx(np.mean(x))
-                assert judge.value == pytest.approx(np.mean(y))
-    assert measures["means", ("a", "judge"), "responses"].value == 30
+    return responses
 
 
-def test_only_what_both_measured_counts():
-    responses = [
-        Response("m", {"factscore": 1.0}, {"factscore": 0.5, "d_factscore": 0.5}),
-        Response("m", {}, {"factscore": 0.0}),
-    ]
-    measures = compare(responses)
+@pytest.mark.parametrize("score", SHOWN_SCORES, ids=lambda score: score.name)
+@pytest.mark.parametrize("model", [*MODELS, OVERALL])
+def test_correlations_are_those_of_numpy(random_responses, model, score):
+    chosen = [response for response in random_responses if model in (response.model, OVERALL)]
+    people_scores = [response.people_scores[score.name] for response in chosen]
+    judge_scores = [response.judge_scores[score.name] for response in chosen]
+
+    correlation = compare(random_responses)["correlations", (model,), score.label]
+
+    assert correlation.value == pytest.approx(np.corrcoef(people_scores, judge_scores)[0, 1])
+    assert correlation.low < correlation.value < correlation.high
+    assert correlation.count == len(chosen)
+
+
+@pytest.mark.parametrize("score", SHOWN_SCORES, ids=lambda score: score.name)
+@pytest.mark.parametrize("model", MODELS)
+def test_means_are_those_of_numpy(random_responses, model, score):
+    chosen = [response for response in random_responses if response.model == model]
+    people_scores = [response.people_scores[score.name] for response in chosen]
+    judge_scores = [response.judge_scores[score.name] for response in chosen]
+
+    measures = compare(random_responses)
+
+    people_mean = measures["means", (model, "people"), score.label]
+    judge_mean = measures["means", (model, "judge"), score.label]
+    assert people_mean.value == pytest.approx(np.mean(people_scores))
+    assert judge_mean.value == pytest.approx(np.mean(judge_scores))
+
+
+def test_responses_of_a_model_are_counted(random_responses):
+    assert compare(random_responses)["means", ("a", "judge"), "responses"].value == 30
+
+
+def test_only_scores_that_both_people_and_judge_gave_count():
+    scored_by_both = Response("m", {"factscore": 1.0}, {"factscore": 0.5, "d_factscore": 0.5})
+    scored_by_judge = Response("m", {}, {"factscore": 0.0})
+
+    measures = compare([scored_by_both, scored_by_judge])
+
     assert {column for _, _, column in measures} == {"responses", "FActScore"}
     assert measures["means", ("m", "judge"), "FActScore"].value == 0.5
 
 
 @pytest.mark.parametrize(
-    ("pairs", "r", "has_interval"),
+    "pairs",
     [
-        ([(0, 0), (1, 1)], None, False),
-        ([(0, 1), (1, 1), (2, 1)], None, False),
-        ([(0, 0), (1, 1), (2, 2)], 1.0, False),
-        ([(0, 3), (1, 2), (2, 1), (3, 0)], -1.0, True),
+        pytest.param([(0, 0), (1, 1)], id="two pairs"),
+        pytest.param([(0, 1), (1, 1), (2, 1)], id="a constant side"),
     ],
 )
-def test_correlation_where_there_is_one(pairs, r, has_interval):
+def test_correlation_is_not_always_defined(pairs):
     correlation = correlate(pairs)
-    assert correlation.value == (None if r is None else pytest.approx(r))
-    assert (correlation.low is not None) == has_interval
+
+    assert correlation.value is None
+    assert correlation.low is None
+
+
+def test_correlation_of_three_pairs_has_no_interval():
+    correlation = correlate([(0, 0), (1, 1), (2, 2)])
+
+    assert correlation.value == pytest.approx(1.0)
+    assert correlation.low is None
+
+
+def test_correlation_of_four_pairs_has_an_interval():
+    correlation = correlate([(0, 3), (1, 2), (2, 1), (3, 0)])
+
+    assert correlation.value == pytest.approx(-1.0)
+    assert correlation.low is not None

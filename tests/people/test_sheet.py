@@ -1,5 +1,4 @@
-"""What is drawn for a sheet, how probable it was, in which order it stands there, and what
-annotators cannot see."""
+"""Sheets: what they are drawn from, in which order the items come, and what annotators see."""
 
 from __future__ import annotations
 
@@ -9,183 +8,227 @@ from dataclasses import replace
 
 import pytest
 
-from lm_factuality.benchmarks.asked import Unit
+from lm_factuality.benchmarks.asked import Item, Unit
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.conftest import example_row
-from tests.people.conftest import MODELS
+from tests.people.conftest import MODELS, felm_gen_task
+from tests.report.results import write_results
+
+NUM_UNITS = 24  # two models with 13 answers each, less a refusal of each, of which nobody is asked
 
 
-def test_all_items_of_a_unit_stand_together_with_its_probability(runs):
-    pool = read_pool([runs], "gen")
-    assert len(pool.units) == 24  # of 26 answers two are refusals, of which nobody is asked
+@pytest.fixture(scope="module")
+def pool(runs):
+    """Return the answers of both models that people can be asked about."""
+    return read_pool([runs], "gen")
+
+
+def test_answers_of_all_models_are_read_except_refusals(pool):
+    assert len(pool.units) == NUM_UNITS
     assert [source.model for source in pool.sources] == list(MODELS)
+
+
+def test_items_of_a_unit_come_together_and_in_order(pool):
     key = make_sheet(pool, 8, seed=1).key
-    assert {entry.probability for entry in key.items} == {8 / 24}
-    assert {entry.weight for entry in key.items} == {3.0}
-    asked = {(unit.source, unit.key): [item.id for item in unit.items] for unit in pool.units}
-    order = list(dict.fromkeys(entry.unit_key for entry in key.items))
-    assert len(order) == 8
-    assert [(*entry.unit_key, entry.item) for entry in key.items] == [
-        (*unit, item) for unit in order for item in asked[unit]
+
+    drawn_units = list(dict.fromkeys(item.unit_key for item in key.items))
+    items_by_unit = {
+        (unit.source, unit.key): [item.id for item in unit.items] for unit in pool.units
+    }
+    assert len(drawn_units) == 8
+    assert {source for source, _ in drawn_units} == {0, 1}, "both models are on the sheet"
+    assert [(item.unit_key, item.item) for item in key.items] == [
+        (unit, item) for unit in drawn_units for item in items_by_unit[unit]
     ]
-    assert [entry.number for entry in key.items] == list(range(1, len(key.items) + 1))
-    assert len({unit[0] for unit in order}) == 2, "both models are on the sheet"
+    assert [item.number for item in key.items] == list(range(1, len(key.items) + 1))
 
 
-def test_the_same_seed_gives_the_same_sheet_and_another_another(runs):
-    pool = read_pool([runs], "gen")
-    one, same, other = (make_sheet(pool, 8, repeat=0.2, seed=seed).key for seed in (1, 1, 2))
-    assert one == same
-    assert one.sheet != other.sheet
-    assert one.items != other.items
+def test_items_have_the_probability_and_weight_of_their_unit(pool):
+    key = make_sheet(pool, 8, seed=1).key
+
+    assert {item.probability for item in key.items} == {8 / NUM_UNITS}
+    assert {item.weight for item in key.items} == {3.0}
 
 
-def test_strata_share_alike_and_small_ones_give_all_they_have(runs):
-    pool = read_pool([runs], "gen")
+def test_a_sheet_is_reproducible_with_its_seed(pool):
+    key = make_sheet(pool, 8, repeat=0.2, seed=1).key
+
+    assert make_sheet(pool, 8, repeat=0.2, seed=1).key == key
+
+
+def test_another_seed_gives_another_sheet(pool):
+    key = make_sheet(pool, 8, repeat=0.2, seed=1).key
+    other_key = make_sheet(pool, 8, repeat=0.2, seed=2).key
+
+    assert other_key.sheet != key.sheet
+    assert other_key.items != key.items
+
+
+def test_strata_get_equal_shares_and_small_ones_are_drawn_whole(pool):
     key = make_sheet(pool, 14, ("verdict",)).key
-    assert {each.name: (each.units, each.drawn) for each in key.strata} == {
-        "unscored": (4, 4),
-        "has errors": (8, 5),
-        "no error": (12, 5),
-    }
-    assert {entry.stratum: entry.probability for entry in key.items} == {
-        "unscored": 1,
-        "has errors": 5 / 8,
-        "no error": 5 / 12,
-    }
-    weights = {entry.unit_key: entry.weight for entry in key.items}
-    assert sum(weights.values()) == pytest.approx(24)
-    both = make_sheet(pool, 12, ("model", "domain")).key
-    assert {each.name for each in both.strata} == {
+
+    sizes = {stratum.name: (stratum.units, stratum.drawn) for stratum in key.strata}
+    # Each stratum should give 14 / 3 units; the unscored ones are only 4.
+    assert sizes == {"unscored": (4, 4), "has errors": (8, 5), "no error": (12, 5)}
+
+
+def test_probabilities_and_weights_follow_from_the_strata(pool):
+    key = make_sheet(pool, 14, ("verdict",)).key
+
+    probabilities = {item.stratum: item.probability for item in key.items}
+    weights = {item.unit_key: item.weight for item in key.items}
+    assert probabilities == {"unscored": 1, "has errors": 5 / 8, "no error": 5 / 12}
+    assert sum(weights.values()) == pytest.approx(NUM_UNITS)
+
+
+def test_strata_combine_several_groups(pool):
+    key = make_sheet(pool, 12, ("model", "domain")).key
+
+    assert {stratum.name for stratum in key.strata} == {
         f"{model} | {domain}" for model in MODELS for domain in ("wk", "science")
     }
-    assert all(
-        entry.stratum == f"{entry.strata['model']} | {entry.strata['domain']}"
-        for entry in both.items
-    )
+    for item in key.items:
+        assert item.stratum == f"{item.strata['model']} | {item.strata['domain']}"
 
 
-def test_some_items_come_twice_and_later(runs):
-    pool = read_pool([runs], "gen")
-    for seed in range(20):
-        key = make_sheet(pool, 24, repeat=0.25, seed=seed).key
-        again = [entry for entry in key.items if entry.repeat_of is not None]
-        firsts = {entry.number: entry for entry in key.items if entry.repeat_of is None}
-        assert len(again) == round(0.25 * len(firsts))
-        for entry in again:
-            first = firsts[entry.repeat_of]
-            assert (first.unit_key, first.item, first.judge) == (
-                entry.unit_key,
-                entry.item,
-                entry.judge,
-            )
-            assert entry.number - first.number >= 10
-        assert len({entry.repeat_of for entry in again}) == len(again)
-    assert [entry.repeat_of is None for entry in make_sheet(pool, 1, repeat=1.0).key.items].count(
-        False
-    ) * 2 == len(make_sheet(pool, 1, repeat=1.0).key.items)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_share_of_the_items_is_repeated_later(pool, seed):
+    key = make_sheet(pool, NUM_UNITS, repeat=0.25, seed=seed).key
+
+    firsts = {item.number: item for item in key.items if item.repeat_of is None}
+    repeats = [item for item in key.items if item.repeat_of is not None]
+    assert len(repeats) == round(0.25 * len(firsts))
+    assert len({repeat.repeat_of for repeat in repeats}) == len(repeats)
+    for repeat in repeats:
+        first = firsts[repeat.repeat_of]
+        assert repeat.unit_key == first.unit_key
+        assert repeat.item == first.item
+        assert repeat.judge == first.judge
+        assert repeat.number - first.number >= 10
 
 
-def test_annotators_cannot_see_judge_model_or_stratum(runs, tmp_path):
+def test_all_items_of_a_short_sheet_can_be_repeated(pool):
+    items = make_sheet(pool, 1, repeat=1.0).key.items
+
+    repeats = [item for item in items if item.repeat_of is not None]
+    assert len(items) == 2 * len(repeats)
+
+
+@pytest.fixture
+def bio_sheet(runs):
+    """Return a sheet about biographies, on which the judge's verdicts differ."""
     sheet = make_sheet(read_pool([runs], "bio"), 4, ("verdict", "model"))
-    page, table, key = write_sheet(sheet, tmp_path / "sheet.html")
-    hidden = [
-        *MODELS,
-        "secret",
-        "hidden",
-        "lexical",
-        "people merged",
-        "no gap",
-        str(runs),
-        "judge",
-        "stratum",
-        "weight",
-        "verdict:0",
-    ]
-    data = page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
-    assert [
-        word for word in hidden if word in data or word in table.read_text(encoding="utf-8")
-    ] == []
-    assert [
-        word for word in (*MODELS, "people merged") if word in page.read_text(encoding="utf-8")
-    ] == []
-    assert set(json.loads(data)) == {"sheet", "skip", "columns", "questions", "items", "texts"}
+    verdicts = {item.judge for item in sheet.key.items if item.question == "verdict"}
+    assert verdicts >= {"supported", "not_supported"}
+    return sheet
+
+
+def page_data(page):
+    """Return the JSON text inside a sheet's page."""
+    return page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
+
+
+def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path):
+    page, table, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
+
+    visible_text = page_data(page) + table.read_text(encoding="utf-8")
+    models = [*MODELS, "secret", "hidden"]
+    judgements = ["lexical", "judge", "verdict:0"]
+    strata = ["people merged", "no gap", "stratum", "weight"]
+    for word in (*models, *judgements, *strata, str(runs)):
+        assert word not in visible_text
+    whole_page = page.read_text(encoding="utf-8")
+    for word in (*MODELS, "people merged"):
+        assert word not in whole_page
     assert MODELS[0] in key.read_text(encoding="utf-8")
-    # An item is its question, its text, what is beside it and its options: where the judge differs,
-    # the page does not.
-    entries = [
-        (entry, item)
-        for entry, item in zip(json.loads(data)["items"], sheet.key.items, strict=True)
-        if item.question == "verdict"
-    ]
-    assert {item.judge for _, item in entries} >= {"supported", "not_supported"}
-    assert {len(entry) for entry, _ in entries} == {4}
+
+
+def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
+    # A question, a text, what is beside it and options, whatever the judge says.
+    page, *_ = write_sheet(bio_sheet, tmp_path / "sheet.html")
+
+    data = json.loads(page_data(page))
+
+    assert set(data) == {"sheet", "skip", "columns", "questions", "items", "texts"}
+    for entry, item in zip(data["items"], bio_sheet.key.items, strict=True):
+        if item.question == "verdict":
+            assert len(entry) == 4
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx"])
-def test_no_cell_is_a_formula(runs, tmp_path, text):
-    pool = read_pool([runs], "gen")
+def test_a_text_that_looks_like_a_formula_is_quoted_in_the_csv_file(pool, tmp_path, text):
     unit = pool.units[0]
-    (item, *_) = unit.items
-    evil = Unit(unit.key, unit.cluster, (type(item)("segment:0", "segment", text),), unit.strata)
-    sheet = make_sheet(replace(pool, units=(evil,)), 1)
+    formula_unit = Unit(unit.key, unit.cluster, (Item("segment:0", "segment", text),), unit.strata)
+    sheet = make_sheet(replace(pool, units=(formula_unit,)), 1)
+
     _, table, _ = write_sheet(sheet, tmp_path / "sheet.html")
+
     with table.open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["text"] == f"'{text}"
 
 
-def test_contradictions_of_a_factor_file(write_rows, tmp_path):
-    typed = {
-        "contradiction_0_type": "entity",
-        "contradiction_1_type": "predicate",
-        "contradiction_2_type": "odd",
-    }
-    path = write_rows([example_row(doc_id=f"d{number}", **typed) for number in range(3)])
-    for source in (path, tasks_like(tmp_path / "build", path)):
-        pool = read_pool([source])
-        key = make_sheet(pool, 2, ("error type",)).key
-        assert len(key.items) == 2 * 3 * 4
-        assert key.questions == ("non_factual", "fluent", "self_consistent", "error_type")
-        assert {entry.judge for entry in key.items if entry.question == "error_type"} == {
-            "entity",
-            "predicate",
-            None,
-        }
-        assert {entry.judge for entry in key.items if entry.question != "error_type"} == {None}
-        assert {entry.stratum for entry in key.items} == {"entity + odd + predicate"}
-        assert {entry.cluster for entry in key.items} <= {"d0", "d1", "d2"}
-        assert {
-            entry.question
-            for entry in make_sheet(read_pool([source], questions=["fluent"]), 1).key.items
-        } == {"fluent"}
-
-
-def tasks_like(folder, rows):
-    """A folder as factor-gen writes it: a CSV file among others."""
+def factor_gen_folder(folder, rows_path):
+    """Write rows as factor-gen does, as a CSV file among others, and return their folder."""
     folder.mkdir()
-    records = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in rows_path.read_text(encoding="utf-8").splitlines()]
     with (folder / "name.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(records[0]))
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows(rows)
     (folder / "manifest.json").write_text("{}", encoding="utf-8")
     return folder
 
 
-def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
-    from tests.people.conftest import felm_gen_task
-    from tests.report.results import write_results
+@pytest.fixture(params=["file", "folder of factor-gen"])
+def factor_data(request, write_rows, tmp_path):
+    """Return three rows of FACTOR, of which a contradiction has a type that is no option."""
+    types = {
+        "contradiction_0_type": "entity",
+        "contradiction_1_type": "predicate",
+        "contradiction_2_type": "odd",
+    }
+    path = write_rows([example_row(doc_id=f"d{number}", **types) for number in range(3)])
+    return path if request.param == "file" else factor_gen_folder(tmp_path / "build", path)
 
-    for day, rows in (("02", 3), ("03", 6)):
-        write_results(
-            tmp_path, {"gen": felm_gen_task(rows)}, MODELS[0], f"2026-01-{day}T03-04-05.000001"
-        )
+
+def test_people_are_asked_four_questions_about_each_contradiction(factor_data):
+    key = make_sheet(read_pool([factor_data]), 2, ("error type",)).key
+
+    assert key.questions == ("non_factual", "fluent", "self_consistent", "error_type")
+    assert len(key.items) == 2 * 3 * 4  # rows, contradictions, questions
+    assert {item.stratum for item in key.items} == {"entity + odd + predicate"}
+    assert {item.cluster for item in key.items} <= {"d0", "d1", "d2"}
+
+
+def test_error_types_of_the_data_take_the_place_of_a_judge(factor_data):
+    key = make_sheet(read_pool([factor_data]), 2).key
+
+    error_types = {item.judge for item in key.items if item.question == "error_type"}
+    other_verdicts = {item.judge for item in key.items if item.question != "error_type"}
+    assert error_types == {"entity", "predicate", None}
+    assert other_verdicts == {None}
+
+
+def test_a_sheet_can_ask_only_some_questions(factor_data):
+    key = make_sheet(read_pool([factor_data], questions=["fluent"]), 1).key
+
+    assert {item.question for item in key.items} == {"fluent"}
+
+
+def test_only_the_latest_run_of_a_model_counts(tmp_path):
+    old_task = felm_gen_task(rows=3)
+    new_task = felm_gen_task(rows=6)
+    write_results(tmp_path, {"gen": old_task}, MODELS[0], "2026-01-02T03-04-05.000001")
+    write_results(tmp_path, {"gen": new_task}, MODELS[0], "2026-01-03T03-04-05.000001")
+
     pool = read_pool([tmp_path])
-    assert [source.file.rpartition("_")[2][:10] for source in pool.sources] == ["2026-01-03"]
+
+    (source,) = pool.sources
+    assert source.file.endswith("results_2026-01-03T03-04-05.000001.json")
     assert len(pool.units) == 6
 
 
@@ -208,46 +251,63 @@ def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
         (["--task", "gen", "--repeat", "2"], "--repeat 2.0: expected a share from 0 to 1"),
     ],
 )
-def test_options_that_cannot_be(runs, tmp_path, capsys, options, message):
+def test_impossible_options_are_refused_and_nothing_is_written(
+    runs, tmp_path, capsys, options, message
+):
     rows = [] if "--rows" in options else ["--rows", "5"]
-    assert (
-        main(["people", "sheet", str(runs), *options, *rows, "--out", str(tmp_path / "sheet.html")])
-        == 1
-    )
+    out = ["--out", str(tmp_path / "sheet.html")]
+
+    assert main(["people", "sheet", str(runs), *options, *rows, *out]) == 1
+
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sources_that_cannot_be(runs, tmp_path):
-    for path in (tmp_path, tmp_path / "none.csv", tmp_path / "results_none.json"):
-        with pytest.raises(DataError, match="expected"):
-            read_pool([path])
+@pytest.mark.parametrize("name", [".", "none.csv", "results_none.json"])
+def test_a_source_without_data_is_refused(tmp_path, name):
+    with pytest.raises(DataError, match="expected"):
+        read_pool([tmp_path / name])
+
+
+def test_a_data_file_beside_runs_is_refused(runs, tmp_path):
     with pytest.raises(DataError, match=r"rows\.csv: no results"):
         read_pool([runs, tmp_path / "rows.csv"])
+
+
+def test_a_table_of_no_benchmark_is_refused(tmp_path):
     table = tmp_path / "odd.csv"
     table.write_text("a,b\n1,2\n", encoding="utf-8")
+
     with pytest.raises(ConfigError, match="no column"):
         read_pool([table])
 
 
-def test_a_key_is_not_lost(runs, tmp_path, capsys):
-    make = [
-        "people",
-        "sheet",
-        str(runs),
-        "--task",
-        "gen",
-        "--rows",
-        "5",
-        "--out",
-        str(tmp_path / "sheet.html"),
-    ]
-    assert main(make) == 0
-    said = capsys.readouterr().out
+@pytest.fixture
+def sheet_command(runs, tmp_path):
+    """Return a command line that writes a sheet about five answers into ``tmp_path``."""
+    out = str(tmp_path / "sheet.html")
+    return ["people", "sheet", str(runs), "--task", "gen", "--rows", "5", "--out", out]
+
+
+def test_the_command_prints_what_was_drawn(sheet_command, tmp_path, capsys):
+    assert main(sheet_command) == 0
+
+    output = capsys.readouterr().out
     key = read_key(tmp_path / "sheet.key.json")
-    assert f"Sheet {key.sheet}: {len(key.items)} items (segment)" in said
-    assert "drawn: 5 of 24" in said
-    assert main(make) == 0, "the same sheet may be written again"
-    assert main([*make, "--seed", "1"]) == 1
+    assert f"Sheet {key.sheet}: {len(key.items)} items (segment)" in output
+    assert "drawn: 5 of 24" in output
+
+
+def test_the_same_sheet_may_be_written_again(sheet_command):
+    assert main(sheet_command) == 0
+    assert main(sheet_command) == 0
+
+
+def test_the_key_of_another_sheet_is_not_overwritten(sheet_command, tmp_path, capsys):
+    main(sheet_command)
+    key = read_key(tmp_path / "sheet.key.json")
+
+    assert main([*sheet_command, "--seed", "1"]) == 1
+
     assert "choose another --out" in capsys.readouterr().err
     assert read_key(tmp_path / "sheet.key.json") == key

@@ -35,7 +35,7 @@ Replies = Mapping[str, Mapping[str, Sequence[ParsedReply[Contradictions]]]]
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
 # The version of the parser. Raise it if other contradictions are read in the same answers.
 _PARSER_VERSION = 4
-# Errors about requests that a backend will always refuse begin like this.
+# Errors of requests that would be refused again begin like this. All others may pass.
 _REFUSAL_STARTS = ("refused: ", "the prompt has ")
 # A greater share of a shard's requests that are refused is an error.
 _MAX_SHARE_REFUSED = 0.5
@@ -71,12 +71,13 @@ class LLMGenerator:
         """
         self._settings = settings
         self._store = store
-        self._config = _load_config_of_model(settings.judge, folder)
+        self._config = _load_judge_that_writes(settings.judge, folder)
         user_prompts = _read_user_prompts(folder / settings.prompts) if settings.prompts else {}
-        # Prompts from a YAML file are in the paper's form, which asks for numbered answers.
+        # Prompts of a YAML file are texts. They ask for numbered answers, as those of the paper do.
         self._numbered_types = {
             error_type for error_type, prompt in user_prompts.items() if isinstance(prompt, str)
         }
+
         translated_prompts = PROMPTS_FOLDER / language
         is_translated = translated_prompts.is_dir()
         default_prompts = translated_prompts if is_translated else PROMPTS_FOLDER / ENGLISH
@@ -107,10 +108,14 @@ class LLMGenerator:
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Return the examples with the candidates that could be read, and a count of the others.
+        """Return the examples with candidates, i.e. the contradictions in the model's replies.
 
         Args:
             examples: The examples of a shard. Unused ones are returned as they are.
+
+        Returns:
+            One example for each of ``examples``, in the same order. Contradictions that cannot be
+            used are counted by reason.
 
         Raises:
             BackendDownError: The model cannot be reached, or gave no answer to some requests.
@@ -121,11 +126,7 @@ class LLMGenerator:
             error_type: self._ask(error_type, examples) for error_type in ERROR_TYPES
         }
         # A shard with failed requests must not count as finished.
-        answers: list[Answer] = []
-        for replies_of_type in replies.values():
-            for samples in replies_of_type.values():
-                answers += [reply.answer for reply in samples]
-        _check_answers(answers)
+        _check_answers(_answers_of(replies))
         return [
             example if example.unused else self._with_candidates(example, replies)
             for example in examples
@@ -134,47 +135,49 @@ class LLMGenerator:
     def _ask(
         self, error_type: str, examples: Sequence[Example]
     ) -> dict[str, list[ParsedReply[Contradictions]]]:
-        """Ask the model for contradictions of one error type.
+        """Ask the model for contradictions of one error type, such as wrong entities.
 
         Args:
             error_type: The error type.
-            examples: The examples of a shard, some of which allow no error of this type.
+            examples: The examples of a shard. Those that allow no error of this type are skipped.
 
         Returns:
             The replies by the document's id, one for each sample.
         """
-        suitable = [
-            example for example in examples if not example.unused and error_type in example.types
-        ]
-        # Without a question, the judge need not be opened.
-        if not suitable:
+        variables_by_doc_id = {
+            example.doc_id: self._template_variables(example, error_type)
+            for example in examples
+            if not example.unused and error_type in example.types
+        }
+        # Without a question, the judge's model is not even loaded.
+        if not variables_by_doc_id:
             return {}
-        subjects = [self._template_variables(example, error_type) for example in suitable]
+
+        variables = list(variables_by_doc_id.values())
         label = f"contradictions: {error_type}"
         if error_type in self._numbered_types:
-            answers = self._judge.ask(error_type, subjects, label)
+            answers = self._judge.ask(error_type, variables, label)
             replies = [list(map(parse_numbered_answer, samples)) for samples in answers]
         else:
-            replies = self._judge.ask_typed(error_type, Contradictions, subjects, label)
-        doc_ids = [example.doc_id for example in suitable]
-        return dict(zip(doc_ids, replies, strict=True))
+            replies = self._judge.ask_typed(error_type, Contradictions, variables, label)
+        return dict(zip(variables_by_doc_id, replies, strict=True))
 
     def _template_variables(self, example: Example, error_type: str) -> dict[str, object]:
         """Return the variables that the template of an error type is rendered with.
 
         Args:
-            example: The example with the completion.
-            error_type: The error type. The prompt for links has no context, because models repeat
-                it (appendix D of the paper).
+            example: The example with the completion and the text before it.
+            error_type: The error type that the model is asked for, such as ``entity``.
         """
         variables: dict[str, object] = {
             "completion": example.completion,
             "count": self._settings.per_type,
             "language": self._named_language,
         }
-        # The context becomes one line of the prompt.
+        # Asked for link errors, models would repeat the context (appendix D of the paper).
         if error_type != LINK:
             context = last_words(example.prefix, self._settings.context)
+            # The context becomes one line of the prompt.
             variables["context"] = " ".join(context.split())
         return variables
 
@@ -183,11 +186,12 @@ class LLMGenerator:
 
         Args:
             example: An example that is in use.
-            replies: The replies about all examples. If two types have the same text, it counts for
-                the first of them.
+            replies: The replies about all examples of the shard.
 
         Returns:
-            The example, unused if no candidate could be read.
+            A copy of the example, which is dropped if no candidate could be read. A text that the
+            model wrote for two error types is a candidate of the first, and counts as lost for the
+            second.
         """
         lost: Counter[str] = Counter(example.lost)
         candidates: dict[str, Candidate] = {}
@@ -203,7 +207,7 @@ class LLMGenerator:
                     else:
                         candidates[candidate.text] = candidate
 
-        # An example without candidates gives no row.
+        # Such an example gives no row.
         if not candidates:
             reason = "no contradiction could be read"
             if set(lost) == {REFUSED}:
@@ -221,11 +225,20 @@ class LLMGenerator:
             del self._judge
 
 
-def _load_config_of_model(name: str | None, folder: Path) -> JudgeConfig:
+def _answers_of(replies: Replies) -> list[Answer]:
+    """Return the model's answers to all requests of a shard, from which the replies were read."""
+    answers: list[Answer] = []
+    for replies_of_type in replies.values():
+        for samples in replies_of_type.values():
+            answers += [reply.answer for reply in samples]
+    return answers
+
+
+def _load_judge_that_writes(name: str | None, folder: Path) -> JudgeConfig:
     """Load the configuration of a judge, and check that the judge has a model that writes text.
 
     Args:
-        name: The name or the YAML file of the judge; None if the settings name none.
+        name: The name of the judge, or its YAML file. None if the settings name no judge.
         folder: The folder from which the path of the file starts.
 
     Raises:
@@ -235,10 +248,10 @@ def _load_config_of_model(name: str | None, folder: Path) -> JudgeConfig:
         raise ConfigError(
             "generate: the llm generator needs a judge; name one, or set generator to rules"
         )
-    # A name that is no file is that of a judge that comes with the package.
+    # The name may be that of a judge which comes with the package, such as "openai-server".
     path = folder / name
     config = load_judge_config(path if path.is_file() else name)
-    # The lexical judge compares words, for example.
+    # The lexical judge, for example, only compares words.
     if not config.capabilities.reads_prompts:
         raise ConfigError(
             f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
@@ -248,32 +261,34 @@ def _load_config_of_model(name: str | None, folder: Path) -> JudgeConfig:
 
 
 def _check_answers(answers: Sequence[Answer]) -> None:
-    """Check that no request failed for a reason that may pass, such as an overloaded server.
+    """Check that no request failed for a reason that may pass, and that most were not refused.
 
-    A finished shard would never ask such a request again. A request that the server refuses for its
-    content would be refused again, so it only counts as lost, unless most requests are refused.
+    A request that failed because the server was overloaded has to be sent again, which a finished
+    shard would never do. A request that the server refuses for its content would be refused again,
+    so that it only counts as lost.
 
     Args:
         answers: The answers to all requests of a shard.
 
     Raises:
-        BackendDownError: Requests failed. The message has their number and the first error.
+        BackendDownError: A request failed for a reason that may pass, or more than half were
+            refused. The message has the number of failures and the first error.
     """
     errors = []
     for answer in answers:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
-    # All errors but refusals may pass, such as that of an overloaded server.
-    passing_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-    are_few = len(errors) <= _MAX_SHARE_REFUSED * len(answers)
-    if not passing_errors and are_few:
+    temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
+    if temporary_errors:
+        problem = temporary_errors[0]
+    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
+        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
+    else:
         return
-    # An overloaded server is more urgent than a refusal.
-    first_error = (passing_errors or errors)[0]
-    advice = "" if passing_errors else "; change the judge's YAML, or leave these documents out"
+
     raise BackendDownError(
-        f"{len(errors)} of {len(answers)} requests failed, the first because:"
-        f" {first_error}{advice}; what was answered is kept"
+        f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
+        " answered is kept"
     )
 
 
@@ -285,7 +300,7 @@ def _read_user_prompts(path: Path) -> Mapping[str, Path | str]:
             form of the paper.
 
     Returns:
-        The paths of templates, or the texts of the YAML file as templates.
+        The path of each template in the folder, or the text of each template in the YAML file.
 
     Raises:
         ConfigError: The folder or the file is not there, or has no prompt that can be used.
@@ -309,18 +324,22 @@ def _read_prompts_of_papers_form(path: Path) -> Mapping[str, str]:
         path: A YAML file with a prompt for each error type.
 
     Raises:
-        ConfigError: A key is no error type, or a prompt does not have ``{completion}``.
+        ConfigError: The file holds no mapping, a key is no error type, or a prompt does not have
+            ``{completion}``.
     """
+    types = ", ".join(ERROR_TYPES)
+    expected = f"expected one of {types} with a prompt that holds {{completion}}"
     prompts: object = read_config(path)
-    # A file of another form is reported like one with a wrong key.
     if not isinstance(prompts, dict):
-        prompts = {path.name: ""}
+        raise ConfigError(f"generate: prompts: {path}: holds no mapping; {expected}")
+
     templates = {}
     for error_type, prompt in prompts.items():
+        # Without the sentence, the model would not know what to edit.
         if error_type not in ERROR_TYPES or "{completion}" not in str(prompt):
             raise ConfigError(
-                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; expected one of"
-                f" {', '.join(ERROR_TYPES)} with a prompt that holds {{completion}}"
+                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; {expected}"
             )
+        # Jinja fills in {{ completion }}.
         templates[error_type] = _PLACEHOLDER.sub(r"{{ \1 }}", prompt)
     return templates

@@ -24,10 +24,10 @@ REPEATED = "llm: repeated"
 # A contradiction may differ from its completion in eight words and marks, or in 40% of the words.
 _MOST_EDITED_TOKENS = 8
 _MOST_EDITED_SHARE = 0.4
-# A longer sentence is not worth an alignment, whose time is quadratic.
+# A longer sentence is not compared to its completion word by word, which takes quadratic time.
 _MOST_TIMES_LONGER = 4
 _MOST_CHARACTERS_LONGER = 200
-_STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
+_STRAY_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 _QUOTES_AND_BRACKETS = '"()[]'
 _CLOSING_MARKS = "\"'\u201d\u2019)]"
@@ -78,10 +78,12 @@ def parse_numbered_answer(answer: Answer) -> ParsedReply[Contradictions]:
         answer: The answer of a model: numbered entries, or ``NA`` if nothing can be edited.
 
     Returns:
-        The contradictions, or the problem if the answer is of another form.
+        The contradictions, or the problem if the answer has no numbered entry and is not ``NA``.
     """
     if answer.error is not None or answer.text is None:
         return ParsedReply(None, f"judge error: {answer.error or 'no text'}", answer)
+
+    # Nothing is left of an answer that breaks off while the model still thinks.
     text = without_thinking(answer.text) or ""
     # After "##", models go on with an example of their own.
     text = text.partition("##")[0].strip()
@@ -106,26 +108,31 @@ def candidates_of_reply(
         reply: The reply of a model, in JSON or numbered lines.
         completion: The sentence that the model was asked to edit.
         error_type: The error type that it was asked for.
-        most: How many candidates are taken; None takes all.
+        most: How many candidates are taken. None: all.
+
+    Returns:
+        The candidates, and how many contradictions could not be used, by reason.
     """
     # The reply itself cannot be read, or the server refused the request.
     if reply.value is None:
         reason = REFUSED if reply.answer.error else f"llm: {reply.problem}"
         return ReplyCandidates((), {reason: 1})
+
     lost: Counter[str] = Counter()
     candidates: dict[str, Candidate] = {}
     if not reply.value.contradictions:
         lost["llm: none to be made"] += 1
 
     for entry in reply.value.contradictions:
-        # Models sometimes plan an edit of nothing.
+        # Models sometimes plan to replace nothing by some words.
         edits = [edit for edit in entry.edits if edit.old.strip()]
         text = entry.contradiction.strip()
         problem = _plan_problem(edits, text, completion)
-        if not problem:
+        if problem is None:
             text = copy_spacing(text, completion)
             problem = _contradiction_problem(edits, text, completion)
-        if problem:
+
+        if problem is not None:
             lost[f"llm: {problem}"] += 1
         elif text in candidates:
             lost[REPEATED] += 1
@@ -137,16 +144,16 @@ def candidates_of_reply(
     return ReplyCandidates(tuple(candidates.values()), dict(lost))
 
 
-def _plan_problem(edits: Sequence[Edit], contradiction: str, completion: str) -> str:
-    """Tell what is wrong with a plan, or with a sentence that is not worth an alignment.
+def _plan_problem(edits: Sequence[Edit], contradiction: str, completion: str) -> str | None:
+    """Tell what is wrong with the planned edits of a completion, or with the form of the result.
 
     Args:
         edits: The planned edits.
-        contradiction: The sentence as the model wrote it.
+        contradiction: The edited sentence as the model wrote it.
         completion: The sentence that was to be edited.
 
     Returns:
-        The problem; empty if there is none.
+        The problem, such as ``no plan``. None if there is none.
     """
     if not edits:
         return "no plan"
@@ -157,12 +164,15 @@ def _plan_problem(edits: Sequence[Edit], contradiction: str, completion: str) ->
     if len(contradiction.splitlines()) > 1:
         return "more than one line"
     most_characters = _MOST_TIMES_LONGER * len(completion) + _MOST_CHARACTERS_LONGER
+    # A sentence of this length differs in too many words, which need not be counted.
     if len(contradiction) > most_characters:
         return "too far from the completion"
-    return ""
+    return None
 
 
-def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion: str) -> str:
+def _contradiction_problem(
+    edits: Sequence[Edit], contradiction: str, completion: str
+) -> str | None:
     """Tell why a sentence cannot be used as a contradiction of the completion.
 
     Args:
@@ -171,9 +181,9 @@ def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion
         completion: The sentence that was edited.
 
     Returns:
-        The problem; empty if there is none.
+        The problem, such as ``stray characters``. None if there is none.
     """
-    if _STRAY.search(contradiction) and not _STRAY.search(completion):
+    if _STRAY_CHARACTERS.search(contradiction) and not _STRAY_CHARACTERS.search(completion):
         return "stray characters"
     if _comparable_words(contradiction) == _comparable_words(completion):
         return "same as the completion"
@@ -181,7 +191,7 @@ def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion
         return "another end than the completion"
     if not all(_contains_tokens(contradiction, edit.new) for edit in edits):
         return "planned words not in the contradiction"
-    if not _has_planned_pairs(contradiction, completion, edits):
+    if not _has_only_planned_marks(contradiction, completion, edits):
         return "quotes or brackets changed without a plan"
     # Long completions may be edited more, but not rewritten.
     most_by_share = _MOST_EDITED_SHARE * len(spaced(completion).split())
@@ -190,49 +200,57 @@ def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion
     return _compatible_problem(edits, completion)
 
 
-def _compatible_problem(edits: Sequence[Edit], completion: str) -> str:
-    """Tell why the sentence may be true both before and after all edits; empty if it may not.
+def _compatible_problem(edits: Sequence[Edit], completion: str) -> str | None:
+    """Tell why a sentence may still be true after all edits, and so contradicts nothing.
 
     Args:
         edits: The planned edits.
         completion: The sentence that was edited.
+
+    Returns:
+        The reason for the first edit. None if an edit makes the sentence false, or if it is not
+        clear where the edit is.
     """
-    reasons = []
+    first_reason = None
     for edit in edits:
         old = edit.old.strip()
         start = completion.find(old)
-        # The plan has other spaces or capital letters, so that the edit has no clear position.
+        # The plan may have other spaces or capital letters than the completion.
         if start < 0:
-            return ""
+            return None
         reason = compatible_reason(completion, start, start + len(old), edit.new.strip())
         # One edit that contradicts the completion is enough.
         if reason is None:
-            return ""
-        reasons.append(reason)
-    return reasons[0]
+            return None
+        first_reason = first_reason or reason
+    return first_reason
 
 
 def _contains_tokens(text: str, words: str) -> bool:
-    """Whether a text has some words in a row, whatever the spaces between them.
+    """Tell whether a text has some words in a row, whatever the spaces between them.
 
     Args:
         text: The text to search.
-        words: The words, of which the first may have another case. A text always has no words.
+        words: The words. The first may begin with a capital in one of the texts only. If there are
+            no words, every text has them.
     """
     sought = plain_tokens(words)
     if not sought:
         return True
+
     tokens = plain_tokens(text)
-    first_word = sought[0].casefold()
+    # Only the case of the first word may differ.
+    sought[0] = sought[0].casefold()
     for start in range(len(tokens) - len(sought) + 1):
-        has_first = tokens[start].casefold() == first_word
-        if has_first and tokens[start + 1 : start + len(sought)] == sought[1:]:
+        window = tokens[start : start + len(sought)]
+        window[0] = window[0].casefold()
+        if window == sought:
             return True
     return False
 
 
-def _has_planned_pairs(contradiction: str, completion: str, edits: Sequence[Edit]) -> bool:
-    """Whether only planned edits added or removed quotes and brackets.
+def _has_only_planned_marks(contradiction: str, completion: str, edits: Sequence[Edit]) -> bool:
+    """Tell whether only planned edits added or removed quotes and brackets.
 
     Args:
         contradiction: The edited sentence.
@@ -243,7 +261,7 @@ def _has_planned_pairs(contradiction: str, completion: str, edits: Sequence[Edit
     old_tokens = plain_tokens(completion)
     planned_new = plain_tokens("".join(edit.new for edit in edits))
     planned_old = plain_tokens("".join(edit.old for edit in edits))
-    # Every mark is counted by itself, so that a lost bracket is noticed.
+    # Opening and closing brackets are counted apart, so that the loss of one is noticed.
     for mark in _QUOTES_AND_BRACKETS:
         added = new_tokens.count(mark) - old_tokens.count(mark)
         planned = planned_new.count(mark) - planned_old.count(mark)
@@ -258,10 +276,14 @@ def _comparable_words(text: str) -> list[str]:
 
 
 def _final_marks(text: str) -> str:
-    """Return the mark that ends a sentence and the quotes after it, such as ``."``."""
+    """Return the mark that ends a sentence, and the quotes and brackets after it.
+
+    Example:
+        ``He said "no."`` ends in ``."``, and the headline ``He said no`` in no mark.
+    """
     sentence = text.rstrip()
     without_closing = sentence.rstrip(_CLOSING_MARKS)
     closing_marks = sentence[len(without_closing) :]
     last_character = without_closing.rstrip()[-1:]
-    # A sentence such as a headline may end without a mark.
+    # A letter or digit is no mark.
     return closing_marks if last_character.isalnum() else last_character + closing_marks

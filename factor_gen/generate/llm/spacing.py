@@ -12,8 +12,8 @@ from rapidfuzz.distance import Levenshtein
 
 from lm_factuality.ground.sentences import SIGNS
 
-# Numbers such as 5.6 and 10:30 are one token.
-_TOKEN = re.compile(rf"\s*(?:\d+(?:[.,:]\d+)+|[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s])")
+# White space and a word or mark. Numbers such as 5.6 and 10:30 are one token.
+_TOKEN = re.compile(rf"(\s*)(\d+(?:[.,:]\d+)+|[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s])")
 _PUNCTUATION = frozenset(".,;:!?")
 _STRAIGHT_QUOTES = {
     **dict.fromkeys("\u2018\u2019", "'"),
@@ -32,20 +32,12 @@ class SpacedToken(NamedTuple):
 
 
 def split_tokens(text: str) -> list[SpacedToken]:
-    """Split a text into words and marks.
+    """Split a text into words and marks, each with the white space before it.
 
     Example:
         ``"He ran ,"`` has the tokens ``He``, ``ran`` and ``,``, the last two after a space.
-
-    Args:
-        text: Any text. The tokens with their white space are the text up to its last token.
     """
-    tokens = []
-    for match in _TOKEN.finditer(text):
-        # The match begins with the white space.
-        word = match[0].lstrip()
-        tokens.append(SpacedToken(word, match[0][: -len(word)]))
-    return tokens
+    return [SpacedToken(word, space) for space, word in _TOKEN.findall(text)]
 
 
 def plain_tokens(text: str) -> list[str]:
@@ -59,7 +51,7 @@ def token_distance(first: str, second: str) -> int:
 
 
 def copy_spacing(contradiction: str, completion: str) -> str:
-    """Write the words that a contradiction shares with its completion as the completion does.
+    """Give a contradiction the spacing, quotes and hyphens of the completion that it edits.
 
     Example:
         After *He ran , then sat .*, the contradiction *He walked, then sat.* becomes
@@ -70,41 +62,43 @@ def copy_spacing(contradiction: str, completion: str) -> str:
         completion: The sentence that it edited.
 
     Returns:
-        The contradiction with the completion's spaces, quotes and hyphens. New punctuation has a
-        space before it if all punctuation of the completion has one.
+        The contradiction, in which all words and marks that were not edited stand as in the
+        completion. A new mark has a space before it if the marks of the completion have one.
     """
     new_tokens = split_tokens(contradiction)
     old_tokens = split_tokens(completion)
-    sources = _unedited_tokens(completion, contradiction)
+    sources = _map_unedited_tokens(completion, contradiction)
 
     text = ""
     for index, token in enumerate(new_tokens):
         word = token.text
         space = _usual_space(new_tokens, index, old_tokens)
-        # A token that the model did not edit is copied from the completion.
         source = sources.get(index)
+        # The model did not edit this token, so that it is copied from the completion.
         if source is not None:
             word = old_tokens[source].text
-            old_space = old_tokens[source].space
-            # After an edit the spacing may change: "pre-war" becomes "post war".
-            follows_edit = sources.get(index - 1) != source - 1 and word not in _PUNCTUATION
-            is_spacing_edited = follows_edit and bool(old_space) != bool(space)
-            if source > 0 and not is_spacing_edited:
-                space = old_space
+            follows_edit = sources.get(index - 1) != source - 1
+            # The first token of the completion has no space that could be copied.
+            if source > 0:
+                space = _copied_space(old_tokens[source], space, follows_edit)
+        # The contradiction itself begins without a space.
         text += word if index == 0 else space + word
     return text
 
 
-def _unedited_tokens(completion: str, contradiction: str) -> Mapping[int, int]:
-    """Align a contradiction with its completion.
+def _map_unedited_tokens(completion: str, contradiction: str) -> Mapping[int, int]:
+    """Map each unedited token of a contradiction to the same token of the completion.
 
     Args:
         completion: The sentence that was edited.
         contradiction: The edited sentence.
 
     Returns:
-        The index of the same token in the completion, by the index of each unedited token of the
-        contradiction.
+        The index of the token in the completion, by its index in the contradiction. Tokens that
+        the edit inserted or replaced are missing.
+
+    Example:
+        *He ran away* and *He quickly ran off* give ``{0: 0, 2: 1}``.
     """
     sources: dict[int, int] = {}
     # Blocks of equal tokens alternate with blocks of edited ones.
@@ -116,28 +110,47 @@ def _unedited_tokens(completion: str, contradiction: str) -> Mapping[int, int]:
     return sources
 
 
+def _copied_space(old_token: SpacedToken, new_space: str, follows_edit: bool) -> str:
+    """Return the white space before a token of a contradiction that is copied from its completion.
+
+    It is that of the completion, unless an edit just before it added or removed a space, as from
+    *pre-war* to *post war*.
+
+    Args:
+        old_token: The token in the completion.
+        new_space: The white space before the token in the contradiction.
+        follows_edit: Whether the token before it was edited.
+    """
+    is_spacing_edited = follows_edit and bool(old_token.space) != bool(new_space)
+    # The space before a comma is a habit of the corpus, which no edit changes.
+    if is_spacing_edited and old_token.text not in _PUNCTUATION:
+        return new_space
+    return old_token.space
+
+
 def _usual_space(
     new_tokens: Sequence[SpacedToken], index: int, old_tokens: Sequence[SpacedToken]
 ) -> str:
-    """Return the white space before a new token of a contradiction.
+    """Return the white space before a token of a contradiction that is not in the completion.
+
+    Before a word, it is one space if the model wrote any. Before a mark such as a comma, it is one
+    space if the completion has white space before all marks of this kind, or before all marks if
+    it has none of this kind.
 
     Args:
         new_tokens: The tokens of the contradiction.
         index: The index of the token.
         old_tokens: The tokens of the completion.
-
-    Returns:
-        For a mark such as a comma, what the completion has before this mark, or before others if it
-        lacks the mark. For any other token, one space if the model wrote some.
     """
     token = new_tokens[index]
     ends_word = index + 1 == len(new_tokens) or bool(new_tokens[index + 1].space)
-    # The comma in "1,200" ends no word.
+    # The point in "U.S" ends no word.
     if token.text not in _PUNCTUATION or not ends_word:
         return " " if token.space else ""
 
     # "He ran , then sat ." has a space before each mark, and so has a new mark.
     marks = [old_token for old_token in old_tokens if old_token.text in _PUNCTUATION]
-    same_marks = [mark for mark in marks if mark.text == token.text] or marks
-    are_spaced = bool(same_marks) and all(mark.space for mark in same_marks)
+    same_marks = [mark for mark in marks if mark.text == token.text]
+    compared_marks = same_marks or marks
+    are_spaced = bool(compared_marks) and all(mark.space for mark in compared_marks)
     return " " if are_spaced else ""
