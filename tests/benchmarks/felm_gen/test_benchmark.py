@@ -1,8 +1,6 @@
 """FELM-gen without lm_eval: what is no answer, cutting, marking, scores, and all of it with a judge
 behind a server."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -267,33 +265,23 @@ def test_the_judges_marks_give_the_errors_of_the_segments(reply, domain, errors)
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        pytest.param(read_marks(Answer("Let me see", "length")), "cut off", id="cut off"),
-        pytest.param(read_marks(Answer("", "stop")), "empty answer", id="empty"),
-        pytest.param(read_marks(Answer("", "content_filter")), "content filter", id="filtered"),
-        pytest.param(make_marks([(4, "fooled")]), "segment 4 of 3", id="segment 4"),
-        pytest.param(make_marks([(0, "fooled")]), "segment 0 of 3", id="segment 0"),
-        pytest.param(
-            make_marks([(1, "fooled"), (1, None)]), "segment 1 twice", id="segment repeated"
-        ),
-        pytest.param(
+        (read_marks(Answer("Let me see", "length")), "cut off"),
+        (read_marks(Answer("", "stop")), "empty answer"),
+        (read_marks(Answer("", "content_filter")), "content filter"),
+        (make_marks([(4, "fooled")]), "segment 4 of 3"),
+        (make_marks([(0, "fooled")]), "segment 0 of 3"),
+        (make_marks([(1, "fooled"), (1, None)]), "segment 1 twice"),
+        (
             make_marks([(1, "spelling")]),
             "wrong form: wrong.N.type: "
             "Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'",
-            id="type unknown",
         ),
-        pytest.param(
-            read_marks(Answer("I'm sorry, I cannot judge that.")), "no JSON object", id="no JSON"
-        ),
-        pytest.param(
+        (read_marks(Answer("I'm sorry, I cannot judge that.")), "no JSON object"),
+        (
             read_marks(Answer(None, error="no evidence: the lexical judge needs passages")),
             "no evidence",
-            id="no evidence",
         ),
-        pytest.param(
-            read_marks(Answer(None, error="400: no such thing")),
-            "judge error: 400: no such thing",
-            id="error",
-        ),
+        (read_marks(Answer(None, error="400: no such thing")), "judge error: 400: no such thing"),
     ],
 )
 def test_an_unreadable_reply_leaves_the_response_unscored(reply, reason):

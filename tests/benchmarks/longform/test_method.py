@@ -1,8 +1,6 @@
 """The method with a judge behind a server: any subject, an index, and entities that share a
 name."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,8 +1,6 @@
 """F1@K, precision and their bounds, by hand and against LongFact's and FActScore's definitions
 written out."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,8 +1,6 @@
 """A YAML of one's own: prompts from files of any kind, what is known of each, and what is
 refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
