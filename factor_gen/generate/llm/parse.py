@@ -139,8 +139,8 @@ def candidates_of_reply(
         elif len(candidates) == most:
             lost["llm: more than were asked for"] += 1
         else:
-            changes = [f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits]
-            candidates[text] = Candidate(text, error_type, "; ".join(changes), "llm")
+            changes = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
+            candidates[text] = Candidate(text, error_type, edit=changes, generator="llm")
     return ReplyCandidates(tuple(candidates.values()), dict(lost))
 
 
