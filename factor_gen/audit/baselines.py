@@ -146,6 +146,10 @@ def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> Choice
     Args:
         choices: The choices of all rows.
         is_true: For each choice, whether it is a true completion.
+
+    Returns:
+        The features, as arrays with a row for each choice and a column for each n-gram or
+        statistic.
     """
     vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack

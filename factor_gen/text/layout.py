@@ -49,13 +49,13 @@ def find_verbatim_lines(lines: Sequence[str]) -> set[int]:
         The indexes of these lines.
     """
     # Rows of tables, such as "| a | b |".
-    verbatim_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
-    verbatim_lines |= _find_aligned_lines(lines)
+    cell_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
+    aligned_lines = _find_aligned_lines(lines)
 
     fenced_lines = _find_fenced_lines(lines)
     # A fence ends a block of lines as an empty line does.
     unfenced = ["" if index in fenced_lines else line for index, line in enumerate(lines)]
-    return verbatim_lines | fenced_lines | _find_code_blocks(unfenced)
+    return cell_lines | aligned_lines | fenced_lines | _find_code_blocks(unfenced)
 
 
 def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
