@@ -153,7 +153,11 @@ class JudgedStep:
         # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
-        command = self._certify_command(judge)
+        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
+        # If there are several settings, the command picks the one that suits the judge.
+        if len(self.settings) == 1:
+            command += f" --setting {self.settings[0].name}"
+
         certified_settings = [
             setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
         ]
@@ -170,18 +174,6 @@ class JudgedStep:
         text = _describe_certificate(setting, certificate)
         return CertificationStatus(step, text, is_certified=True)
 
-    def _certify_command(self, judge: Mapping[str, Any]) -> str:
-        """Return the command that certifies a judge for this step.
-
-        Args:
-            judge: The configuration of the judge, as results hold it.
-        """
-        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
-        # If there are several settings, the command picks the one that suits the judge.
-        if len(self.settings) > 1:
-            return command
-        return f"{command} --setting {self.settings[0].name}"
-
     def _obstacle(self, metadata: Mapping[str, Any]) -> str:
         """Return why no judge can be certified for this step of a run, or an empty string.
 
@@ -191,6 +183,7 @@ class JudgedStep:
         Returns:
             The reason as a phrase, such as ``no judge is measured with knowledge: none``.
         """
+        # Certificates hold only under the settings with which they were measured.
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
             # A run that does not state the setting has the default, which was measured.

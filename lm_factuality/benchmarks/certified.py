@@ -70,6 +70,7 @@ def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
     if setting is None:
         return False
     data = as_mapping(certificate.get("data"))
+    # Published data can have changed since, so its hash counts as well.
     return data.get("is_published") is True and data.get("git_blob") == setting.git_blob
 
 
@@ -87,7 +88,7 @@ def certificate_problems(
     """
     invalid_keys = _invalid_keys(certificate)
     if invalid_keys:
-        yield f"not a certificate: {', '.join(invalid_keys)} is missing or not in order"
+        yield f"not a certificate: missing or malformed: {', '.join(invalid_keys)}"
         return
 
     # The certificate comes from a file of others, so messages cut its texts to a sensible length.
@@ -111,6 +112,7 @@ def _invalid_keys(certificate: Mapping[str, Any]) -> list[str]:
     The file comes from others, so nothing about its form is certain.
     """
     missing_keys = [key for key in _REQUIRED_KEYS if key not in certificate]
+    # The checks of values below need all keys.
     if missing_keys:
         return missing_keys
 
@@ -152,6 +154,7 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
         hashes = json.loads(identity)[_REPLACED_HASHES_INDEX]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
+    # A list or a number in the place of a hash would never match.
     if not isinstance(hashes, dict) or not all(isinstance(text, str) for text in hashes.values()):
         return None
     return hashes

@@ -174,6 +174,7 @@ class JudgedMethod(abc.ABC):
             # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
+                # A score without a label is shown by its name.
                 labelled_score = replace(score, label=score.label or name)
                 rows.append(_format_score(labelled_score, entry))
             elif entry:
@@ -275,6 +276,8 @@ def judged_benchmark(
         unaffected_scores: The names of the scores that no answer of people changes.
         **benchmark_fields: Further fields of `Benchmark`, such as ``title``.
     """
+    # The declaration describes the method with its default settings.
+    method = role.make_method({})
     samples = _JudgedSamples(role)
     relabel = Relabel(
         samples.people_items,
@@ -282,17 +285,21 @@ def judged_benchmark(
         samples.make_rescorer,
         optional_question=optional_question,
     )
-    # The declaration describes the method with its default settings.
-    method = role.make_method({})
-    scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
         scoring=Scoring(
-            scores, (headline,), keep_verdict, samples.make_rescorer, **(scoring or {})
+            scores=tuple(method.scores),
+            headlines=(headline,),
+            keep_row=keep_verdict,
+            make_rescorer=samples.make_rescorer,
+            **(scoring or {}),
         ),
         judging=role,
         people=People(
-            tuple(questions), samples.people_items, relabel, unaffected_scores=unaffected_scores
+            questions=tuple(questions),
+            items=samples.people_items,
+            relabel=relabel,
+            unaffected_scores=unaffected_scores,
         ),
         **benchmark_fields,
     )
@@ -337,11 +344,12 @@ class _JudgedSamples:
             sample: The sample with the judge's record.
             answers: The chosen options, by the id of the item.
         """
-        # People need not answer optional questions.
         items = self.people_items(result, sample)
+        # People need not answer optional questions, which then count as skipped.
         choices = [answers.get(item.id, SKIP) for item in items]
         method = self._method(result)
-        return verdict_fields(method.relabel_record(sample["doc"], verdict_of(sample), choices))
+        record = method.relabel_record(sample["doc"], verdict_of(sample), choices)
+        return verdict_fields(record)
 
 
 def _format_score(score: Score, figure: Mapping[str, Any]) -> tuple[str, ...]:

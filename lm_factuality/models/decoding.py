@@ -359,18 +359,19 @@ def _find_final_norm(model: PreTrainedModel, blocks: torch.nn.ModuleList) -> tor
         ConfigError: The model has no such norm.
     """
     modules_in_blocks = set(blocks.modules())
-    final_norm: torch.nn.Module | None = None
-    for module in model.modules():
+    modules: list[torch.nn.Module] = list(model.modules())
+    # The model may also have a norm before its layers, for example of the embeddings.
+    for module in reversed(modules):
+        # Classes of norms are called LayerNorm, LlamaRMSNorm and so on.
         is_norm = "norm" in type(module).__name__.lower()
         if is_norm and module not in modules_in_blocks:
-            final_norm = module
-    if final_norm is None:
-        raise ConfigError("hf-dola: norm: the model has no final norm")
-    return final_norm
+            return module
+    raise ConfigError("hf-dola: norm: the model has no final norm")
 
 
 def _is_near(tensor: Tensor, expected: Tensor) -> bool:
     """Return whether all values differ by at most 2% of the expected standard deviation."""
+    # Half precision would round the differences away.
     tensor = tensor.float()
     expected = expected.to(tensor.device).float()
     if tensor.shape != expected.shape:

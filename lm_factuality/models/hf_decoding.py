@@ -178,8 +178,7 @@ class HFDoLa(HFDecoding):
             # "low" is the default of layers, so a user who has not set layers has it, too.
             if layers not in ("low", [early_exit_layer]):
                 raise ConfigError(
-                    "hf-dola: layers and early_exit_layer exclude each other; early_exit_layer is"
-                    " static"
+                    "hf-dola: layers and early_exit_layer exclude each other; pass one of them"
                 )
             layers = early_exit_layer
         num_layers = self.config.get_text_config().num_hidden_layers

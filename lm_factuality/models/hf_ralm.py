@@ -119,18 +119,25 @@ class HFRALM(HFTree):
         """Return HFLM's description of the model, with the retrieval options under ``ralm``.
 
         Returns:
-            The description. ``ralm.retrieved`` counts for each task the ``rows`` with a search, the
-            rows whose own article is in the index (``article_found``), and the rows for which a
-            passage of it ranked high enough to be read but was left out (``excluded``).
+            The description. ``ralm.retrieved`` has three counts for each task:
+
+            - ``rows``: rows with a search
+            - ``article_found``: rows whose own article is in the index
+            - ``excluded``: rows for which a passage of this article ranked high enough to be read,
+              but was left out
         """
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        counts_by_task: dict[str, Counter[str]] = defaultdict(Counter)
         for (task, _), row in self.retrieved.items():
-            is_excluded = any(query["excluded"] for query in row["queries"])
-            counts[task]["rows"] += 1
-            counts[task]["article_found"] += bool(row["articles"])
-            counts[task]["excluded"] += is_excluded
-        by_task = {task: dict(task_counts) for task, task_counts in counts.items()}
-        return {**super().get_model_info(), "ralm": {**self.ralm_info(), "retrieved": by_task}}
+            counts = counts_by_task[task]
+            counts["rows"] += 1
+            # Adding True counts one row.
+            counts["article_found"] += bool(row["articles"])
+            counts["excluded"] += any(query["excluded"] for query in row["queries"])
+
+        # Results are written as JSON, for which plain dictionaries are needed.
+        retrieved = {task: dict(counts) for task, counts in counts_by_task.items()}
+        ralm_info = {**self.ralm_info(), "retrieved": retrieved}
+        return {**super().get_model_info(), "ralm": ralm_info}
 
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
@@ -198,7 +205,7 @@ class HFRALM(HFTree):
         ]
         scores = super()._loglikelihood_tokens(window_requests, disable_tqdm)
 
-        # Add up the windows of each request.
+        # Log-likelihoods add up, and a continuation is greedy if all of its windows are.
         answers: list[Answer] = [(0.0, True)] * len(requests)
         for window, (logprob, is_greedy) in zip(windows, scores, strict=True):
             total, all_greedy = answers[window.request]
@@ -310,22 +317,23 @@ class HFRALM(HFTree):
         Returns:
             The ids, titles and word sequences of each row's document.
         """
-        rows: dict[RowId, list[Any]] = defaultdict(list)
-        # Dictionaries keep each text once and in order.
+        docs: dict[RowId, list[Any]] = defaultdict(list)
+        # The keys of the inner dictionaries are the texts, so that each is kept once and in order.
         texts: dict[RowId, dict[str, None]] = defaultdict(dict)
         for row_id, request in zip(row_ids, requests, strict=True):
-            rows[row_id].append(request.doc)
-            # The first two arguments are the context and the continuation, or the text and options.
+            docs[row_id].append(request.doc)
+            # Context and continuation are the first two arguments of a request. A request for a
+            # whole text has the text and options that are not text.
             parts = [part for part in request.args[:2] if isinstance(part, str)]
             texts[row_id]["".join(parts)] = None
         return {
-            row_id: self._exclusion.collect_features(rows[row_id], texts[row_id]) for row_id in rows
+            row_id: self._exclusion.collect_features(docs[row_id], texts[row_id]) for row_id in docs
         }
 
     def _add_search(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
-        """Add a search and its passages to ``retrieved``, for the run's output files.
+        """Add a search and its passages to the row in ``retrieved``, for the run's output files.
 
         Args:
             query: The text that was searched for, and the row that it is for.
@@ -333,7 +341,8 @@ class HFRALM(HFTree):
             articles: The excluded articles, each with the number of the passage that revealed it.
 
         Returns:
-            The new record of the search. The caller adds to it the text that was predicted.
+            The new record of the search. The caller adds to ``predicts`` the text that was
+            predicted with the passages, and sets ``cut`` to the number of tokens that gave way.
         """
         record: outputs.Query = {
             "query": query.text,
@@ -342,9 +351,15 @@ class HFRALM(HFTree):
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        _, row_number = query.row
-        empty: Any = {"doc_id": row_number, "articles": {}, "queries": [], "passages": {}}
-        row = self.retrieved.setdefault(query.row, empty)
+        if query.row not in self.retrieved:
+            _, doc_id = query.row
+            self.retrieved[query.row] = {
+                "doc_id": doc_id,
+                "articles": {},
+                "queries": [],
+                "passages": {},
+            }
+        row = self.retrieved[query.row]
         row["queries"].append(record)
         row["articles"].update(articles)
         for hit in (*passages.hits, *passages.excluded):
