@@ -124,10 +124,10 @@ def _outcomes(
     Returns:
         The outcome of each row, from 0 to 1; NaN for a row without scores.
     """
-    outcomes = []
-    for values, row in zip(values_of_rows, rows, strict=True):
-        outcomes.append(math.nan if values is None else measure(values, row.gold))
-    return outcomes
+    return [
+        math.nan if values is None else measure(values, row.gold)
+        for values, row in zip(values_of_rows, rows, strict=True)
+    ]
 
 
 def estimate_shares(
