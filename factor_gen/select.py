@@ -193,8 +193,8 @@ class _Document:
         self.text = example.prefix
         self.settings = settings
         self.language = language
-        # For each line, whether it belongs to code or to a table.
-        self.is_code = find_verbatim_lines(self.text.split("\n"))
+        # The indexes of the lines that belong to code or to a table.
+        self.code_lines = find_verbatim_lines(self.text.split("\n"))
         # The text in lower case, with single spaces.
         self.plain_text = comparable_text(self.text)
 
@@ -369,7 +369,7 @@ def _is_unique_in_corpus(sentence: _SentenceInDocument) -> bool:
 def _is_no_code(sentence: _SentenceInDocument) -> bool:
     """Tell whether the sentence begins in a line that belongs to no code and no table."""
     line_number = sentence.prefix.count("\n")
-    return not sentence.document.is_code[line_number]
+    return line_number not in sentence.document.code_lines
 
 
 class _Check(NamedTuple):

@@ -183,6 +183,7 @@ class JudgedStep:
         Returns:
             The reason as a phrase, such as ``no judge is measured with knowledge: none``.
         """
+        # Certificates hold only under the settings with which they were measured.
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
             # A run that does not state the setting has the default, which was measured.

@@ -140,6 +140,7 @@ class SurfaceBaseline(UntrainedModel):
         """
         answers = []
         for request in requests:
+            # The context has no influence on the rule, only on the tie-break.
             context, continuation = request.args[:2]
             answers.append((self._score(context, continuation), False))
         return answers

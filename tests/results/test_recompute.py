@@ -98,7 +98,10 @@ def test_the_variant_names_the_arguments_that_change_the_model(
     backend, arguments, variant, tmp_path
 ):
     tasks = {"t": factor_task([True, False])}
-    path = write_results(tmp_path, tasks, "org/m", **{"model": backend, "model_args": arguments})
+    path = write_results(tmp_path, tasks, "org/m", model_args=arguments)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["config"]["model"] = backend
+    path.write_text(json.dumps(content), encoding="utf-8")
 
     (file,) = read_results_files([path])
 
