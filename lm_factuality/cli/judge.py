@@ -420,10 +420,17 @@ def certify(
 
     config = load_judge_config(judge)
     settings = certifiable_settings()
-    certifiable = settings[setting] if setting else _default_setting(settings.values(), config)
+    if setting:
+        certifiable = settings[setting]
+    else:
+        certifiable = next(
+            candidate for candidate in settings.values() if candidate.is_default(config)
+        )
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
+    options = CertifyOptions(
+        data_dir=data_dir, files=tuple(data or ()), sample=sample, rows=rows, claims=claims
+    )
     _refuse_unused_options(options, certifiable, settings.values())
 
     # A trial is the setting with its data, which the judge is measured on.
@@ -448,18 +455,6 @@ def certify(
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
         echo("Later runs will not attach this certificate: its data is not the data as published.")
-
-
-def _default_setting(
-    settings: Iterable["CertifiableSetting"], config: "JudgeConfig"
-) -> "CertifiableSetting":
-    """Return the setting in which ``certify`` measures a judge if the user names none.
-
-    Args:
-        settings: All settings. Each says for which judges it is the default.
-        config: The judge.
-    """
-    return next(setting for setting in settings if setting.is_default(config))
 
 
 def _refuse_unused_options(

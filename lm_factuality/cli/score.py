@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from lm_factuality.benchmarks.felm.rows import RowClaims
 
+# How `score ambigbio` describes the facts without a verdict, with keys of the report in braces.
+_LOST_FACTS = (
+    "grouping lost {facts} facts ({first_facts} of them the first of a response) and made up"
+    " {facts_made_up}; {responses} responses have no verdict left; D-FActScore of all facts would"
+    " be {worst} if no lost fact were supported, {best} if all were"
+)
+
 app = App()
 claims = App()
 DataFolder = Annotated[
@@ -186,7 +193,7 @@ def _print_ambigbio_scores(report: Mapping[str, Any], file: str) -> None:
 
 
 def _describe_lost_facts(unscored: Mapping[str, Any]) -> str:
-    """Describe the facts that the authors' program lost while it grouped the facts by person.
+    """Describe the facts that the authors' program lost when it grouped facts by person.
 
     Args:
         unscored: The entry ``unscored`` of the scores: counts of facts and responses, and bounds of
@@ -195,20 +202,13 @@ def _describe_lost_facts(unscored: Mapping[str, Any]) -> str:
     Returns:
         A note such as "grouping lost 3 facts (1 of them the first of a response) and ...".
     """
-    num_lost = unscored["facts"]
-    num_first = unscored["first_facts"]
-    num_invented = unscored["facts_made_up"]
     bounds = unscored["d_factscore"]
-    worst = format_percent(bounds["worst"])
-    best = format_percent(bounds["best"])
-    clauses = [
-        f"grouping lost {num_lost} facts ({num_first} of them the first of a response) and made up"
-        f" {num_invented}",
-        f"{unscored['responses']} responses have no verdict left",
-        f"D-FActScore of all facts would be {worst} if no lost fact were supported, {best} if all"
-        " were",
-    ]
-    return "; ".join(clauses)
+    # The template names keys of `unscored`, such as first_facts.
+    return _LOST_FACTS.format(
+        **unscored,
+        worst=format_percent(bounds["worst"]),
+        best=format_percent(bounds["best"]),
+    )
 
 
 def _write_report(path: Path, report: Mapping[str, Any]) -> None:
