@@ -78,7 +78,7 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         if key in section:
             section[key] = shorten_paths(section[key])
 
-    # A filter that is off is None in the settings, but has to be named in a YAML.
+    # A YAML without a filter would mean its default, so that one that is off has to be named.
     filters = description["filter"]
     description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
     return description
@@ -137,16 +137,29 @@ def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> d
     include = content.pop("include", None)
     if include is None:
         return content
-    if not isinstance(include, str):
-        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
 
-    # Paths that begin with "configs/" may name files that come with the package.
-    included_file = file.parent / include
-    if include.startswith("configs/"):
-        included_file = find_config(Path(include))
+    included_file = _find_included_file(include, file)
     included = _read_with_includes(included_file, (*including_files, real_path))
     _rebase_paths(included, included_file.parent, file.parent)
     return _merge_sections(included, content)
+
+
+def _find_included_file(include: object, file: Path) -> Path:
+    """Return the file that the setting ``include`` of a YAML names.
+
+    Args:
+        include: The value of the setting.
+        file: The YAML, from whose folder a relative path starts.
+
+    Raises:
+        ConfigError: The value is no text.
+    """
+    if not isinstance(include, str):
+        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
+    # Such a path may name a file that comes with the package.
+    if include.startswith("configs/"):
+        return find_config(Path(include))
+    return file.parent / include
 
 
 def _read_mapping(file: Path) -> dict[str, Any]:
@@ -199,9 +212,9 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
     """Tell whether the value of a setting is a relative path, rather than a name such as ``gpt2``.
 
     Args:
-        setting: A setting that holds a path, or either a path or a name.
+        setting: A setting that holds a path, such as ``corpus.path``, or either a path or a name.
         value: The value in the YAML.
-        folder: The folder of the YAML.
+        folder: The folder of the YAML, from which relative paths start.
     """
     if value.startswith(("~", "/")):
         return False

@@ -86,7 +86,8 @@ def _wrong_language_error(num_documents: Counter[str], expected: str) -> DataErr
         expected: The language in the settings.
 
     Returns:
-        An error whose message says which settings suit the corpus.
+        An error whose message says which settings suit the corpus, such as ``62 of the first 100
+        documents are in 'de', expected 'en'; name it: corpus: {language: de}``.
     """
     language, count = num_documents.most_common(1)[0]
     advice = f"name it: corpus: {{language: {language}}}"

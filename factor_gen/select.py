@@ -137,11 +137,11 @@ class SelectStage:
                     completion=sentence.text,
                     draw=replace(example.draw, tried=num_tried),
                 )
-            # The sentence that fails the latest check is the best, and gives the reason.
+            # The document's reason is the latest check that any of its sentences failed.
             furthest_check = max(furthest_check, failed_check)
 
         reason = self._reason_unused(example, furthest_check)
-        # Nothing was drawn, so that the draw has no number of tried sentences.
+        # There is no next draw, which would have to know how many sentences were tried.
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
     def _order_sentences(self, example: Example) -> list[Sentence]:
@@ -193,8 +193,8 @@ class _Document:
         self.text = example.prefix
         self.settings = settings
         self.language = language
-        # For each line, whether it belongs to code or to a table.
-        self.is_code = find_verbatim_lines(self.text.split("\n"))
+        # The indexes of the lines that belong to code or to a table.
+        self.code_lines = find_verbatim_lines(self.text.split("\n"))
         # The text in lower case, with single spaces.
         self.plain_text = comparable_text(self.text)
 
@@ -313,7 +313,7 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
         sentence: A sentence that may be selected.
 
     Returns:
-        False if one of them is left open, or closes without being opened.
+        False if one of them is left open, as in ``He (a poet.``, or closes without being opened.
     """
     # A straight quote opens and closes, so that only their number can be checked.
     if sentence.text.count('"') % 2:
@@ -369,7 +369,7 @@ def _is_unique_in_corpus(sentence: _SentenceInDocument) -> bool:
 def _is_no_code(sentence: _SentenceInDocument) -> bool:
     """Tell whether the sentence begins in a line that belongs to no code and no table."""
     line_number = sentence.prefix.count("\n")
-    return not sentence.document.is_code[line_number]
+    return line_number not in sentence.document.code_lines
 
 
 class _Check(NamedTuple):

@@ -361,10 +361,13 @@ class BuildSettings(WorkSettings):
         language = self.corpus.language
         if language == ENGLISH:
             return
-        for settings in (self.filter.nli, self.filter.fluency):
-            # The default of each class is the paper's model, which was trained on English.
-            if settings is not None and settings.model == type(settings).model:
+        for filter_settings in (self.filter.nli, self.filter.fluency):
+            if filter_settings is None:
+                continue
+            # The defaults are the paper's models, which were trained on English.
+            default_model = type(filter_settings).model
+            if filter_settings.model == default_model:
                 raise ValueError(
-                    f"filter: {settings.model} reads English, not {language!r}; name a model of"
+                    f"filter: {default_model} reads English, not {language!r}; name a model of"
                     " many languages, or none"
                 )

@@ -16,8 +16,9 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
-    from factor_gen.audit.records import BenchmarkAudit, JudgedProperty
+    from factor_gen.audit.records import BenchmarkAudit
     from judges.judge import Judge
+    from lm_factuality.benchmarks.factor.rows import Row
 
 
 def audit(
@@ -76,11 +77,9 @@ def audit(
     """
     from factor_gen.audit.audit import audit_rows
     from factor_gen.audit.flags import LARGE_EDIT
-    from factor_gen.audit.judged import judge_rows as judge_properties
     from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, flag_table, paper_table, property_table
-    from lm_factuality.benchmarks.rows import finite_json
+    from factor_gen.audit.tables import baseline_table, flag_table, paper_table
 
     # Rules cannot tell error types, only a judge can.
     if types and judge is None:
@@ -97,13 +96,9 @@ def audit(
     judged_types: list[str | None] = []
     if judge is not None:
         with open_judge(judge, store) as opened:
-            properties = judge_properties(opened, benchmark.rows, seed, judge_rows)
+            content["properties"] = _judge_properties(opened, benchmark.rows, seed, judge_rows)
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
-        num_usable = sum(not row.problem for row in benchmark.rows)
-        print_table(*property_table(properties, opened.name, min(judge_rows, num_usable)))
-        _check_judge_answered(properties, opened)
-        content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*paper_table(audited, judged_types))
     if json_file is not None:
@@ -134,16 +129,29 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Seque
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _check_judge_answered(properties: Sequence["JudgedProperty"], judge: "Judge") -> None:
-    """Check that a judge scored at least one contradiction, unless its replies were unreadable.
+def _judge_properties(judge: "Judge", rows: Sequence["Row"], seed: int, count: int) -> list[object]:
+    """Ask a judge which contradictions are false, fluent and consistent, and print their shares.
 
     Args:
-        properties: The findings of the judge, one for each property.
-        judge: The judge that was asked.
+        judge: The judge.
+        rows: All rows of the benchmark.
+        seed: Decides which rows the judge sees, and the bootstrap resamples.
+        count: How many rows the judge sees at most.
+
+    Returns:
+        The share of contradictions that have each property, as JSON values.
 
     Raises:
         BackendDownError: The judge returned errors and scored nothing.
     """
+    from factor_gen.audit.judged import judge_rows
+    from factor_gen.audit.tables import property_table
+    from lm_factuality.benchmarks.rows import finite_json
+
+    properties = judge_rows(judge, rows, seed, count)
+    num_usable = sum(not row.problem for row in rows)
+    print_table(*property_table(properties, judge.name, min(count, num_usable)))
+
     reasons = [reason for finding in properties for reason in finding.unscored]
     is_scored = any(finding.scored for finding in properties)
     # Replies that could not be read are no reason to fail, a server that is down is one.
@@ -151,3 +159,4 @@ def _check_judge_answered(properties: Sequence["JudgedProperty"], judge: "Judge"
         raise BackendDownError(
             f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"
         )
+    return [finite_json(asdict(finding)) for finding in properties]

@@ -36,8 +36,8 @@ _LEAST_WORDS = 6  # words of a short line that runs on into the next
 _VERSE_CAPITALS = 0.8  # share of the lines of verse and lists that begin with a capital
 
 
-def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
-    """Tell for each line whether it is code, a table or a drawing instead of prose.
+def find_verbatim_lines(lines: Sequence[str]) -> set[int]:
+    """Find the lines of a text that are code, a table or a drawing instead of prose.
 
     Such a line stands between fences, has cells or columns, or belongs to a block of lines that
     looks like code.
@@ -46,17 +46,16 @@ def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
         lines: The lines of a text, without line breaks.
 
     Returns:
-        One boolean for each line.
+        The indexes of these lines.
     """
-    verbatim_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
-    verbatim_lines |= _find_aligned_lines(lines)
+    # Rows of tables, such as "| a | b |".
+    cell_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
+    aligned_lines = _find_aligned_lines(lines)
 
     fenced_lines = _find_fenced_lines(lines)
     # A fence ends a block of lines as an empty line does.
     unfenced = ["" if index in fenced_lines else line for index, line in enumerate(lines)]
-    verbatim_lines |= fenced_lines | _find_code_blocks(unfenced)
-
-    return [index in verbatim_lines for index in range(len(lines))]
+    return cell_lines | aligned_lines | fenced_lines | _find_code_blocks(unfenced)
 
 
 def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
@@ -76,7 +75,8 @@ def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
         shared_gaps = gaps[index] & gaps[index + 1]
         # Two long lines of prose may share one gap by chance.
         is_wide = max(len(line), len(next_line)) > _WIDEST
-        if len(shared_gaps) >= (2 if is_wide else 1):
+        least_gaps = 2 if is_wide else 1
+        if len(shared_gaps) >= least_gaps:
             aligned |= {index, index + 1}
     return aligned
 
@@ -124,7 +124,7 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         if is_announced or num_code_like > least_share * len(block):
             code_lines.update(block)
 
-        # The next block may be announced by the same line.
+        # A line with "::" may announce the next block as well.
         if not is_announced:
             last_line = lines[block.stop - 1].rstrip()
     return code_lines
@@ -172,6 +172,7 @@ def unwrap(text: str) -> str:
     if not continuation_lines:
         return text
 
+    # The first line of a text never continues another one.
     paragraphs: list[list[str]] = []
     for index, line in enumerate(lines):
         if index in continuation_lines:
@@ -212,17 +213,19 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
     Returns:
         The indexes of these lines.
     """
-    is_verbatim = find_verbatim_lines(lines)
+    verbatim_lines = find_verbatim_lines(lines)
     continuation_lines = set()
     for paragraph in _paragraphs(lines):
         paragraph_lines = lines[paragraph.start : paragraph.stop]
+        # The lines of verse and lists are not joined.
         if _is_verse(paragraph_lines):
             continue
 
-        for position, index in enumerate(paragraph[1:], start=1):
-            if is_verbatim[index - 1] or is_verbatim[index]:
+        for index in paragraph[1:]:
+            if not verbatim_lines.isdisjoint((index - 1, index)):
                 continue
             is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
+            position = index - paragraph.start
             if is_wrapped and _has_continuation_indent(paragraph_lines, position):
                 continuation_lines.add(index)
     return continuation_lines
@@ -242,7 +245,7 @@ def _is_wrapped(line: str, next_line: str, width: int) -> bool:
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
-    """Yield the paragraphs of a text as line indexes.
+    """Yield the paragraphs of a text, each as the indexes of its lines.
 
     An empty line ends a paragraph. Within a block of lines, a new one begins at a line that is
     indented deeper than both neighbours if the line before it ends a sentence.
@@ -250,12 +253,11 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     for block in _blocks(lines):
         start = block.start
         for index in block[1:-1]:
-            previous_line = lines[index - 1]
+            previous_indent = _indent(lines[index - 1])
+            next_indent = _indent(lines[index + 1])
             # Only the first lines of paragraphs are indented.
-            is_first_line = (
-                _indent(previous_line) == _indent(lines[index + 1]) < _indent(lines[index])
-            )
-            if is_first_line and _SENTENCE_END.search(previous_line):
+            is_first_line = previous_indent == next_indent < _indent(lines[index])
+            if is_first_line and _SENTENCE_END.search(lines[index - 1]):
                 yield range(start, index)
                 start = index
         yield range(start, block.stop)

@@ -163,31 +163,42 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
         ``Emmanuel Macron``.
     """
-    entities = []
+    entities: list[Entity] = []
     has_title = False
-    # Until the first word is passed, it may be an ordinary word that starts the sentence.
-    starts_sentence = _starts_sentence(tokenised, start)
     for index in range(start, end):
-        token = tokenised.tokens[index]
         words = tokenised.words[index:end]
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
-        if is_organisation:
-            entities.append(_name_entity(tokenised, index, end, has_title))
-            break
-
-        # "U.S." is part of many names, such as "U.S. Senate".
-        if token.text in NATIONALITIES and token.text != "U.S.":
-            entities.append(Entity(token.text, token.start, token.end, NATIONALITY))
-        elif token.text in places() and not WORDS["titles"].isdisjoint(words[1:2]):
-            # The place belongs to the title, as in "London Mayor Sadiq Khan".
-            entities.append(Entity(token.text, token.start, token.end, PLACE))
-        elif token.text in WORDS["titles"]:
-            has_title = True
-        elif not starts_sentence or not _is_sentence_opener(words):
-            entities.append(_name_entity(tokenised, index, end, has_title))
-            break
-        starts_sentence = False
+        if not is_organisation:
+            kind = _kind_before_name(words)
+            if kind:
+                token = tokenised.tokens[index]
+                entities.append(Entity(token.text, token.start, token.end, kind))
+                continue
+            if words[0] in WORDS["titles"]:
+                has_title = True
+                continue
+            # Only the first word of the run can be an ordinary word that starts the sentence.
+            may_be_opener = index == start and _starts_sentence(tokenised, start)
+            if may_be_opener and _is_sentence_opener(words):
+                continue
+        # All other words of the run are the name.
+        return [*entities, _name_entity(tokenised, index, end, has_title)]
     return entities
+
+
+def _kind_before_name(words: Sequence[str]) -> str:
+    """Return the kind of a word before a name that is an entity itself, or an empty text.
+
+    Args:
+        words: The word and the capitalised words after it. *French* in *French President* is a
+            nationality, and *London* in *London Mayor Sadiq Khan* a place.
+    """
+    # "U.S." is part of many names, such as "U.S. Senate".
+    if words[0] in NATIONALITIES and words[0] != "U.S.":
+        return NATIONALITY
+    if words[0] in places() and not WORDS["titles"].isdisjoint(words[1:2]):
+        return PLACE
+    return ""
 
 
 def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:

@@ -193,6 +193,7 @@ class Relabel:
             The changed sample, or None if a required answer is missing or was skipped.
         """
         items = self.items(result, sample)
+        # Answers to the optional question do not decide whether the sample can be scored.
         required_items = [item for item in items if item.question != self.optional_question]
         # Without a question to people, no score of this sample depends on the judge.
         if not required_items:
@@ -200,6 +201,7 @@ class Relabel:
         if any(answers.get(item.id, SKIP) == SKIP for item in required_items):
             return None
 
+        # The changed fields replace those of the sample, which have the same keys.
         changed_sample = {**sample, **self.change_sample(result, sample, answers)}
         # One sample is scored alone, so the rescorer gets no list of all rows.
         rescorer = self.make_rescorer(result, ())

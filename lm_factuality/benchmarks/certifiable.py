@@ -153,33 +153,26 @@ class JudgedStep:
         # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
-        missing_text = "not certified"
-        # The settings come in order of quality, so only the first certificate counts.
-        for setting in self.settings:
-            certificate = certificates.get(setting.name)
-            if not isinstance(certificate, dict):
-                continue
-            if _has_same_prompts(certificate, judge):
-                text = _describe_certificate(setting, certificate)
-                return CertificationStatus(step, text, is_certified=True)
-            # It was measured with prompts that have changed since, so it says nothing here.
-            missing_text = "not certified: its certificate is of other prompts"
-            break
-
-        command = self._certify_command(judge)
-        return CertificationStatus(step, f"{missing_text}; run {command}", is_certified=False)
-
-    def _certify_command(self, judge: Mapping[str, Any]) -> str:
-        """Return the command that certifies a judge for this step.
-
-        Args:
-            judge: The configuration of the judge, as results hold it.
-        """
         command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
         # If there are several settings, the command picks the one that suits the judge.
-        if len(self.settings) > 1:
-            return command
-        return f"{command} --setting {self.settings[0].name}"
+        if len(self.settings) == 1:
+            command += f" --setting {self.settings[0].name}"
+
+        certified_settings = [
+            setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
+        ]
+        if not certified_settings:
+            return CertificationStatus(step, f"not certified; run {command}", is_certified=False)
+
+        # The settings come in order of quality, so the first certificate counts.
+        setting = certified_settings[0]
+        certificate = certificates[setting.name]
+        # A certificate says nothing about a judge whose prompts have changed since.
+        if changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
+            text = f"not certified: its certificate is of other prompts; run {command}"
+            return CertificationStatus(step, text, is_certified=False)
+        text = _describe_certificate(setting, certificate)
+        return CertificationStatus(step, text, is_certified=True)
 
     def _obstacle(self, metadata: Mapping[str, Any]) -> str:
         """Return why no judge can be certified for this step of a run, or an empty string.
@@ -190,6 +183,7 @@ class JudgedStep:
         Returns:
             The reason as a phrase, such as ``no judge is measured with knowledge: none``.
         """
+        # Certificates hold only under the settings with which they were measured.
         unmeasured = []
         for key, measured_value in self.required_metadata.items():
             # A run that does not state the setting has the default, which was measured.
@@ -204,16 +198,19 @@ class JudgedStep:
         return ""
 
 
-def _has_same_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
-    """Return whether no prompt has changed between a certificate and a run of the judge.
+def changed_prompts(certified_hashes: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:
+    """Return the names of the prompts that differ between a certificate and a run, sorted.
 
-    Prompts that only one of them uses are ignored.
+    A prompt that only one of them uses does not count as changed.
+
+    Args:
+        certified_hashes: The hash of each prompt of the certificate, by the prompt's name.
+        judge: The configuration of the run's judge, which holds its ``prompt_hashes``.
     """
-    certified_hashes = as_mapping(certificate.get("prompt_hashes"))
     run_hashes = as_mapping(judge.get("prompt_hashes"))
-    # The hash of a prompt changes with every change of its text.
     shared_names = set(certified_hashes) & set(run_hashes)
-    return all(certified_hashes[name] == run_hashes[name] for name in shared_names)
+    # The hash of a prompt changes with every change of its text.
+    return sorted(name for name in shared_names if certified_hashes[name] != run_hashes[name])
 
 
 def _describe_certificate(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping, changed_prompts
 
 _KEYS_WITHOUT_EFFECT = {
     "name",
@@ -70,6 +70,7 @@ def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
     if setting is None:
         return False
     data = as_mapping(certificate.get("data"))
+    # Published data can have changed since, so its hash counts as well.
     return data.get("is_published") is True and data.get("git_blob") == setting.git_blob
 
 
@@ -87,7 +88,7 @@ def certificate_problems(
     """
     invalid_keys = _invalid_keys(certificate)
     if invalid_keys:
-        yield f"not a certificate: {', '.join(invalid_keys)} is missing or not in order"
+        yield f"not a certificate: missing or malformed: {', '.join(invalid_keys)}"
         return
 
     # The certificate comes from a file of others, so messages cut its texts to a sensible length.
@@ -97,7 +98,11 @@ def certificate_problems(
         version = str(certificate["suite_version"])[:20]
         accepted = ", ".join(suite_versions)
         yield f"made by suite {version}, accepted are {accepted}; certify again"
-    for name in _changed_prompts(certificate, judge):
+
+    # A judge may replace prompts. Their hashes then count instead of those of the setting.
+    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
+    certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
+    for name in changed_prompts(certified_hashes, judge):
         yield f"the prompt {name[:60]} is another one; certify this judge again"
 
 
@@ -107,6 +112,7 @@ def _invalid_keys(certificate: Mapping[str, Any]) -> list[str]:
     The file comes from others, so nothing about its form is certain.
     """
     missing_keys = [key for key in _REQUIRED_KEYS if key not in certificate]
+    # The checks of values below need all keys.
     if missing_keys:
         return missing_keys
 
@@ -126,23 +132,6 @@ def _differing_judge_keys(
     keys = {*certified_judge, *run_judge} - _KEYS_WITHOUT_EFFECT
     # A key that only one judge has counts as a difference as well.
     return sorted(key for key in keys if certified_judge.get(key) != run_judge.get(key))
-
-
-def _changed_prompts(certificate: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:
-    """Return the names of the prompts that differ between a certificate and a run, sorted.
-
-    A run can use prompts that the setting does not, so only shared prompts are compared.
-
-    Args:
-        certificate: The certificate.
-        judge: The configuration of the run's judge.
-    """
-    run_hashes = as_mapping(judge.get("prompt_hashes"))
-    # A judge may replace prompts. Their hashes then count instead of those of the setting.
-    replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}
-    certified_hashes = {**certificate["prompt_hashes"], **replaced_hashes}
-    shared_names = set(run_hashes) & set(certified_hashes)
-    return sorted(name for name in shared_names if certified_hashes[name] != run_hashes[name])
 
 
 def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
@@ -165,6 +154,7 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
         hashes = json.loads(identity)[_REPLACED_HASHES_INDEX]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
+    # A list or a number in the place of a hash would never match.
     if not isinstance(hashes, dict) or not all(isinstance(text, str) for text in hashes.values()):
         return None
     return hashes

@@ -144,7 +144,7 @@ class Score:
         separator = "to" if low < 0 else "–"
         return f"{self.format_value(low)} {separator} {self.format_value(high)}"
 
-    def worst_and_best(self) -> tuple[Score, Score]:
+    def worst_and_best(self) -> tuple[Score, ...]:
         """Return two scores: this one if all unscored items were wrong, and if all were right.
 
         They are computed from the values of all rows as this score is, and have no standard error.
@@ -152,9 +152,9 @@ class Score:
         """
         # Without a function for it, a bound has no standard error.
         aggregation = Aggregation(self.aggregation.value)
-        return (
-            Score(f"{self.name}_worst", aggregation, higher_is_better=self.higher_is_better),
-            Score(f"{self.name}_best", aggregation, higher_is_better=self.higher_is_better),
+        return tuple(
+            Score(f"{self.name}_{case}", aggregation, higher_is_better=self.higher_is_better)
+            for case in ("worst", "best")
         )
 
     @property

@@ -103,11 +103,9 @@ def _sample_display(grading: GradedAnswers) -> SampleDisplay:
     """
     right_label = _grade_label(grading.best_grade)
     wrong_label = _grade_label(grading.worst_grade)
-    other_labels = []
-    for grade in grading.grades:
-        if grade not in (grading.best_grade, grading.worst_grade):
-            other_labels.append(_grade_label(grade))
+    labels = [_grade_label(grade) for grade in grading.grades]
     # The report shows all grades that are neither right nor wrong in one group.
+    other_labels = [label for label in labels if label not in (right_label, wrong_label)]
     other_label = ", ".join(other_labels) or "other"
     return SampleDisplay(
         make_row=partial(_sample_row, grading),

@@ -211,6 +211,7 @@ class GradedAnswers(JudgedMethod):
             if subject is not None:
                 subjects[position] = subject
 
+        # Replies replace these records, except where the model's thinking never ended.
         records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
         if not subjects:
             return records
@@ -322,8 +323,14 @@ class GradedAnswers(JudgedMethod):
             verdict: The judge's record.
             response: The response to grade.
         """
-        context = (("Question", doc["question"]), ("Reference", doc["reference"]))
-        return [Item("grade", "grade", response, context, verdict["grade"])]
+        item = Item(
+            id="grade",
+            question="grade",
+            text=response,
+            context=(("Question", doc["question"]), ("Reference", doc["reference"])),
+            judge=verdict["grade"],
+        )
+        return [item]
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         """Return the record that a judge would have given with the grade that people chose.

@@ -174,6 +174,7 @@ class JudgedMethod(abc.ABC):
             # A summary holds scores and counts under one level of names.
             score = find_score(self.scores, name)
             if score is not None and isinstance(entry, Mapping) and "value" in entry:
+                # A score without a label is shown by its name.
                 labelled_score = replace(score, label=score.label or name)
                 rows.append(_format_score(labelled_score, entry))
             elif entry:
@@ -275,6 +276,8 @@ def judged_benchmark(
         unaffected_scores: The names of the scores that no answer of people changes.
         **benchmark_fields: Further fields of `Benchmark`, such as ``title``.
     """
+    # The declaration describes the method with its default settings.
+    method = role.make_method({})
     samples = _JudgedSamples(role)
     relabel = Relabel(
         samples.people_items,
@@ -282,17 +285,21 @@ def judged_benchmark(
         samples.make_rescorer,
         optional_question=optional_question,
     )
-    # The declaration describes the method with its default settings.
-    method = role.make_method({})
-    scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
         scoring=Scoring(
-            scores, (headline,), keep_verdict, samples.make_rescorer, **(scoring or {})
+            scores=tuple(method.scores),
+            headlines=(headline,),
+            keep_row=keep_verdict,
+            make_rescorer=samples.make_rescorer,
+            **(scoring or {}),
         ),
         judging=role,
         people=People(
-            tuple(questions), samples.people_items, relabel, unaffected_scores=unaffected_scores
+            questions=tuple(questions),
+            items=samples.people_items,
+            relabel=relabel,
+            unaffected_scores=unaffected_scores,
         ),
         **benchmark_fields,
     )
@@ -337,11 +344,12 @@ class _JudgedSamples:
             sample: The sample with the judge's record.
             answers: The chosen options, by the id of the item.
         """
-        # People need not answer optional questions.
         items = self.people_items(result, sample)
+        # People need not answer optional questions, which then count as skipped.
         choices = [answers.get(item.id, SKIP) for item in items]
         method = self._method(result)
-        return verdict_fields(method.relabel_record(sample["doc"], verdict_of(sample), choices))
+        record = method.relabel_record(sample["doc"], verdict_of(sample), choices)
+        return verdict_fields(record)
 
 
 def _format_score(score: Score, figure: Mapping[str, Any]) -> tuple[str, ...]:
@@ -394,7 +402,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         if score is None:
             continue
         aggregation = score.aggregation
-        # Counts and bounds have no standard error.
+        # Counts, and the worst and best cases, have no standard error.
         if aggregation.stderr is None:
             continue
 
@@ -405,17 +413,38 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
             interval = confidence_interval(score.value_range, value, stderr, len(values))
         else:
             interval = aggregation.interval(values)
-        figure = {"value": none_if_nan(value), "stderr": none_if_nan(stderr), "interval": interval}
-
-        for case in ("worst", "best"):
-            bound_name = f"{name}_{case}"
-            bound = find_score(scores, bound_name)
-            # A score such as f1_at_* also matches the name, but is no bound.
-            if bound is not None and bound.name == bound_name:
-                bound_values = [row[bound_name] for row in rows]
-                figure[case] = none_if_nan(bound.aggregation.value(bound_values))
-        figures[name] = {**figure, "rows": aggregation.rows(values)}
+        figures[name] = {
+            "value": none_if_nan(value),
+            "stderr": none_if_nan(stderr),
+            "interval": interval,
+            **_worst_and_best_values(name, rows, scores),
+            "rows": aggregation.rows(values),
+        }
     return figures
+
+
+def _worst_and_best_values(
+    name: str, rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]
+) -> dict[str, float | None]:
+    """Compute a score with all unscored items wrong, and with all of them right.
+
+    Args:
+        name: The name of the score, such as ``f1``.
+        rows: What each record adds to each score, by the score's name.
+        scores: The scores of the benchmark. Not all have a worst and a best case.
+
+    Returns:
+        The declared cases under ``worst`` and ``best``. A value that is not defined is None.
+    """
+    values = {}
+    for case in ("worst", "best"):
+        bound_name = f"{name}_{case}"
+        bound = find_score(scores, bound_name)
+        # A score such as f1_at_* also matches the name, but is not the worst or best case.
+        if bound is not None and bound.name == bound_name:
+            bound_values = [row[bound_name] for row in rows]
+            values[case] = none_if_nan(bound.aggregation.value(bound_values))
+    return values
 
 
 def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:

@@ -132,6 +132,7 @@ def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]
     table_scores = benchmark.table_scores
     scores = [score for score in table_scores if score.name in names and _is_comparable(score)]
 
+    # Rows can have counts of further scores, which only some pages of the report show.
     table_names = {score.name for score in table_scores}
     display = benchmark.page.samples
     for name in sorted(set(names) - table_names):
@@ -230,6 +231,7 @@ def compare_all_models(
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     differences = {}
+    # Without such a metric, both models have None under the empty name, which is equal.
     metric_to_match = score.comparable_if_equal
     for name_a, name_b in combinations(models, 2):
         # For example, perplexities per token are compared only over the same number of tokens.
@@ -272,6 +274,7 @@ def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
     Returns:
         The standard error, or None for no rows or rows of a single cluster.
     """
+    # An empty array has no columns to compute a score from.
     if not scored_rows.rows:
         return None
     counts = scored_rows.counts
@@ -365,8 +368,8 @@ def _p_value(
     is_mean = counts_a.shape[1] == 2
     if is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1]):
         # With equal weights, the difference of two means is a sum, which has a faster test.
-        value_differences = counts_a[:, 0] - counts_b[:, 0]
-        return flip_test(np.bincount(clusters, weights=value_differences))
+        differences = _sum_by_cluster(counts_a - counts_b, clusters)
+        return flip_test(differences[:, 0])
     # For other scores, the test swaps the clusters of the two models.
     sums_a = _sum_by_cluster(counts_a, clusters)
     sums_b = _sum_by_cluster(counts_b, clusters)

@@ -152,6 +152,7 @@ def snippet(text: str, max_length: int = 90) -> str:
         text: Any text.
         max_length: The number of characters that the result has at most.
     """
+    # Splitting removes line breaks and repeated spaces.
     line = " ".join(text.split())
     if len(line) <= max_length:
         return line

@@ -76,8 +76,9 @@ class ConstantAnswer(UntrainedModel):
         if isinstance(answer, bool) or not isinstance(answer, str | int):
             raise ConfigError(
                 f"constant-answer: answer: lm_eval has read a {type(answer).__name__} ({answer!r}),"
-                """ expected text; quote it: --model_args '{"answer": "..."}'"""
+                ' expected text; quote it: --model_args \'{"answer": "..."}\''
             )
+        # The pattern matches the two characters of an escape, i.e. a backslash and n, t or another.
         self._answer = re.sub(r"\\[nt\\]", lambda match: _ESCAPES[match[0]], str(answer))
 
     @property
@@ -131,13 +132,15 @@ class SurfaceBaseline(UntrainedModel):
         self._rule = _RULES[rule]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Score each continuation by the rule.
+        """Score each continuation by the model's rule, such as ``shortest``.
 
         Returns:
-            For each request, the score (more is better) and False, because nothing is generated.
+            For each request, the score and False, because nothing is generated. A higher score
+            stands for a better continuation, but it is no log-likelihood.
         """
         answers = []
         for request in requests:
+            # The context has no influence on the rule, only on the tie-break.
             context, continuation = request.args[:2]
             answers.append((self._score(context, continuation), False))
         return answers

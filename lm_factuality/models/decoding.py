@@ -27,6 +27,9 @@ from lm_factuality.models.tree.logits import (
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
+_MAX_PRESET_SIZE = 20
+"""How many layers the presets ``low`` and ``high`` of `choose_layers` span at most."""
+
 
 class Method(Strict):
     """A decoding method that contrasts a model's logits with weaker ones.
@@ -78,24 +81,38 @@ class DoLa(Method):
             ``softmax`` is set. Implausible tokens have the score ``relative_top_value``.
         """
         final = logits.log_softmax(-1)
-        premature = weaker[0].log_softmax(-1)
-        # At each position, take the candidate that diverges most from the final layer.
-        if len(weaker) > 1:
-            divergence = self._divergence(final, premature)
-            for layer in weaker[1:]:
-                candidate = layer.log_softmax(-1)
-                candidate_divergence = self._divergence(final, candidate)
-                is_more_distant = candidate_divergence > divergence
-                premature = torch.where(is_more_distant[:, None], candidate, premature)
-                divergence = torch.maximum(divergence, candidate_divergence)
-        return apply_floor(
+        premature = self._most_divergent(final, weaker)
+        return mask_implausible(
             final - premature,
             final,
             self.relative_top,
             self.relative_top_value,
-            softmax=self.softmax,
-            floor_first=self.formula == "paper",
+            normalise=self.softmax,
+            exclude_first=self.formula == "paper",
         )
+
+    def _most_divergent(self, final: Tensor, candidates: Sequence[Tensor]) -> Tensor:
+        """Select at each position the early layer that diverges most from the final layer.
+
+        Args:
+            final: The final layer's log-probabilities, shape [positions, vocabulary].
+            candidates: The logits of each candidate layer, in the same shape.
+
+        Returns:
+            The log-probabilities of the selected layers, shape [positions, vocabulary].
+        """
+        selected = candidates[0].log_softmax(-1)
+        # A single candidate needs no comparison.
+        if len(candidates) == 1:
+            return selected
+        divergence = self._divergence(final, selected)
+        for logits in candidates[1:]:
+            candidate = logits.log_softmax(-1)
+            candidate_divergence = self._divergence(final, candidate)
+            is_more_distant = candidate_divergence > divergence
+            selected = torch.where(is_more_distant[:, None], candidate, selected)
+            divergence = torch.maximum(divergence, candidate_divergence)
+        return selected
 
     def _divergence(self, p: Tensor, q: Tensor) -> Tensor:
         """Measure how far two next-token distributions are apart.
@@ -144,44 +161,46 @@ class Contrastive(Method):
             ``softmax`` is set. Implausible tokens have the score ``excluded``.
         """
         expert = logits.log_softmax(-1)
-        amateur = (weaker[0] / self.amateur_temperature).log_softmax(-1)
+        (amateur_logits,) = weaker
+        amateur = (amateur_logits / self.amateur_temperature).log_softmax(-1)
         if self.beta is None:
             scores = expert - amateur
         else:
             scores = (1 + self.beta) * expert - self.beta * amateur
-        return apply_floor(scores, expert, self.alpha, self.excluded, softmax=self.softmax)
+        return mask_implausible(scores, expert, self.alpha, self.excluded, normalise=self.softmax)
 
 
-def apply_floor(
+def mask_implausible(
     scores: Tensor,
     logprobs: Tensor,
-    share: float,
-    value: float,
+    min_relative_probability: float,
+    excluded_score: float,
     *,
-    softmax: bool,
-    floor_first: bool = True,
+    normalise: bool,
+    exclude_first: bool = True,
 ) -> Tensor:
     """Give a fixed low score to tokens that the model finds implausible (Li et al., 2023).
 
     Args:
         scores: The contrasted scores in nats, shape [positions, vocabulary].
         logprobs: The model's own log-probabilities in nats, in the same shape.
-        share: A token is excluded if its probability is below this share (0 to 1) of the likeliest
-            token's. 0 excludes none.
-        value: The score of an excluded token, such as -1000.
-        softmax: Whether the scores are normalised to log-probabilities.
-        floor_first: Whether excluded tokens are left out of this softmax.
+        min_relative_probability: A token is implausible if its probability is below this share (0
+            to 1) of the likeliest token's. 0 excludes none.
+        excluded_score: The score of an implausible token, such as -1000.
+        normalise: Whether the scores become log-probabilities, by a softmax.
+        exclude_first: Whether implausible tokens are left out of this softmax.
 
     Returns:
         The scores, shape [positions, vocabulary].
     """
-    log_share = math.log(share) if share else -math.inf
-    is_excluded = logprobs < logprobs.amax(-1, keepdim=True) + log_share
+    log_share = math.log(min_relative_probability) if min_relative_probability else -math.inf
+    is_implausible = logprobs < logprobs.amax(-1, keepdim=True) + log_share
 
-    if softmax:
-        included = scores.masked_fill(is_excluded, -math.inf) if floor_first else scores
-        scores = scores - included.logsumexp(-1, keepdim=True)
-    return scores.masked_fill(is_excluded, value)
+    if normalise:
+        # A score of minus infinity adds nothing to the sum that the softmax divides by.
+        summed = scores.masked_fill(is_implausible, -math.inf) if exclude_first else scores
+        scores = scores - summed.logsumexp(-1, keepdim=True)
+    return scores.masked_fill(is_implausible, excluded_score)
 
 
 def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
@@ -203,27 +222,26 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
     Raises:
         ConfigError: There is no such preset or layer.
     """
-    half = num_layers // 2 if num_layers <= 40 else 20
-    upper = num_layers // 2 if num_layers <= 40 else num_layers - 20
-    presets: dict[str | int, range] = {
-        "low": range(2 if is_tied else 0, half, 2),
-        "high": range(upper, num_layers, 2),
-    }
     numbers: Sequence[str | int]
-    if isinstance(layers, str | int):
-        numbers = presets[layers] if layers in presets else str(layers).split("+")
+    if layers == "low":
+        numbers = range(2 if is_tied else 0, min(num_layers // 2, _MAX_PRESET_SIZE), 2)
+    elif layers == "high":
+        # Of an odd number of layers, the upper half is the larger one.
+        numbers = range(max(num_layers // 2, num_layers - _MAX_PRESET_SIZE), num_layers, 2)
+    elif isinstance(layers, str | int):
+        numbers = str(layers).split("+")
     else:
         numbers = layers
 
     # Compare as text, because the command line gives "2" and YAML gives 2.
     layer_by_text = {str(layer): layer for layer in range(num_layers)}
-    chosen = {layer_by_text.get(str(number)) for number in numbers}
-    if None in chosen or not chosen:
+    texts = {str(number) for number in numbers}
+    if not texts or not texts <= layer_by_text.keys():
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
             f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return sorted(layer for layer in chosen if layer is not None)
+    return sorted(layer_by_text[text] for text in texts)
 
 
 class EarlyExits:
@@ -247,7 +265,7 @@ class EarlyExits:
         """
         config = model.config.get_text_config()
         blocks = _find_blocks(model, config.num_hidden_layers)
-        # transformers calls the matrix from hidden states to logits the output embedding.
+        # The output embedding is the matrix that turns hidden states into logits.
         self._output_embedding = model.get_output_embeddings()
         if blocks is None or self._output_embedding is None:
             raise ConfigError(
@@ -256,9 +274,18 @@ class EarlyExits:
             )
         self._blocks = [blocks[layer] for layer in layers]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        # The check below needs logits without the norm, which the last hidden state went through.
+        # The last hidden state already went through the final norm, so the check applies no other.
         self._norm: torch.nn.Module | None = None
+        self._check_logits(model)
+        if norm:
+            self._norm = _find_final_norm(model, blocks)
 
+    def _check_logits(self, model: PreTrainedModel) -> None:
+        """Check on three tokens that the model's logits follow from its last hidden state.
+
+        Raises:
+            ConfigError: They are not the last hidden state times the output embedding.
+        """
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
@@ -266,15 +293,14 @@ class EarlyExits:
                 "hf-dola: the model's logits are not its last hidden state times its output"
                 " embedding"
             )
-        if norm:
-            self._norm = _find_final_norm(model, blocks)
 
     @contextlib.contextmanager
-    def record(self, pick: SelectPositions) -> Iterator[list[Tensor]]:
+    def record(self, select_positions: SelectPositions) -> Iterator[list[Tensor]]:
         """Record hidden states of the early layers during each forward pass of the model.
 
         Args:
-            pick: Selects positions from the hidden states of a layer, shape [batch, length, width].
+            select_positions: Selects positions from the hidden states of a layer, shape [batch,
+                length, width].
 
         Yields:
             A list with the selected states of each layer. Each forward pass overwrites it.
@@ -284,8 +310,9 @@ class EarlyExits:
         def record_input(
             index: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            # The output of a layer is the input of the next block.
-            recorded[index] = pick(args[0] if args else kwargs["hidden_states"])
+            # A block takes the hidden states of the layer before as its first argument.
+            hidden_states = args[0] if args else kwargs["hidden_states"]
+            recorded[index] = select_positions(hidden_states)
 
         with contextlib.ExitStack() as hooks:
             for index, block in enumerate(self._blocks):
@@ -332,18 +359,19 @@ def _find_final_norm(model: PreTrainedModel, blocks: torch.nn.ModuleList) -> tor
         ConfigError: The model has no such norm.
     """
     modules_in_blocks = set(blocks.modules())
-    final_norm: torch.nn.Module | None = None
-    for module in model.modules():
+    modules: list[torch.nn.Module] = list(model.modules())
+    # The model may also have a norm before its layers, for example of the embeddings.
+    for module in reversed(modules):
+        # Classes of norms are called LayerNorm, LlamaRMSNorm and so on.
         is_norm = "norm" in type(module).__name__.lower()
         if is_norm and module not in modules_in_blocks:
-            final_norm = module
-    if final_norm is None:
-        raise ConfigError("hf-dola: norm: the model has no final norm")
-    return final_norm
+            return module
+    raise ConfigError("hf-dola: norm: the model has no final norm")
 
 
 def _is_near(tensor: Tensor, expected: Tensor) -> bool:
     """Return whether all values differ by at most 2% of the expected standard deviation."""
+    # Half precision would round the differences away.
     tensor = tensor.float()
     expected = expected.to(tensor.device).float()
     if tensor.shape != expected.shape:

@@ -8,6 +8,7 @@ the model's logits processors and before sampling.
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import loading
-from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
@@ -39,7 +39,9 @@ class HFDecoding(HFTree):
         ConfigError: Options cannot be used with this model.
     """
 
-    kind: type[Method]
+    settings_class: type[Method]
+    """The class of the decoding method, whose fields are options of the model."""
+
     method: Method
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,10 +51,10 @@ class HFDecoding(HFTree):
             *args: Passed on to HFLM.
             **kwargs: The options of the decoding method, and options of HFLM.
         """
-        options = {key: kwargs.pop(key) for key in self.kind.model_fields if key in kwargs}
-        self.method = read_settings(self.kind, options, self.name)
+        self.method = self.pop_settings(self.settings_class, kwargs)
         self._shared_options = {key: kwargs[key] for key in _SHARED_OPTIONS if key in kwargs}
         super().__init__(*args, **kwargs)
+        # Encoder-decoder models cannot share the tokens of their requests.
         self.require_decoder()
         with self._forward_context():
             self.prepare()
@@ -62,11 +64,13 @@ class HFDecoding(HFTree):
         """Adapt ``method`` to the loaded model and load the source of the weaker logits."""
 
     @abc.abstractmethod
-    def generating(self, mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
+    def stepwise_logits(self, prompt_mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
         """Provide a function that returns the weaker logits at each step of ``generate``.
 
+        A method may change the model while it generates, so this is a context manager.
+
         Args:
-            mask: The attention mask of the prompts, shape [prompts, length], or None without
+            prompt_mask: The attention mask of the prompts, shape [prompts, length], or None without
                 padding.
         """
 
@@ -139,11 +143,13 @@ class HFDecoding(HFTree):
         Returns:
             The token ids of prompts and generated texts.
         """
-        mask = options.get("attention_mask")
-        with torch.inference_mode(), self.generating(mask) as weaker:
-            processors = LogitsProcessorList(
-                [lambda ids, scores: self._contrast(scores.float(), weaker(ids))]
-            )
+        prompt_mask = options.get("attention_mask")
+        with torch.inference_mode(), self.stepwise_logits(prompt_mask) as compute_weaker_logits:
+
+            def contrast_step(ids: Tensor, logits: Tensor) -> Tensor:
+                return self._contrast(logits.float(), compute_weaker_logits(ids))
+
+            processors = LogitsProcessorList([contrast_step])
             tokens: Tensor = super()._model_generate(
                 context, max_length, stop, logits_processor=processors, **options
             )
@@ -154,24 +160,27 @@ class HFDoLa(HFDecoding):
     """``hf-tree`` decoding by DoLa."""
 
     name = "hf-dola"
-    kind = DoLa
+    settings_class = DoLa
     method: DoLa
 
     def prepare(self) -> None:
         """Choose the early layers that the last layer is contrasted with.
 
+        ``early_exit_layer=2`` is the same as ``layers=[2]``. The chosen layers replace ``layers``
+        in ``method``.
+
         Raises:
             ConfigError: The options name no existing layer, or contradict each other.
         """
         layers = self.method.layers
-        static = self.method.early_exit_layer
-        if static is not None:
-            if layers not in ("low", [static]):
+        early_exit_layer = self.method.early_exit_layer
+        if early_exit_layer is not None:
+            # "low" is the default of layers, so a user who has not set layers has it, too.
+            if layers not in ("low", [early_exit_layer]):
                 raise ConfigError(
-                    "hf-dola: layers and early_exit_layer exclude each other; early_exit_layer is"
-                    " static"
+                    "hf-dola: layers and early_exit_layer exclude each other; pass one of them"
                 )
-            layers = static
+            layers = early_exit_layer
         num_layers = self.config.get_text_config().num_hidden_layers
         chosen = choose_layers(layers, num_layers, bool(self.config.tie_word_embeddings))
         self.method = self.method.model_copy(update={"layers": chosen})
@@ -194,7 +203,7 @@ class HFDoLa(HFDecoding):
         return [self._exits.logits(states) for states in contrast]
 
     @contextmanager
-    def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
+    def stepwise_logits(self, prompt_mask: Tensor | None) -> Iterator[WeakerLogits]:
         """Provide the logits of the early layers at each step of ``generate``.
 
         They come from hidden states that are recorded while the model itself computes the step.
@@ -207,7 +216,7 @@ class HFContrastive(HFDecoding):
     """``hf-tree`` decoding by contrast with a weaker model, loaded in the same way."""
 
     name = "hf-contrastive"
-    kind = Contrastive
+    settings_class = Contrastive
     method: Contrastive
 
     def prepare(self) -> None:
@@ -216,15 +225,8 @@ class HFContrastive(HFDecoding):
         Raises:
             ConfigError: The amateur has another vocabulary, or reads fewer tokens.
         """
+        self._check_vocabulary()
         name = self.method.amateur
-        trusted = bool(self._shared_options.get("trust_remote_code", False))
-        with loading(f"hf-contrastive: the tokenizer of amateur={name}"):
-            vocabulary = AutoTokenizer.from_pretrained(name, trust_remote_code=trusted).get_vocab()
-        if self.tokenizer.get_vocab() != vocabulary:
-            raise ConfigError(
-                f"hf-contrastive: amateur={name} has another vocabulary ({len(vocabulary)} tokens);"
-                " expected a model of the same tokenizer, such as a smaller one of its family"
-            )
         self._amateur = HFTree(
             pretrained=name,
             tokenizer=self.tokenizer,
@@ -236,6 +238,24 @@ class HFContrastive(HFDecoding):
             raise ConfigError(
                 f"hf-contrastive: amateur={name} reads {self._amateur.max_length} tokens, the"
                 f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
+            )
+
+    def _check_vocabulary(self) -> None:
+        """Check that the amateur has the tokens of the evaluated model.
+
+        Raises:
+            ConfigError: The amateur has another vocabulary.
+        """
+        name = self.method.amateur
+        trust_remote_code = bool(self._shared_options.get("trust_remote_code", False))
+        with loading(f"hf-contrastive: the tokenizer of amateur={name}"):
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+        amateur_vocabulary = tokenizer.get_vocab()
+        if self.tokenizer.get_vocab() != amateur_vocabulary:
+            raise ConfigError(
+                f"hf-contrastive: amateur={name} has another vocabulary"
+                f" ({len(amateur_vocabulary)} tokens); expected a model of the same tokenizer, such"
+                " as a smaller one of its family"
             )
 
     def make_engine(self, vocab_size: int) -> PackedEngine:
@@ -254,34 +274,40 @@ class HFContrastive(HFDecoding):
         return engine
 
     @contextmanager
-    def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
-        """Provide a function that computes the amateur's logits at each step of ``generate``.
+    def stepwise_logits(self, prompt_mask: Tensor | None) -> Iterator[WeakerLogits]:
+        """Provide a function that computes the amateur's logits at each step of ``generate``."""
+        yield partial(self._amateur_logits, prompt_mask=prompt_mask)
+
+    def _amateur_logits(self, ids: Tensor, prompt_mask: Tensor | None) -> Sequence[Tensor]:
+        """Compute the amateur's logits of the next token.
 
         The amateur has no cache, so it reads the whole text again for each token.
 
         Args:
-            mask: The attention mask of the prompts, shape [prompts, length], or None without
-                padding.
+            ids: The token ids of prompts and generated texts, shape [sequences, length].
+            prompt_mask: The attention mask of the prompts, shape [prompts, prompt length], which is
+                0 for padding. None if no prompt has padding.
 
-        Yields:
-            The function. It maps token ids [batch, length] to the logits of the next token.
+        Returns:
+            The logits as the only element, shape [sequences, vocabulary].
         """
+        attention_mask = torch.ones_like(ids)
+        if prompt_mask is not None:
+            # Beam search continues each prompt in several ways, one sequence each.
+            num_beams = len(ids) // len(prompt_mask)
+            prompt_length = prompt_mask.shape[1]
+            attention_mask[:, :prompt_length] = prompt_mask.repeat_interleave(num_beams, dim=0)
+        # The first token after the padding has position 0.
+        position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+
         amateur = self._amateur.model
+        # Older models compute the logits of all positions.
         options = {"logits_to_keep": 1} if accepts(amateur, "logits_to_keep") else {}
-
-        def compute_logits(ids: Tensor) -> Sequence[Tensor]:
-            attention_mask = torch.ones_like(ids)
-            if mask is not None:
-                # Beam search continues each prompt in several ways, one row each.
-                repeats = len(ids) // len(mask)
-                attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
-            output = amateur(
-                input_ids=ids,
-                attention_mask=attention_mask,
-                position_ids=(attention_mask.cumsum(-1) - 1).clamp(min=0),
-                use_cache=False,
-                **options,
-            )
-            return [output.logits[:, -1].to(ids.device)]
-
-        yield compute_logits
+        output = amateur(
+            input_ids=ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            use_cache=False,
+            **options,
+        )
+        return [output.logits[:, -1].to(ids.device)]

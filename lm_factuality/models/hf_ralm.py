@@ -13,7 +13,7 @@ from lm_eval.api.instance import Instance
 from pydantic import Field
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import Strict, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text
 from lm_factuality.harness import outputs
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.generation import JsonObject
@@ -77,20 +77,23 @@ class HFRALM(HFTree):
             *args: Passed on to HFLM.
             **kwargs: The fields of `Retrieval`, and options of HFLM.
         """
-        names = Retrieval.model_fields
-        values = {name: kwargs.pop(name) for name in names if name in kwargs}
-        self.options = read_settings(Retrieval, values, self.name)
+        self.options = self.pop_settings(Retrieval, kwargs)
         self._exclusion = Exclusion.parse(self.options.exclude, self.options.overlap_words)
         self._index = open_index(self.options.index)
         # On the command line, a line break is typed as ``\n``.
         separator = self.options.separator.replace("\\n", "\n")
+        # The insertion "code" puts nothing between passages and text.
         self._separator = "" if self.options.insertion == "code" else separator
+
         super().__init__(*args, **kwargs)
         self.require_decoder()
         self._check_room(self.max_length, "model's")
+
+        # The token ids of each passage, by its number in the index.
         self._passage_tokens: dict[int, list[int]] = {}
         # What was retrieved and excluded, by (task, lm_eval's number of the row).
         self.retrieved: outputs.Rows = {}
+        # The run writes this dictionary to its output files when all requests are done.
         current_run().retrieved = self.retrieved
 
     @property
@@ -116,18 +119,25 @@ class HFRALM(HFTree):
         """Return HFLM's description of the model, with the retrieval options under ``ralm``.
 
         Returns:
-            The description. ``ralm.retrieved`` counts for each task the ``rows`` with a search, the
-            rows whose own article is in the index (``article_found``), and the rows for which a
-            passage of it ranked high enough to be read but was left out (``excluded``).
+            The description. ``ralm.retrieved`` has three counts for each task:
+
+            - ``rows``: rows with a search
+            - ``article_found``: rows whose own article is in the index
+            - ``excluded``: rows for which a passage of this article ranked high enough to be read,
+              but was left out
         """
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        counts_by_task: dict[str, Counter[str]] = defaultdict(Counter)
         for (task, _), row in self.retrieved.items():
-            is_excluded = any(query["excluded"] for query in row["queries"])
-            counts[task]["rows"] += 1
-            counts[task]["article_found"] += bool(row["articles"])
-            counts[task]["excluded"] += is_excluded
-        by_task = {task: dict(task_counts) for task, task_counts in counts.items()}
-        return {**super().get_model_info(), "ralm": {**self.ralm_info(), "retrieved": by_task}}
+            counts = counts_by_task[task]
+            counts["rows"] += 1
+            # Adding True counts one row.
+            counts["article_found"] += bool(row["articles"])
+            counts["excluded"] += any(query["excluded"] for query in row["queries"])
+
+        # Results are written as JSON, for which plain dictionaries are needed.
+        retrieved = {task: dict(counts) for task, counts in counts_by_task.items()}
+        ralm_info = {**self.ralm_info(), "retrieved": retrieved}
+        return {**super().get_model_info(), "ralm": ralm_info}
 
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
@@ -195,7 +205,7 @@ class HFRALM(HFTree):
         ]
         scores = super()._loglikelihood_tokens(window_requests, disable_tqdm)
 
-        # Add up the windows of each request.
+        # Log-likelihoods add up, and a continuation is greedy if all of its windows are.
         answers: list[Answer] = [(0.0, True)] * len(requests)
         for window, (logprob, is_greedy) in zip(windows, scores, strict=True):
             total, all_greedy = answers[window.request]
@@ -232,12 +242,7 @@ class HFRALM(HFTree):
         rows = [(source.task_name or "", source.doc_id or 0) for source in sources]
         search = Search(self._index, self._exclusion, self._documents(rows, sources))
 
-        # The last tokens before a window are its search query.
-        queries: list[Query] = []
-        for window in windows:
-            tokens = window.before[-self.options.query_length :]
-            text = str(self.tok_decode(tokens, skip_special_tokens=True))
-            queries.append(Query(text, rows[window.request]))
+        queries = [self._search_query(window, rows[window.request]) for window in windows]
         results = search.retrieve(queries, self.options.num_documents)
         records = {
             query: self._add_search(query, passages, search.banned[query.row])
@@ -246,10 +251,7 @@ class HFRALM(HFTree):
 
         contexts = []
         for window, query in zip(windows, queries, strict=True):
-            document: list[int] = []
-            # The best passage comes last, next to the text.
-            for hit in reversed(results[query].hits):
-                document += self._tokens_of_passage(hit)
+            document = self._tokens_of_passages(results[query].hits)
             context = augment(
                 window,
                 document,
@@ -259,13 +261,31 @@ class HFRALM(HFTree):
                 limits[window.request],
             )
             contexts.append(context)
-            predicted = str(self.tok_decode(window.targets))
+
+            # Windows with the same query share a record, which lists the text of each window.
             record = records[query]
+            predicted = str(self.tok_decode(window.targets))
             record["predicts"].append((sources[window.request].idx, predicted))
-            # Tokens of the text that gave way to passages.
+            # As many tokens of the text gave way to passages.
             num_cut = len(window.before) + min(len(document), len(context)) - len(context)
             record["cut"] = max(record["cut"], num_cut)
         return contexts
+
+    def _search_query(self, window: Window, row_id: RowId) -> Query:
+        """Make the search query of a window: the last tokens of the text before it."""
+        tokens = window.before[-self.options.query_length :]
+        return Query(str(self.tok_decode(tokens, skip_special_tokens=True)), row_id)
+
+    def _tokens_of_passages(self, hits: Sequence[Hit]) -> list[int]:
+        """Return the token ids of passages, ordered so that the best one stands next to the text.
+
+        Args:
+            hits: The passages, the best one first.
+        """
+        tokens: list[int] = []
+        for hit in reversed(hits):
+            tokens += self._tokens_of_passage(hit)
+        return tokens
 
     def _check_room(self, max_tokens: int, description: str) -> None:
         """Check that passages and one stride of text fit into a window of ``max_tokens`` tokens.
@@ -297,22 +317,23 @@ class HFRALM(HFTree):
         Returns:
             The ids, titles and word sequences of each row's document.
         """
-        rows: dict[RowId, list[Any]] = defaultdict(list)
-        # Dictionaries keep each text once and in order.
+        docs: dict[RowId, list[Any]] = defaultdict(list)
+        # The keys of the inner dictionaries are the texts, so that each is kept once and in order.
         texts: dict[RowId, dict[str, None]] = defaultdict(dict)
         for row_id, request in zip(row_ids, requests, strict=True):
-            rows[row_id].append(request.doc)
-            # The first two arguments are the context and the continuation, or the text and options.
+            docs[row_id].append(request.doc)
+            # Context and continuation are the first two arguments of a request. A request for a
+            # whole text has the text and options that are not text.
             parts = [part for part in request.args[:2] if isinstance(part, str)]
             texts[row_id]["".join(parts)] = None
         return {
-            row_id: self._exclusion.collect_features(rows[row_id], texts[row_id]) for row_id in rows
+            row_id: self._exclusion.collect_features(docs[row_id], texts[row_id]) for row_id in docs
         }
 
     def _add_search(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
-        """Add a search and its passages to ``retrieved``, for the run's output files.
+        """Add a search and its passages to the row in ``retrieved``, for the run's output files.
 
         Args:
             query: The text that was searched for, and the row that it is for.
@@ -320,7 +341,8 @@ class HFRALM(HFTree):
             articles: The excluded articles, each with the number of the passage that revealed it.
 
         Returns:
-            The new record of the search. The caller adds to it the text that was predicted.
+            The new record of the search. The caller adds to ``predicts`` the text that was
+            predicted with the passages, and sets ``cut`` to the number of tokens that gave way.
         """
         record: outputs.Query = {
             "query": query.text,
@@ -329,9 +351,15 @@ class HFRALM(HFTree):
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        _, row_number = query.row
-        empty: Any = {"doc_id": row_number, "articles": {}, "queries": [], "passages": {}}
-        row = self.retrieved.setdefault(query.row, empty)
+        if query.row not in self.retrieved:
+            _, doc_id = query.row
+            self.retrieved[query.row] = {
+                "doc_id": doc_id,
+                "articles": {},
+                "queries": [],
+                "passages": {},
+            }
+        row = self.retrieved[query.row]
         row["queries"].append(record)
         row["articles"].update(articles)
         for hit in (*passages.hits, *passages.excluded):

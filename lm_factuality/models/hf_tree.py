@@ -8,7 +8,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lm_eval.api.instance import Instance
@@ -16,6 +16,7 @@ from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, ModelError
+from lm_factuality.ground.settings import Strict, read_settings
 from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal
 from lm_factuality.models.tree.logits import Rescore, TargetScores
@@ -44,6 +45,9 @@ _MIN_TARGETS = 512
 _TOKENS_PER_TARGET = 8
 # On accelerators, as many positions may need logits as have so many logits together.
 _MAX_LOGITS_OF_ACCELERATORS = 1 << 30
+
+
+Settings = TypeVar("Settings", bound=Strict)
 
 
 class HFTree(HFLM):  # type: ignore[misc]
@@ -84,6 +88,21 @@ class HFTree(HFLM):  # type: ignore[misc]
                 type(self.model).__name__,
             )
         return packed_engine
+
+    def pop_settings(self, settings_class: type[Settings], options: dict[str, Any]) -> Settings:
+        """Take the settings of a decoding method or of retrieval out of a model's options.
+
+        Args:
+            settings_class: The pydantic class of the settings, such as `DoLa`.
+            options: The options of the lm_eval model, such as ``{"pretrained": "gpt2", "layers":
+                "low"}``. The fields of the class are removed from them, so that HFLM gets the rest.
+
+        Raises:
+            ConfigError: A setting has no valid value.
+        """
+        names = settings_class.model_fields
+        values = {name: options.pop(name) for name in names if name in options}
+        return read_settings(settings_class, values, self.name)
 
     def require_decoder(self) -> None:
         """Check that the model is a decoder, i.e. predicts each token from those before it.

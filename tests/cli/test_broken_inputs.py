@@ -194,7 +194,7 @@ KINDS = {
         ON_ROWS + "metadata: {spacing: normalised}\n",
         "rows.jsonl",
         jsonl(example_row(completion="It fell.", contradiction_0="It fell .")),
-        ["rows.jsonl:1: a contradiction is identical to the completion"],
+        ["rows.jsonl:1: a contradiction equals the true completion"],
     ),
     "empty choice": (
         ON_ROWS,

@@ -147,7 +147,7 @@ def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
     values, samples = results["results"]["my_factor"], results["samples"]["my_factor"]
     assert values["unscored,none"] == 2
     assert samples[0]["unscored"] == "choice 2 is empty"
-    assert "identical to the completion" in samples[2]["unscored"]
+    assert "a contradiction equals the true completion" in samples[2]["unscored"]
     assert samples[0]["factor_acc"] is None
     right = sum(sample["factor_acc"] or 0 for sample in samples)
     assert values["factor_acc,none"] == right / 2

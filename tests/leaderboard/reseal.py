@@ -1,5 +1,4 @@
-"""What a forger does after a change to FACTOR's rows: everything that can be made to fit it is made
-to fit, with the suite's own functions."""
+"""Make a submission consistent after a change to its samples, as a clever forger would."""
 
 from __future__ import annotations
 
@@ -34,12 +33,13 @@ def reseal(folder: Path) -> None:
 
 
 def _rescore(task: TaskResult, rows: list[Row], stated: dict[str, Any]) -> None:
+    """Recompute the metrics of the rows and the stated scores of a task, in place."""
     benchmark = find_benchmark(task.kind)
     assert benchmark is not None
-    kept = [benchmark.scoring.keep_row(row) for row in rows]
-    recount = benchmark.scoring.make_rescorer(task, kept)
-    for row, values in zip(rows, kept, strict=True):
-        for name, value in recount.row_metrics(values).items():
+    kept_rows = [benchmark.scoring.keep_row(row) for row in rows]
+    rescorer = benchmark.scoring.make_rescorer(task, kept_rows)
+    for row, kept_row in zip(rows, kept_rows, strict=True):
+        for name, value in rescorer.row_metrics(kept_row).items():
             row[name] = dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value
     scores = recompute(task, rows)
     stated |= {f"{name},none": value for name, value in scores.metrics.items()}
@@ -47,13 +47,13 @@ def _rescore(task: TaskResult, rows: list[Row], stated: dict[str, Any]) -> None:
 
 
 def hashes_of(rows: list[Row]) -> str:
-    """The hash of the hashes of all rows, as results have it."""
+    """Return the hash of the hashes of all rows, as lm_eval writes it into results."""
     joined = "".join(row["doc_hash"] + row["prompt_hash"] + row["target_hash"] for row in rows)
     return hashlib.sha256(joined.encode()).hexdigest()
 
 
 def seal_files(folder: Path) -> None:
-    """Make the hashes and sizes in ``submission.json`` right."""
+    """Correct the hashes and sizes of all files in ``submission.json``."""
     submission = json.loads((folder / SUBMISSION_FILE).read_text(encoding="utf-8"))
     for packed in submission["files"]:
         path = folder / packed["path"]
@@ -63,9 +63,11 @@ def seal_files(folder: Path) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
+    """Read all rows of a samples file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
+    """Write rows as a samples file."""
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     path.write_text("".join(lines), encoding="utf-8")

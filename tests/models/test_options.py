@@ -25,7 +25,7 @@ def test_no_option_of_a_model_is_a_setting_of_a_task(point):
         each for base in model.__mro__ for each in inspect.signature(base.__init__).parameters
     }
     if issubclass(model, HFDecoding):
-        options |= set(model.kind.model_fields)
+        options |= set(model.settings_class.model_fields)
     if model is HFRALM:
         options |= set(Retrieval.model_fields)
     assert {"protocol", "window", "stride"} <= SETTINGS

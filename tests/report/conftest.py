@@ -1,9 +1,10 @@
-"""Judged biographies to show, and a browser to show them in."""
+"""Judged biographies, and a browser that shows pages."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +34,18 @@ def biography(
     evidence: str = "Lind, a baker, died in 1872.",
     **changes: Any,
 ) -> JudgedBiography:
-    """Two sentences, a fact each, beside the pages of a baker and of a sailor."""
+    """Return a biography of two sentences, judged beside the pages of a baker and of a sailor.
+
+    Args:
+        index: The id of the response.
+        name: The name of both people.
+        output: The text of the response.
+        outcomes: For each of the two facts, the judge's verdict beside each page.
+        groups: The facts that the judge takes for one person. By default it takes both for one.
+        reason: The judge's reason for every verdict.
+        evidence: What both pages say.
+        changes: Other fields of the judged biography.
+    """
     titles = (f"{name} (baker)", f"{name} (sailor)")
     passages = tuple(RetrievedPassage(title, f"{title}: {evidence}") for title in titles)
     facts = (Fact(f"{name} was a baker.", 0), Fact("She died in 1872.", 1))
@@ -57,44 +69,55 @@ def biography(
 
 
 def abstention(index: str, name: str) -> JudgedBiography:
+    """Return a response that names no fact, since the model found nothing."""
     generation = GeneratedText(index, f"Tell me a bio of {name}", name, "I found nothing.", ())
     return JudgedBiography(generation, ("I found nothing.",), (), (), (), (), (), abstained=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def of_few_rows() -> Iterator[None]:
-    """Scores of the few rows of these tests are shown; ``test_few_rows`` has the number that users
-    have."""
+    """Show scores of however few rows, since these tests have only a few.
+
+    `test_few_rows` tests the number of rows that a score needs for users.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lm_factuality.benchmarks.chosen.LEAST_ROWS", 1)
         yield
 
 
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Return the folder for the results that a test writes."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Return the folder for the report that a test builds."""
+    return tmp_path / "out"
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A headless Chromium that writes down what it asks the network for."""
+    """Return a headless Chromium that logs its requests, or skip if there is none."""
     webdriver = pytest.importorskip(
         "selenium.webdriver", reason="needs selenium: pip install selenium"
     )
     from selenium.common.exceptions import WebDriverException
 
-    binary = next(
-        filter(
-            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
-        ),
-        None,
-    )
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    binaries = [path for path in map(shutil.which, names) if path is not None]
     driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
+    if not binaries or driver is None:
         pytest.skip("needs Chromium and chromedriver: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
-    options.binary_location = binary
+    options.binary_location = binaries[0]
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     try:
-        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+        chromium = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     except WebDriverException as error:  # such as a package that only asks for another packager's
-        pytest.skip(f"{binary} does not start: {str(error).splitlines()[0]}")
-    yield opened
-    opened.quit()
+        pytest.skip(f"{binaries[0]} does not start: {str(error).splitlines()[0]}")
+    yield chromium
+    chromium.quit()

@@ -1,11 +1,8 @@
-"""A benchmark that is only declared has its place in a report; with rows it is browsed and
-compared."""
+"""Reports show a benchmark of another package, and browse and compare its rows if it has some."""
 
 from __future__ import annotations
 
-import json
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -25,7 +22,8 @@ from lm_factuality.report.build import build_report
 from lm_factuality.scores.statistics import Aggregation, mean
 from tests.report.conftest import HOSTILE
 from tests.report.results import factor_task, write_results
-from tests.report.test_build import pages_of
+from tests.report.test_browser import texts, wait
+from tests.report.test_build import data_of, pages_of, read
 
 CAPITALS = Benchmark(
     kind="capitals",
@@ -44,115 +42,120 @@ CAPITALS = Benchmark(
 
 
 def to_row(result, sample):
-    doc, right = sample["doc"], sample["capital_acc"]
-    parts = {"capital_acc": mean_counts(right), "of_vowels": mean_counts(right)}
-    texts = {"id": doc["country"], "country": doc["country"], "known": ["one", "two"]}
+    """Return a sample as reports show it."""
+    country = sample["doc"]["country"]
+    is_right = sample["capital_acc"]
     return SampleRow(
-        row_key(sample, doc["country"]),
-        doc["country"],
-        doc["country"],
-        texts,
-        "right" if right else "wrong",
-        right,
+        row_key(sample, country),
+        country,
+        country,
+        {"id": country, "country": country, "known": ["one", "two"]},
+        "right" if is_right else "wrong",
+        is_right,
         (),
         {"its_answer": sample["answer"]},
-        parts,
+        {"capital_acc": mean_counts(is_right), "of_vowels": mean_counts(is_right)},
     )
 
 
 @pytest.fixture
 def declare(monkeypatch):
-    """Declares the benchmark as an installed package does."""
+    """Return a function that declares a benchmark as an installed package does."""
 
-    class Point:
-        name, value, dist = "capitals", "capitals:BENCHMARK", None
+    class EntryPoint:
+        name = "capitals"
+        value = "capitals:BENCHMARK"
+        dist = None
 
-        def __init__(self, declared):
-            self.load = lambda: declared
+        def __init__(self, benchmark):
+            self.benchmark = benchmark
 
-    def add(declared):
+        def load(self):
+            return self.benchmark
+
+    def declare_benchmark(benchmark):
         benchmarks.all_benchmarks.cache_clear()
-        monkeypatch.setattr(benchmarks, "entry_points", lambda group: [Point(declared)])
+        monkeypatch.setattr(benchmarks, "entry_points", lambda group: [EntryPoint(benchmark)])
 
-    yield add
+    yield declare_benchmark
     benchmarks.all_benchmarks.cache_clear()
 
 
-def write_runs(folder):
-    for number, right in enumerate(([1.0, 1.0, 0.0], [1.0, 0.0, 0.0])):
-        samples = [
-            {
-                "doc_id": place,
-                "doc": {"country": f"{HOSTILE} {place}"},
-                "filter": "none",
-                "capital_acc": each,
-                "answer": f"answer {place}",
-            }
-            for place, each in enumerate(right)
-        ]
-        task = {
-            "results": {"capital_acc,none": sum(right) / 3, "unscored,none": 2.0},
-            "samples": samples,
-            "metadata": {"suite_version": "0.2.0", "benchmark": "capitals"},
+def write_run(folder, model, accuracies):
+    """Write a run on the capitals, of the accuracy of each row, and on FACTOR."""
+    samples = [
+        {
+            "doc_id": number,
+            "doc": {"country": f"{HOSTILE} {number}"},
+            "filter": "none",
+            "capital_acc": accuracy,
+            "answer": f"answer {number}",
         }
-        write_results(
-            folder / f"r{number}",
-            {"capitals": task, "my_factor": factor_task([True, False])},
-            f"org/m{number}",
-        )
+        for number, accuracy in enumerate(accuracies)
+    ]
+    task = {
+        "results": {"capital_acc,none": sum(accuracies) / 3, "unscored,none": 2.0},
+        "samples": samples,
+        "metadata": {"suite_version": "0.2.0", "benchmark": "capitals"},
+    }
+    tasks = {"capitals": task, "my_factor": factor_task([True, False])}
+    write_results(folder, tasks, model)
 
 
-def test_without_a_page_of_its_own_it_has_its_scores(tmp_path, declare):
+@pytest.fixture
+def capitals_runs(runs):
+    """Write the runs of two models, of which the first is right more often."""
+    write_run(runs / "r0", "org/m0", [1.0, 1.0, 0.0])
+    write_run(runs / "r1", "org/m1", [1.0, 0.0, 0.0])
+    return runs
+
+
+def test_scores_are_shown_on_a_page_without_a_declaration_of_it(capitals_runs, out, declare):
     declare(CAPITALS)
-    write_runs(tmp_path)
-    build_report([tmp_path], tmp_path / "out")
-    assert pages_of(tmp_path / "out") == (
-        "index.html",
-        "factor.html",
-        "capitals.html",
-        "compare.html",
-        "samples.html",
-    )
-    overview, page = (
-        (tmp_path / "out" / name).read_text(encoding="utf-8")
-        for name in ("index.html", "capitals.html")
-    )
-    assert "66.7" in overview
+
+    build_report([capitals_runs], out)
+
+    pages = ("index.html", "factor.html", "capitals.html", "compare.html", "samples.html")
+    assert pages_of(out) == pages
+    assert "66.7" in read(out, "index.html")
+    page = read(out, "capitals.html")
     assert "<h1>Capitals</h1>" in page
     assert re.search(r"66\.7.*33\.3", page, re.DOTALL)
     assert "<small>answers</small>" in page
-    assert '"capitals"' not in (tmp_path / "out" / "samples.html").read_text(encoding="utf-8")
 
 
-def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
+def test_samples_are_not_browsed_without_a_declaration_of_their_rows(capitals_runs, out, declare):
+    declare(CAPITALS)
+
+    build_report([capitals_runs], out)
+
+    assert '"capitals"' not in read(out, "samples.html")
+
+
+def test_models_are_compared_by_the_counts_of_declared_rows(capitals_runs, out, declare):
     page = Page(samples=SampleDisplay(to_row), name="places", lead="Where is it?")
     declare(replace(CAPITALS, page=page))
-    write_runs(tmp_path)
-    build_report([tmp_path], tmp_path / "out")
-    assert "Where is it?" in (tmp_path / "out" / "places.html").read_text(encoding="utf-8")
-    found = json.loads(
-        re.search(r",(\{.*\})\);", (tmp_path / "out" / "data" / "pairs.m0.js").read_text())[1]
-    )
-    assert [row[:4] for row in found["m1"]["t0"]] == [
+
+    build_report([capitals_runs], out)
+
+    assert "Where is it?" in read(out, "places.html")
+    comparisons = data_of(out, "pairs.m0")["m1"]["t0"]
+    # A score, its value of each model, and the difference.
+    assert [comparison[:4] for comparison in comparisons] == [
         ["capital_acc", 0.666667, 0.333333, 0.333333],
         ["of_vowels", 0.666667, 0.333333, 0.333333],
     ]
 
 
-def test_rows_without_a_view_are_their_texts(tmp_path, declare, browser):
+def test_rows_without_a_view_are_shown_as_their_texts(capitals_runs, out, declare, browser):
     declare(replace(CAPITALS, page=Page(samples=SampleDisplay(to_row))))
-    write_runs(tmp_path)
-    build_report([tmp_path], tmp_path / "out")
-    browser.get(f"{(tmp_path / 'out' / 'samples.html').as_uri()}#task=t0&model=m0")
-    end = time.monotonic() + 5
-    while not browser.find_elements("css selector", ".side .part") and time.monotonic() < end:
-        time.sleep(0.03)
-    parts = browser.find_elements("css selector", ".side .part")
-    assert [part.find_element("css selector", "h4").text for part in parts] == [
-        "Country",
-        "Known",
-        "Its answer",
-    ]
-    assert f"{HOSTILE} 0" in parts[0].get_attribute("textContent")
-    assert "answer 0" in parts[2].text
+    build_report([capitals_runs], out)
+
+    browser.get(f"{(out / 'samples.html').as_uri()}#task=t0&model=m0")
+
+    wait(browser, lambda: browser.find_elements("css selector", ".side .part"))
+    assert texts(browser, ".side .part h4") == ["Country", "Known", "Its answer"]
+    country, _, answer = browser.find_elements("css selector", ".side .part")
+    assert f"{HOSTILE} 0" in country.get_attribute("textContent")
+    assert "answer 0" in answer.text
     assert not browser.find_elements("css selector", "main img")

@@ -46,217 +46,292 @@ return low;
 """
 
 
+ARROW_RIGHT = "\ue014"  # in WebDriver's encoding of keys
+ARROW_DOWN = "\ue015"
+on_all_screens = pytest.mark.parametrize(
+    ("width", "scheme"), [(375, "dark"), (1300, "dark"), (375, "light")]
+)
+FACTOR_SECTION = "#pairs section:nth-of-type(2)"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Three models; the rows' texts are hostile."""
+    """Build a report of three models, of which two ran all benchmarks, on hostile texts."""
     folder = tmp_path_factory.mktemp("report")
-    rights = ([True] * 70 + [False] * 30, [True, False] * 50, [None] * 5 + [False] * 95)
-    for number, right in enumerate(rights):
+    felm_outputs = (["Answer: 2"] * 3, ["Answer: 2", "Answer: 1,2", "I do not know."])
+    sizes = (1, 7, 30)
+    outcomes = ([True] * 70 + [False] * 30, [True, False] * 50, [None] * 5 + [False] * 95)
+    for number, right in enumerate(outcomes):
         tasks = {"my_factor": factor_task(right, prefix=f"{HOSTILE} ")}
-        if number < 2:
-            outputs = (
-                ["Answer: 2", "Answer: 1,2", "I do not know."] if number else ["Answer: 2"] * 3
-            )
-            tasks |= {
-                "my_felm": felm_task(outputs, segment=HOSTILE),
-                "my_bio": ambigbio_task(reason=HOSTILE),
-            }
-        write_results(
-            folder / f"r{number}",
-            tasks,
-            f"org/model-{(1, 7, 30)[number]}b",
-            model_num_parameters=(1e9, 7e9, 30e9)[number],
-        )
+        if number < len(felm_outputs):
+            tasks["my_felm"] = felm_task(felm_outputs[number], segment=HOSTILE)
+            tasks["my_bio"] = ambigbio_task(reason=HOSTILE)
+        size = sizes[number]
+        model = f"org/model-{size}b"
+        write_results(folder / f"r{number}", tasks, model, model_num_parameters=size * 1e9)
     build_report([folder], folder / "out", HOSTILE)
     return folder / "out"
 
 
 @pytest.fixture
 def visit(browser, site):
-    def go(page, width=1300, scheme="light"):
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
-        browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
-        browser.get_log("performance"), browser.get_log("browser")
+    """Return a function that opens a page of the report, and waits until its data is shown."""
+
+    def visit_page(page, width=1300, scheme="light"):
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        # Reading a log empties it.
+        browser.get_log("performance")
+        browser.get_log("browser")
         browser.get("about:blank")
         browser.get(f"{site.as_uri()}/{page}")
         browser.execute_script("try { localStorage.clear() } catch { }")
-        wait(
-            browser,
-            lambda: (
-                not browser.find_elements("css selector", "#browser, #pairs")
-                or browser.find_elements("css selector", ".item, #pairs table, #pairs .note")
-            ),
-        )
+        if browser.find_elements("css selector", "#browser, #pairs"):
+            wait_for(browser, ".item, #pairs table, #pairs .note")
         return browser
 
-    yield go
+    yield visit_page
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def wait(browser, condition, seconds=5):
+    """Wait until a condition holds, and fail with the text of the page if it never does."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, browser.find_element("css selector", "main").text[:500]
         time.sleep(0.03)
 
 
+def wait_for(browser, selector):
+    """Wait until the page has such an element."""
+    wait(browser, lambda: browser.find_elements("css selector", selector))
+
+
+def wait_for_text(browser, selector, text):
+    """Wait until the first such element contains a text."""
+    wait(browser, lambda: text in " ".join(texts(browser, selector)[0].split()))
+
+
 def texts(browser, selector):
-    return [node.text for node in browser.find_elements("css selector", selector)]
+    """Return the texts of all such elements."""
+    return [element.text for element in browser.find_elements("css selector", selector)]
 
 
 def press(browser, key):
+    """Press a key while no field has the focus."""
     browser.find_element("css selector", "body").send_keys(key)
 
 
 def choose(browser, label, value):
-    browser.execute_script(
-        "const s = [...document.querySelectorAll('label')].find((l) => l.firstChild.textContent === arguments[0]).querySelector('select');"
-        "s.value = arguments[1]; s.dispatchEvent(new Event('input', { bubbles: true })); s.dispatchEvent(new Event('change', { bubbles: true }))",
-        label,
-        value,
-    )
+    """Choose an option of the drop-down menu with this label."""
+    script = """
+        const labels = [...document.querySelectorAll("label")];
+        const label = labels.find((label) => label.firstChild.textContent === arguments[0]);
+        const select = label.querySelector("select");
+        select.value = arguments[1];
+        select.dispatchEvent(new Event("input", { bubbles: true }));
+        select.dispatchEvent(new Event("change", { bubbles: true }));
+    """
+    browser.execute_script(script, label, value)
+
+
+@on_all_screens
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_fit_the_screen_and_are_legible(visit, page, width, scheme):
+    browser = visit(page, width, scheme)
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(CONTRAST) == []
+
+
+@on_all_screens
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_have_no_errors_and_ask_nothing_of_the_network(visit, page, width, scheme):
+    browser = visit(page, width, scheme)
+
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert urls
+    assert all(url.startswith(("file:", "data:")) for url in urls)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_is_quiet_fits_a_phone_and_is_readable_in_the_dark(visit, page):
-    for width, scheme in ((375, "dark"), (1300, "dark"), (375, "light")):
-        browser = visit(page, width, scheme)
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert browser.execute_script(CONTRAST) == []
-        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-        messages = [
-            json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
-        ]
-        urls = [
-            each["params"]["request"]["url"]
-            for each in messages
-            if each["method"] == "Network.requestWillBeSent"
-        ]
-        assert urls
-        assert all(url.startswith(("file:", "data:")) for url in urls)
+def test_a_hostile_title_is_shown_as_text(visit, page):
+    browser = visit(page)
+
     assert browser.find_element("css selector", ".site").get_attribute("textContent") == HOSTILE
     assert not browser.find_elements("css selector", "main img, iframe")
 
 
-def test_a_wide_table_says_that_it_goes_on_until_its_end_is_seen(visit):
-    browser = visit("factor.html", 375)
-    wide = "return document.querySelector('#factor-my_factor').closest('.scroll').classList.contains('wide')"
-    assert browser.execute_script(wide)
-    browser.execute_script(
-        "document.querySelector('#factor-my_factor').closest('.scroll').scrollLeft = 10000"
-    )
-    wait(browser, lambda: not browser.execute_script(wide))
-    assert not visit("index.html", 2600).find_elements("css selector", ".scroll.wide")
+def test_a_wide_table_is_marked_until_its_end_is_scrolled_to(visit):
+    browser = visit("factor.html", width=375)
+    find_frame = "const frame = document.querySelector('#factor-my_factor').closest('.scroll');"
+    is_marked = f"{find_frame} return frame.classList.contains('wide')"
+    assert browser.execute_script(is_marked)
+
+    browser.execute_script(f"{find_frame} frame.scrollLeft = 10000")
+
+    wait(browser, lambda: not browser.execute_script(is_marked))
 
 
-def test_plots_say_what_they_show_and_have_their_numbers_beneath(visit):
+def test_a_table_that_fits_is_not_marked_as_wide(visit):
+    browser = visit("index.html", width=2600)
+
+    assert not browser.find_elements("css selector", ".scroll.wide")
+
+
+def test_plots_are_labelled_by_their_title(visit):
     browser = visit("factor.html")
-    plots = browser.find_elements("css selector", "svg[role=img]")
-    assert len(plots) == 1  # by size; there is no perplexity
-    for each in plots:
-        title = each.get_attribute("aria-labelledby")
-        assert browser.execute_script(
-            "return document.getElementById(arguments[0]).textContent", title
-        ).startswith("my_factor")
+
+    (plot,) = browser.find_elements("css selector", "svg[role=img]")  # by size, not perplexity
+    label_id = plot.get_attribute("aria-labelledby")
+    label = browser.find_element("id", label_id).get_attribute("textContent")
+    assert label.startswith("my_factor")
+
+
+def test_plots_have_their_numbers_in_a_table(visit):
+    browser = visit("factor.html")
+
     browser.find_element("css selector", ".plot summary").click()
+
     assert "1B 70.0 59.5 – 78.7" in " ".join(texts(browser, ".plot:first-child tbody tr"))
+
+
+def test_ids_of_a_page_are_unique(visit):
+    browser = visit("factor.html")
+
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert len(ids) == len(set(ids))
 
 
-def test_samples_are_browsed_by_keyboard_in_pages(visit):
+def test_samples_are_browsed_by_keyboard_in_pages_of_50(visit):
     browser = visit("samples.html#task=t1&model=m0")
     assert texts(browser, ".list output") == ["100 rows"]
     assert len(browser.find_elements("css selector", ".item")) == 50
-    press(browser, "\ue015")  # down
-    wait(browser, lambda: "my_factor #1 " in browser.find_element("css selector", ".place").text)
-    press(browser, "\ue014")  # right: the next page
-    wait(browser, lambda: "my_factor #51 " in browser.find_element("css selector", ".place").text)
+
+    press(browser, ARROW_DOWN)
+    wait_for_text(browser, ".place", "my_factor #1 ")
+
+    press(browser, ARROW_RIGHT)  # the next page
+    wait_for_text(browser, ".place", "my_factor #51 ")
     assert "page 2 of 2" in browser.find_element("css selector", ".pager").text
-    press(browser, "k")
-    wait(browser, lambda: "my_factor #50 " in browser.find_element("css selector", ".place").text)
+
+    press(browser, "k")  # the row before
+    wait_for_text(browser, ".place", "my_factor #50 ")
     assert "row=50" in browser.current_url
+
+
+def test_a_reload_shows_the_same_sample(visit):
+    browser = visit("samples.html#task=t1&model=m0&row=50")
+    wait_for_text(browser, ".place", "my_factor #50 ")
+
     browser.refresh()
-    wait(browser, lambda: "my_factor #50 " in browser.find_element("css selector", ".place").text)
+
+    wait_for(browser, ".place")
+    wait_for_text(browser, ".place", "my_factor #50 ")
 
 
-def test_a_row_shows_choices_scores_and_edits_as_text(visit):
+def test_a_sample_shows_choices_scores_and_differences_as_text(visit):
     browser = visit("samples.html#task=t1&model=m0&row=0")
-    wait(browser, lambda: browser.find_elements("css selector", ".choice"))
-    assert HOSTILE in browser.find_element("css selector", ".prefix").get_attribute("textContent")
+    wait_for(browser, ".choice")
+
+    prefix = browser.find_element("css selector", ".prefix")
+    first_scores = texts(browser, ".choice .scores")[0]
+    assert HOSTILE in prefix.get_attribute("textContent")
     assert texts(browser, ".choice:first-child .badge") == ["true", "the model's"]
-    assert texts(browser, ".choice .scores")[0].startswith("−0.500 mean")
-    assert "−5.00 sum" in texts(browser, ".choice .scores")[0]
+    assert first_scores.startswith("−0.500 mean")
+    assert "−5.00 sum" in first_scores
     assert texts(browser, ".choice:nth-child(2) mark") == ["baker"]
     assert not browser.find_elements("css selector", "main img")
 
 
-def test_samples_are_filtered_searched_and_sorted(visit):
+def test_samples_are_filtered_by_outcome(visit):
     browser = visit("samples.html#task=t1&model=m0")
+
     choose(browser, "Outcome", "wrong")
-    wait(browser, lambda: texts(browser, ".list output") == ["30 of 100 rows"])
-    choose(browser, "Outcome", "")
+
+    wait_for_text(browser, ".list output", "30 of 100 rows")
+
+
+def test_samples_are_searched(visit):
+    browser = visit("samples.html#task=t1&model=m0")
+
     press(browser, "/")
-    browser.switch_to.active_element.send_keys("1870. 77.")
-    wait(
-        browser, lambda: texts(browser, ".list output") == ["0 of 100 rows"]
-    )  # the hostile prefix has no library
+    browser.switch_to.active_element.send_keys("1870. 77.")  # the hostile prefix has no library
+    wait(browser, lambda: texts(browser, ".list output") == ["0 of 100 rows"])
+
     field = browser.find_element("css selector", "input[type=search]")
     field.clear()
     field.send_keys(" 77. ")
     wait(browser, lambda: texts(browser, ".list output") == ["1 of 100 rows"])
+
+
+def test_samples_are_sorted_by_the_address(visit):
     browser = visit("samples.html#task=t1&model=m0&sort=worst")
-    wait(browser, lambda: "my_factor #70 " in browser.find_element("css selector", ".place").text)
+
+    wait_for_text(browser, ".place", "my_factor #70 ")  # the first of the wrong ones
+
+
+def test_an_unscored_sample_has_its_reason(visit):
     browser = visit("samples.html#task=t1&model=m1&outcome=unscored")
+
     assert texts(browser, ".notice") == ["Unscored: choice 0: no log-probability"]
 
 
-def test_two_models_stand_beside_each_other_where_they_differ(visit):
+def test_two_models_can_be_swapped(visit):
     browser = visit("compare.html#a=m0&b=m2")
     assert texts(browser, ".named") == ["A\norg/model-1b", "B\norg/model-7b"]
-    row = browser.find_element(
-        "css selector", "#pairs section:nth-of-type(2) tbody tr"
-    ).text.replace("\n", " ")
-    assert "70.0 50.0 +20.0" in row
+    wait_for_text(browser, f"{FACTOR_SECTION} tbody tr", "70.0 50.0 +20.0")
+
     browser.find_element("id", "swap").click()
-    wait(
-        browser,
-        lambda: (
-            "50.0 70.0 −20.0"
-            in browser.find_element(
-                "css selector", "#pairs section:nth-of-type(2) tbody tr"
-            ).text.replace("\n", " ")
-        ),
-    )
-    summary = browser.find_elements("css selector", "#pairs section:nth-of-type(2) summary")[0]
+
+    wait_for_text(browser, f"{FACTOR_SECTION} tbody tr", "50.0 70.0 −20.0")
+
+
+def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
+    browser = visit("compare.html#a=m2&b=m0")
+    summary = browser.find_elements("css selector", f"{FACTOR_SECTION} summary")[0]
     assert summary.text == "Rows right: both 35, only A 15, only B 35, neither 15"
+
     summary.click()
-    browser.find_elements("css selector", "#pairs section:nth-of-type(2) .links a")[0].click()
+    browser.find_elements("css selector", f"{FACTOR_SECTION} .links a")[0].click()
+
     wait(browser, lambda: len(browser.find_elements("css selector", ".side")) == 2)
     assert texts(browser, ".side > header .badge") == ["right", "wrong"]
 
 
-def test_judged_texts_are_coloured_and_not_by_colour_alone(visit):
+def test_verdicts_on_sentences_are_not_told_by_colour_alone(visit):
     browser = visit("samples.html#task=t0&model=m0&row=0")
-    wait(browser, lambda: browser.find_elements("css selector", ".judged .sentence"))
-    styles = [
-        node.value_of_css_property("text-decoration-style")
-        for node in browser.find_elements("css selector", ".sentence")
-    ]
+    wait_for(browser, ".judged .sentence")
+
+    sentences = browser.find_elements("css selector", ".sentence")
+    styles = [sentence.value_of_css_property("text-decoration-style") for sentence in sentences]
     assert styles == ["solid", "dashed"]
     assert texts(browser, ".facts .badge") == ["supported", "true of another"]
+
+
+def test_a_biography_links_to_its_evidence(visit):
+    browser = visit("samples.html#task=t0&model=m0&row=0")
+    wait_for(browser, ".judged .sentence")
+
     browser.find_element("link text", "With individuals, passages and evidence").click()
+
     wait(browser, lambda: "Ada Lind" in texts(browser, "h2"))
+
+
+def test_segments_have_the_label_and_the_outcome(visit):
     browser = visit("samples.html#task=t2&model=m2&row=1")
-    wait(browser, lambda: browser.find_elements("css selector", ".segment"))
-    assert [text.split("\n") for text in texts(browser, ".segment .tags")] == [
+    wait_for(browser, ".segment")
+
+    assert [tags.split("\n") for tags in texts(browser, ".segment .tags")] == [
         ["factual", "flagged", "false alarm"],
         ["has an error", "flagged", "found"],
         ["factual"],

@@ -1,4 +1,4 @@
-"""What lm_eval leaves of a short run of every kind of task."""
+"""The results of a short run of every kind of task."""
 
 from __future__ import annotations
 
@@ -21,41 +21,21 @@ KINDS = {
     "sample_ambigbio": "ambigbio",
 }
 
+RUN_MAIN = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
+
 
 @pytest.fixture(scope="session")
 def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve documents of each, by the tiny checkpoint and the offline judge."""
+    """Run twelve documents of each task on the tiny checkpoint, and return the results folder."""
     folder = tmp_path_factory.mktemp("short")
-    code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [
-        "run",
-        "--model",
-        "hf",
-        "--model_args",
-        f"pretrained={TASKS / 'sample' / 'models' / 'smaller'},dtype=float32",
-        "--device",
-        "cpu",
-        "--batch_size",
-        "12",
-        "--tasks",
-        ",".join(KINDS),
-        "--limit",
-        "12",
-        "--metadata",
-        "judge=lexical",
-        "--gen_kwargs",
-        "max_gen_toks=16",
-        "--output_path",
-        str(folder),
-        "--log_samples",
-    ]
+    checkpoint = TASKS / "sample" / "models" / "smaller"
+    command = [sys.executable, "-c", RUN_MAIN, "run", "--model", "hf", "--device", "cpu"]
+    command += ["--model_args", f"pretrained={checkpoint},dtype=float32", "--batch_size", "12"]
+    command += ["--tasks", ",".join(KINDS), "--limit", "12", "--metadata", "judge=lexical"]
+    command += ["--gen_kwargs", "max_gen_toks=16", "--output_path", str(folder), "--log_samples"]
     environment = {**os.environ, "LM_FACTUALITY_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=REPOSITORY,
+    process = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=REPOSITORY
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert process.returncode == 0, process.stderr[-3000:]
     return folder

@@ -1,5 +1,4 @@
-"""Published figures as data: read, held against each other and against the released decisions, and
-printed beside runs."""
+"""Published scores: compared with each other and with released decisions, and printed."""
 
 from __future__ import annotations
 
@@ -21,88 +20,104 @@ from tests.report.test_build import cells_of
 FOLDER = REPOSITORY / "configs" / "reproduce"
 
 
-def figures(name):
+def published_scores(name):
+    """Return a benchmark's published scores by model, task, metric and place in a paper."""
     return {
-        (each.model, each.task, metric, each.where): value
-        for each in read_published(FOLDER / f"{name}_figures.yaml")
-        for metric, value in each.scores.items()
+        (figure.model, figure.task, metric, figure.where): value
+        for figure in read_published(FOLDER / f"{name}_figures.yaml")
+        for metric, value in figure.scores.items()
     }
 
 
-def test_what_two_tables_of_felm_have_alike_is_alike():
-    found = figures("felm")
-    (chatgpt,) = (cells_of(each) for each in TABLE4["models"] if each["model"] == "ChatGPT")
-    compared = 0
-    for (domain, level, mode, unit), cell in chatgpt.items():
-        for name, value in zip(("f1", "precision", "recall"), cell, strict=True):
-            suffix = "" if domain == "all" else f"_{domain}"
-            place = (
-                "gpt-3.5-turbo-0301",
-                f"felm_{unit}_{mode}",
-                f"{level}_{name}{suffix}",
-                "FELM, table 12",
-            )
-            if (
-                place in found and domain == "all"
-            ):  # the two tables differ in the last digits of some domains
-                assert found[place] == value
-                compared += 1
-    assert compared == 6
+def test_tables_4_and_12_of_felm_agree_on_all_domains():
+    scores = published_scores("felm")
+    (chatgpt,) = (model for model in TABLE4["models"] if model["model"] == "ChatGPT")
+
+    num_compared = 0
+    for (domain, level, mode, unit), cell in cells_of(chatgpt).items():
+        if domain != "all":  # the tables differ in the last digits of some domains
+            continue
+        for metric, value in zip(("f1", "precision", "recall"), cell, strict=True):
+            task = f"felm_{unit}_{mode}"
+            place = ("gpt-3.5-turbo-0301", task, f"{level}_{metric}", "FELM, table 12")
+            if place in scores:
+                assert scores[place] == value
+                num_compared += 1
+
+    assert num_compared == 6  # three metrics of two methods
 
 
-def test_felms_figures_are_of_scores_that_it_has():
-    found = figures("felm")
-    assert (
-        len(found) == 287
-    )  # 3 models, 8 methods; all six domains for two methods, four for the others; and table 12
+def test_published_scores_of_felm_are_percentages_of_metrics_that_it_has():
+    scores = published_scores("felm")
+
+    # 3 models with 8 methods (all six domains for two methods, four for the others), and table 12.
+    assert len(scores) == 287
     benchmark = find_benchmark("felm")
-    assert all(benchmark.find_score(metric) for _, _, metric, _ in found)
-    assert all(0 <= value <= 100 for value in found.values())
+    for (_, _, metric, _), value in scores.items():
+        assert benchmark.find_score(metric)
+        assert 0 <= value <= 100
 
 
+@pytest.mark.parametrize(
+    ("task", "demonstrations"), [("ambigbio", "ambig"), ("ambigbio_no_ambig", "no-ambig")]
+)
 @pytest.mark.parametrize(
     ("model", "file"),
     [("gpt-3.5-turbo-0301", "chatgpt-0301"), ("meta-llama/Llama-2-13b-chat-hf", "llama2-13b-chat")],
 )
-def test_table_4_of_d_factscore_is_what_the_released_decisions_give(shared, model, file):
-    found = figures("ambigbio")
-    for task, demonstrations in (("ambigbio", "ambig"), ("ambigbio_no_ambig", "no-ambig")):
-        path = shared / "data" / "ambigbio" / "decisions" / f"{file}__{demonstrations}.json.gz"
-        figure = score_decisions(read_decisions(path))
-        for metric, times in (
-            ("factscore", 100),
-            ("d_factscore", 100),
-            ("num_biographies", 1),
-            ("num_entities", 1),
-        ):
-            assert found[model, task, metric, "table 4"] == pytest.approx(
-                times * figure[metric], abs=0.0501
-            )
+def test_table_4_of_d_factscore_follows_from_the_released_decisions(
+    shared, model, file, task, demonstrations
+):
+    decisions = shared / "data" / "ambigbio" / "decisions" / f"{file}__{demonstrations}.json.gz"
+
+    scores = score_decisions(read_decisions(decisions))
+
+    published = published_scores("ambigbio")
+    factors = {"factscore": 100, "d_factscore": 100, "num_biographies": 1, "num_entities": 1}
+    for metric, factor in factors.items():
+        # The paper rounds to one digit.
+        assert published[model, task, metric, "table 4"] == pytest.approx(
+            factor * scores[metric], abs=0.0501
+        )
 
 
-def test_people_are_asked_what_was_published():
+@pytest.fixture
+def people_figures():
+    """Return the published figures about what people answered."""
     content = yaml.safe_load((FOLDER / "people_figures.yaml").read_text(encoding="utf-8"))
-    found = read_settings(Figures, content, "people_figures.yaml")
-    asked = {
-        each.name: {option.value for option in each.options}
-        for b in all_benchmarks()
-        if b.people
-        for each in b.people.questions
+    return read_settings(Figures, content, "people_figures.yaml")
+
+
+def test_published_answers_of_people_are_answers_to_questions_of_the_benchmarks(people_figures):
+    options = {
+        question.name: {option.value for option in question.options}
+        for benchmark in all_benchmarks()
+        if benchmark.people
+        for question in benchmark.people.questions
     }
-    for column in found["answers"].values():
+
+    for column in people_figures["answers"].values():
         for row in column:
             question, group, answer = row.split(" | ")
             assert group == "all"
-            assert answer in asked[question]
-        assert sum(
-            value for row, value in column.items() if row.startswith("error_type")
-        ) == pytest.approx(100, abs=0.2)
+            assert answer in options[question]
+
+
+def test_published_shares_of_error_types_add_up_to_100_percent(people_figures):
+    for column in people_figures["answers"].values():
+        shares = [share for row, share in column.items() if row.startswith("error_type")]
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_published_means_and_correlations_are_of_scores_of_biographies(people_figures):
     labels = {score.label for score in find_benchmark("ambigbio").table_scores}
-    assert {*found["means"], *found["correlations"]} <= labels
+
+    assert {*people_figures["means"], *people_figures["correlations"]} <= labels
 
 
 def test_published_scores_are_printed(capsys):
     assert main(["compare", "--with", str(FOLDER / "ambigbio_figures.yaml")]) == 0
+
     output = " ".join(capsys.readouterr().out.split())
     assert "Published scores" in output
     assert "ambigbio lmsys/vicuna-7b-v1.5-16k factscore 90.0 table 4" in output
@@ -117,11 +132,10 @@ def test_published_scores_are_printed(capsys):
         ({"scores": {"a": "x"}}, r"figures\[0\]\.scores\.a is 'x'"),
     ],
 )
-def test_entries_that_are_no_figures(tmp_path, entry, message):
+def test_a_wrong_figure_is_refused_with_its_place(tmp_path, entry, message):
     path = tmp_path / "figures.yaml"
-    path.write_text(
-        yaml.safe_dump({"figures": [{"model": "m", "task": "t", "where": "w", **entry}]}),
-        encoding="utf-8",
-    )
+    content = {"figures": [{"model": "m", "task": "t", "where": "w", **entry}]}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+
     with pytest.raises(ConfigError, match=f"{path}: {message}"):
         read_published(path)

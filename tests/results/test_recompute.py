@@ -1,9 +1,10 @@
-"""Scores made anew from samples are those that lm_eval wrote, for every kind of task."""
+"""Scores that are recomputed from samples are those that lm_eval wrote."""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,49 +16,63 @@ from tests.report.results import factor_task, write_results
 from tests.results.conftest import KINDS
 
 
-def find(folder, name):
+def task_of(folder, name):
+    """Return a task of the one results file in a folder."""
     (file,) = read_results_files([folder])
     return file.task(name)
 
 
+def defined_scores(scores):
+    """Return the scores that are numbers."""
+    return {name: value for name, value in scores.items() if not math.isnan(value)}
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_scores_made_anew_are_those_of_the_run(name, short_run):
-    task = find(short_run, name)
-    found = recompute(task)
+def test_recomputed_scores_are_those_of_the_run(name, short_run):
+    task = task_of(short_run, name)
+
+    recomputed = recompute(task)
+
     assert task.kind == KINDS[name]
-    assert differences(task, found) == []
-    defined = {key: value for key, value in task.metrics.items() if not math.isnan(value)}
-    assert {
-        key: value for key, value in found.metrics.items() if not math.isnan(value)
-    } == pytest.approx(defined, abs=1e-9)
-    assert {
-        key for key, value in task.stderrs.items() if not math.isnan(value)
-    } <= found.stderrs.keys()
+    assert differences(task, recomputed) == []
+    assert defined_scores(recomputed.metrics) == pytest.approx(
+        defined_scores(task.metrics), abs=1e-9
+    )
+    assert defined_scores(task.stderrs).keys() <= recomputed.stderrs.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_changed_score_is_a_difference(name, short_run):
-    task = find(short_run, name)
-    metric = next(key for key, value in task.metrics.items() if not math.isnan(value))
-    changed = dict(task.metrics) | {metric: task.metrics[metric] + 1e-6}
-    forged = type(task)(**{**vars(task), "metrics": changed})
-    assert [each.split(":")[0] for each in differences(forged, recompute(task))] == [metric]
+    task = task_of(short_run, name)
+    metric, value = next(iter(defined_scores(task.metrics).items()))
+    forged_task = replace(task, metrics={**task.metrics, metric: value + 1e-6})
+
+    (sentence,) = differences(forged_task, recompute(task))
+
+    assert sentence.startswith(f"{metric}:")
 
 
-def test_a_file_says_what_was_run(short_run):
+def test_results_name_the_model_and_the_versions_of_the_run(short_run):
     (file,) = read_results_files([short_run])
-    assert (file.backend, file.dtype, file.variant, file.num_parameters) == (
-        "hf",
-        "float32",
-        "",
-        231168,
-    )
+
+    assert file.backend == "hf"
+    assert file.dtype == "float32"
+    assert file.variant == ""
+    assert file.num_parameters == 231168
     assert {"lm_eval", "suite", "transformers"} <= file.versions.keys()
-    assert {each.task for each in file.tasks} == set(KINDS)
+
+
+def test_results_describe_the_tasks_of_the_run(short_run):
+    (file,) = read_results_files([short_run])
     task = file.task("sample_factor")
-    assert (task.limit, task.num_samples, task.effective, task.version) == (12, 432, 12, "1.0")
-    assert task.samples is not None
+
+    assert {task.task for task in file.tasks} == set(KINDS)
+    assert task.limit == 12
+    assert task.effective == 12
+    assert task.num_samples == 432  # all rows of the sample
     assert task.metadata["data"]["rows"] == 432
+    assert task.version == "1.0"
+    assert task.samples is not None
 
 
 @pytest.mark.parametrize(
@@ -79,57 +94,74 @@ def test_a_file_says_what_was_run(short_run):
         ),
     ],
 )
-def test_a_variant_says_what_makes_another_model(backend, arguments, variant, tmp_path):
-    path = write_results(tmp_path, {"t": factor_task([True, False])}, "org/m", model_args=arguments)
-    path.write_text(
-        path.read_text(encoding="utf-8").replace('"model": "hf"', f'"model": "{backend}"'),
-        encoding="utf-8",
-    )
+def test_the_variant_names_the_arguments_that_change_the_model(
+    backend, arguments, variant, tmp_path
+):
+    tasks = {"t": factor_task([True, False])}
+    path = write_results(tmp_path, tasks, "org/m", model_args=arguments)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["config"]["model"] = backend
+    path.write_text(json.dumps(content), encoding="utf-8")
+
     (file,) = read_results_files([path])
+
     assert file.variant == variant
 
 
-def test_samples_of_another_task_are_an_error(short_run):
-    task = find(short_run, "sample_factor")
+@pytest.fixture
+def factor_results(short_run):
+    """Return the task sample_factor of the run."""
+    return task_of(short_run, "sample_factor")
+
+
+@pytest.fixture
+def factor_samples(factor_results):
+    """Return the samples of the task sample_factor."""
+    return list(read_samples(factor_results.samples))
+
+
+def test_samples_of_another_task_are_refused(short_run, factor_results):
+    felm_samples = read_samples(task_of(short_run, "sample_felm").samples)
+
     with pytest.raises(
         DataError, match="sample_factor, doc_id 0: not a sample as this task writes it"
     ):
-        recompute(task, read_samples(find(short_run, "sample_felm").samples))
+        recompute(factor_results, felm_samples)
 
 
-def test_a_logprob_that_is_no_number_is_an_error(short_run):
-    task = find(short_run, "sample_factor")
-    rows = list(read_samples(task.samples))
-    rows[2]["resps"][0][0][0] = rows[2]["filtered_resps"][0][0] = "high"
+def test_a_log_probability_that_is_no_number_is_refused(factor_results, factor_samples):
+    factor_samples[2]["resps"][0][0][0] = "high"
+    factor_samples[2]["filtered_resps"][0][0] = "high"
+
     with pytest.raises(DataError, match="sample_factor, doc_id 2"):
-        recompute(task, rows)
+        recompute(factor_results, factor_samples)
 
 
-def test_responses_that_are_not_the_filtered_ones_are_an_error(short_run):
-    task = find(short_run, "sample_factor")
-    rows = list(read_samples(task.samples))
-    rows[1]["filtered_resps"][0][0] = "-0.1"
+def test_filtered_responses_that_are_not_the_responses_are_refused(factor_results, factor_samples):
+    factor_samples[1]["filtered_resps"][0][0] = "-0.1"
+
     with pytest.raises(DataError, match="'filtered_resps' are not 'resps'"):
-        recompute(task, rows)
+        recompute(factor_results, factor_samples)
 
 
-def test_a_row_whose_own_metric_is_changed_is_named(short_run):
-    task = find(short_run, "sample_factor")
-    rows = [dict(each) for each in read_samples(task.samples)]
-    rows[4]["factor_acc"] = 1.0 - rows[4]["factor_acc"]
-    assert differences(task, recompute(task, rows)) == [
-        "doc_id 4: its factor_acc does not follow from the row"
-    ]
+def test_a_row_with_a_changed_metric_is_a_difference(factor_results, factor_samples):
+    factor_samples[4]["factor_acc"] = 1.0 - factor_samples[4]["factor_acc"]
+
+    sentences = differences(factor_results, recompute(factor_results, factor_samples))
+
+    assert sentences == ["doc_id 4: its factor_acc does not follow from the row"]
 
 
-def test_samples_are_needed(short_run, tmp_path):
+def test_results_without_samples_are_not_recomputed(short_run, tmp_path):
     (file,) = read_results_files([short_run])
     copy = tmp_path / file.path.name
     copy.write_bytes(file.path.read_bytes())
-    (alone,) = read_results_files([copy])
-    assert {each.samples for each in alone.tasks} == {None}
+
+    (file_without_samples,) = read_results_files([copy])
+
+    assert {task.samples for task in file_without_samples.tasks} == {None}
     with pytest.raises(DataError, match="--log_samples"):
-        recompute(alone.tasks[0])
+        recompute(file_without_samples.tasks[0])
 
 
 @pytest.mark.parametrize(
@@ -139,28 +171,29 @@ def test_samples_are_needed(short_run, tmp_path):
         "[]",
         '{"results": {"a": {}}}',
         '{"results": {"a": 3}, "configs": {"a": {}}}',
-        "[" * 100_000,
+        pytest.param("[" * 100_000, id="deeply nested"),
     ],
 )
-def test_a_file_that_lm_eval_did_not_write_is_an_error(content, tmp_path):
+def test_a_file_that_lm_eval_did_not_write_is_refused(content, tmp_path):
     path = tmp_path / "results_2026-01-01T00-00-00.000000.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match="not a results file of lm_eval"):
         read_results_files([path])
 
 
-def test_no_results_are_an_error(tmp_path):
+def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(DataError, match="no results_"):
         read_results_files([tmp_path])
 
 
-def test_several_files_are_found_in_a_tree_once(short_run):
+def test_results_in_two_given_folders_are_read_once(short_run):
     (file,) = read_results_files([short_run, short_run])
-    assert file.path.parent != short_run
+
+    assert file.path.parent != short_run  # lm_eval makes a folder for the model
 
 
 @pytest.mark.parametrize("line", ["{", "3", '{"doc_id": 1}'])
-def test_a_line_that_is_no_sample_is_named(line, tmp_path):
+def test_a_line_that_is_no_sample_is_refused_with_its_number(line, tmp_path):
     path = tmp_path / "samples.jsonl"
     path.write_text(json.dumps({"doc_id": 0, "doc": {}}) + f"\n{line}\n", encoding="utf-8")
     with pytest.raises(DataError, match="samples.jsonl:2"):

@@ -135,11 +135,11 @@ class LLMGenerator:
     def _ask(
         self, error_type: str, examples: Sequence[Example]
     ) -> dict[str, list[ParsedReply[Contradictions]]]:
-        """Ask the model for contradictions of one error type.
+        """Ask the model for contradictions of one error type, such as wrong entities.
 
         Args:
             error_type: The error type.
-            examples: The examples of a shard, some of which allow no error of this type.
+            examples: The examples of a shard. Those that allow no error of this type are skipped.
 
         Returns:
             The replies by the document's id, one for each sample.
@@ -166,8 +166,8 @@ class LLMGenerator:
         """Return the variables that the template of an error type is rendered with.
 
         Args:
-            example: The example with the completion.
-            error_type: The error type.
+            example: The example with the completion and the text before it.
+            error_type: The error type that the model is asked for, such as ``entity``.
         """
         variables: dict[str, object] = {
             "completion": example.completion,
@@ -207,15 +207,12 @@ class LLMGenerator:
                     else:
                         candidates[candidate.text] = candidate
 
-        # An example without candidates gives no row.
+        # Such an example gives no row.
         if not candidates:
-            is_refused = set(lost) == {REFUSED}
-            example = example.drop(
-                self.name,
-                "the server refused all requests"
-                if is_refused
-                else "no contradiction could be read",
-            )
+            reason = "no contradiction could be read"
+            if set(lost) == {REFUSED}:
+                reason = "the server refused all requests"
+            example = example.drop(self.name, reason)
         return replace(
             example, lost=dict(sorted(lost.items())), candidates=tuple(candidates.values())
         )
@@ -266,9 +263,9 @@ def _load_judge_that_writes(name: str | None, folder: Path) -> JudgeConfig:
 def _check_answers(answers: Sequence[Answer]) -> None:
     """Check that no request failed for a reason that may pass, and that most were not refused.
 
-    A request that failed because the server was overloaded has to be sent again, which a finished
-    shard would never do. A request that the server refuses for its content would be refused again,
-    so that it only counts as lost.
+    A request that failed because the server was overloaded has to be sent again, so that its shard
+    must not count as finished. A request that the server refuses for its content would be refused
+    again, so that it only counts as lost.
 
     Args:
         answers: The answers to all requests of a shard.
@@ -282,13 +279,14 @@ def _check_answers(answers: Sequence[Answer]) -> None:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
     temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-    if temporary_errors:
-        problem = temporary_errors[0]
-    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
-        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
-    else:
+    are_most_refused = len(errors) > _MAX_SHARE_REFUSED * len(answers)
+    if not temporary_errors and not are_most_refused:
         return
 
+    if temporary_errors:
+        problem = temporary_errors[0]
+    else:
+        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
     raise BackendDownError(
         f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
         " answered is kept"

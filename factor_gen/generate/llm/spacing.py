@@ -76,14 +76,11 @@ def copy_spacing(contradiction: str, completion: str) -> str:
         source = sources.get(index)
         # The model did not edit this token, so that it is copied from the completion.
         if source is not None:
-            word, old_space = old_tokens[source]
+            word = old_tokens[source].text
             follows_edit = sources.get(index - 1) != source - 1
-            # An edit may add or remove the space after it: "pre-war" becomes "post war".
-            may_change = follows_edit and word not in _PUNCTUATION
-            has_changed = bool(old_space) != bool(space)
             # The first token of the completion has no space that could be copied.
-            if source > 0 and not (may_change and has_changed):
-                space = old_space
+            if source > 0:
+                space = _copied_space(old_tokens[source], space, follows_edit)
         # The contradiction itself begins without a space.
         text += word if index == 0 else space + word
     return text
@@ -111,6 +108,24 @@ def _map_unedited_tokens(completion: str, contradiction: str) -> Mapping[int, in
             for index in range(block.dest_start, block.dest_end):
                 sources[index] = index + offset
     return sources
+
+
+def _copied_space(old_token: SpacedToken, new_space: str, follows_edit: bool) -> str:
+    """Return the white space before a token of a contradiction that is copied from its completion.
+
+    It is that of the completion, unless an edit just before it added or removed a space, as from
+    *pre-war* to *post war*.
+
+    Args:
+        old_token: The token in the completion.
+        new_space: The white space before the token in the contradiction.
+        follows_edit: Whether the token before it was edited.
+    """
+    is_spacing_edited = follows_edit and bool(old_token.space) != bool(new_space)
+    # The space before a comma is a habit of the corpus, which no edit changes.
+    if is_spacing_edited and old_token.text not in _PUNCTUATION:
+        return new_space
+    return old_token.space
 
 
 def _usual_space(

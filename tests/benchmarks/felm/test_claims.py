@@ -1,14 +1,11 @@
 """Claims by rules, from a judge, and from a file."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from judges.answers import Answer
-from judges.typed import ParsedReply, read_reply
+from judges.typed import read_reply
 from lm_factuality.benchmarks.felm.rows import (
     ClaimsReply,
     FelmRow,
@@ -21,79 +18,85 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.ground.errors import DataError
 
+SEGMENTS = ["Mars is red and has moons.", "Sure!"]
 
-def row(*segments: str, index: str = "0") -> FelmRow:
+
+def make_row(*segments, index="0"):
+    """Make a row of FELM whose response has these segments, all of them labelled correct."""
     return FelmRow(index, "wk", "Why?", segments, (True,) * len(segments), (), ())
 
 
-def test_every_clause_is_a_claim() -> None:
-    claims = split_claims(
-        row(
-            "Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"
-        )
+def read_answer(answer):
+    """Read a judge's answer to the question for the claims of ``SEGMENTS``."""
+    return read_reply(answer, ClaimsReply, {"units": SEGMENTS}, find_claims_problem)
+
+
+def make_reply(*claims_of_segments):
+    """Make a judge's reply from pairs: the number of a segment, and the claims in it."""
+    segments = [{"segment": number, "claims": claims} for number, claims in claims_of_segments]
+    return read_answer(Answer(json.dumps({"segments": segments}), "stop"))
+
+
+@pytest.fixture
+def row_claims():
+    """The claims that the rules find in a row of three segments, the second without any."""
+    row = make_row(
+        "Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"
     )
-    assert claims.claims == (
+    return split_claims(row)
+
+
+def test_the_rules_make_every_clause_a_claim(row_claims):
+    assert row_claims.claims == (
         ("Mars is red", "it has two moons.", "Both are small."),
         (),
         ("First line", "Second line"),
     )
-    assert claims.all_claims()[3:] == ["First line", "Second line"]
-    assert claims.segment_numbers() == [1, 1, 1, 3, 3]
 
 
-SUBJECT = {"units": ["Mars is red and has moons.", "Sure!"]}
-ROW = row(*SUBJECT["units"])
+def test_all_claims_are_listed_with_the_numbers_of_their_segments(row_claims):
+    assert row_claims.all_claims()[3:] == ["First line", "Second line"]
+    assert row_claims.segment_numbers() == [1, 1, 1, 3, 3]
 
 
-def reply(*claims: tuple[int, list[str]]) -> ParsedReply[ClaimsReply]:
-    text = json.dumps(
-        {"segments": [{"segment": number, "claims": texts} for number, texts in claims]}
-    )
-    return read_reply(Answer(text, "stop"), ClaimsReply, SUBJECT, find_claims_problem)
+def test_claims_of_a_reply_are_put_in_the_order_of_the_segments():
+    reply = make_reply((2, []), (1, ["Mars is red.", "Mars has moons."]))
 
+    row_claims = claims_from_reply(make_row(*SEGMENTS), reply, "judge")
 
-def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
-    claims = claims_from_reply(
-        ROW, reply((2, []), (1, ["Mars is red.", "Mars has moons."])), "judge"
-    )
-    assert claims == RowClaims("0", (("Mars is red.", "Mars has moons."), ()), "judge")
+    assert row_claims == RowClaims("0", (("Mars is red.", "Mars has moons."), ()), "judge")
 
 
 @pytest.mark.parametrize(
-    ("read", "problem"),
+    ("reply", "problem"),
     [
-        (reply((1, ["Mars is red."])), "no segment 2"),
-        (reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2"),
-        (reply((1, ["Mars is red."]), (2, []), (2, [])), "segment 2 twice"),
-        (reply((1, []), (2, [])), "no claims"),
-        (reply(), "no segment 1, 2"),
-        (
-            read_reply(Answer("Mars is red."), ClaimsReply, SUBJECT, find_claims_problem),
-            "no JSON object",
-        ),
-        (
-            read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, find_claims_problem),
-            "judge error: timed out",
-        ),
+        (make_reply((1, ["Mars is red."])), "no segment 2"),
+        (make_reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2"),
+        (make_reply((1, ["Mars is red."]), (2, []), (2, [])), "segment 2 twice"),
+        (make_reply((1, []), (2, [])), "no claims"),
+        (make_reply(), "no segment 1, 2"),
+        (read_answer(Answer("Mars is red.")), "no JSON object"),
+        (read_answer(Answer(None, error="timed out")), "judge error: timed out"),
     ],
 )
-def test_incomplete_replies_are_problems_not_claims(
-    read: ParsedReply[ClaimsReply], problem: str
-) -> None:
-    assert claims_from_reply(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
+def test_an_incomplete_reply_is_a_problem_without_claims(reply, problem):
+    row_claims = claims_from_reply(make_row(*SEGMENTS), reply, "judge")
+
+    assert row_claims == RowClaims("0", (), "judge", problem)
 
 
-def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
-    path = tmp_path / "claims.jsonl"
-    kept = [
+def test_claims_that_were_written_to_a_file_are_read_back(tmp_path):
+    rows = [make_row("Mars is red.", "Sure!"), make_row("x", index="1")]
+    written = [
         RowClaims("0", (("Mars is red.",), ()), "judge"),
         RowClaims("1", (), "judge", "refused"),
     ]
-    path.write_text("".join(claims_to_line(each) + "\n" for each in kept))
-    assert (
-        list(read_claims(path, [row("Mars is red.", "Sure!"), row("x", index="1")]).values())
-        == kept
-    )
+    path = tmp_path / "claims.jsonl"
+    path.write_text("".join(claims_to_line(row_claims) + "\n" for row_claims in written))
+
+    claims_by_row = read_claims(path, rows)
+
+    assert list(claims_by_row.values()) == written
 
 
 @pytest.mark.parametrize(
@@ -106,8 +109,9 @@ def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_broken_claims_files_are_refused(line: str, message: str, tmp_path: Path) -> None:
+def test_a_broken_claims_file_is_refused(line, message, tmp_path):
     path = tmp_path / "claims.jsonl"
     path.write_text(line)
+
     with pytest.raises(DataError, match=message):
-        read_claims(path, [row("Mars is red.", "Sure!")])
+        read_claims(path, [make_row("Mars is red.", "Sure!")])

@@ -1,12 +1,7 @@
 """Scores against the reference, by hand, and their bounds."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,55 +25,104 @@ from lm_factuality.benchmarks.felm.verdicts import (
 )
 from lm_factuality.ground.errors import DataError
 
+# Of the published file: responses, segments, and segments with an error.
+NUM_RESPONSES = 847
+NUM_SEGMENTS = 4426
+NUM_WRONG_SEGMENTS = 787
+
 
 @pytest.fixture(scope="module")
-def rows(shared: Path) -> list[FelmRow]:
+def rows(shared):
+    """The rows of the published file."""
     return read_felm_rows(shared / "data" / "felm" / "all.jsonl")
+
+
+@pytest.fixture(scope="module")
+def baselines(rows):
+    """The scores on segments of three baselines, which flag everything, nothing, and at random."""
+    responses = [read_judged_response(row.domain, row.labels, problem="not asked") for row in rows]
+    return [report["segment"] for report in score_baselines(responses).values()]
+
+
+def make_row(index):
+    """Make a row of one segment, which is labelled correct."""
+    return FelmRow(index, "wk", "Why?", ("So.",), (True,), (), ())
+
+
+def make_scored(errors, flagged):
+    """Make a response of which both the errors and the judge's flags of its segments are known."""
+    return JudgedResponse("wk", tuple(errors), tuple(flagged), None)
+
+
+def make_unscored(errors, domain="wk"):
+    """Make a response on which no verdict of the judge could be read, for the reason ``why``."""
+    return JudgedResponse(domain, tuple(errors), None, "why")
+
+
+def list_counts(scores):
+    """List the counts among the scores: true and false positives, false and true negatives."""
+    return [scores[name] for name in COUNTS]
 
 
 @pytest.mark.parametrize("kind", ["plain", "cot"])
 @pytest.mark.parametrize("protocol", ["paper", "code"])
-def test_the_reference_is_met_exactly(
-    shared: Path, rows: list[FelmRow], kind: str, protocol: str
-) -> None:
+def test_the_scores_equal_those_of_the_reference(shared, rows, kind, protocol):
     folder = shared / "reference" / "felm_scoring"
     expected = json.loads((folder / f"{kind}_expected.json").read_text())
     judged = read_saved_outputs(folder / f"{kind}_outputs.jsonl", rows, protocol)
+
     report = report_detection_scores(judged, protocol)
+
     assert {name: report[name] for name in expected} == expected
     assert report["unscored"]["responses"] == 0
 
 
-def test_the_file_is_the_published_one(rows: list[FelmRow]) -> None:
+def test_the_file_has_the_published_numbers_of_responses_and_segments(rows):
     labels = [label for row in rows for label in row.labels]
-    assert (len(rows), len(labels), labels.count(False)) == (847, 4426, 787)
+
+    assert len(rows) == NUM_RESPONSES
+    assert len(labels) == NUM_SEGMENTS
+    assert labels.count(False) == NUM_WRONG_SEGMENTS
+
+
+def test_the_file_has_reference_texts_for_some_rows(rows):
     assert sum(bool(row.reference_texts) for row in rows) == 299
 
 
-def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
-    responses = [read_judged_response(row.domain, row.labels, problem="not asked") for row in rows]
-    everything, nothing, at_random = (
-        report["segment"] for report in score_baselines(responses).values()
-    )
+def test_flagging_everything_gives_the_known_f1(baselines):
+    everything, _nothing, _at_random = baselines
+
+    # precision 787 / 4426, recall 1
     assert round(100 * everything["f1"], 1) == 30.2
     assert everything["balanced_accuracy"] == 0.5
-    assert [nothing[name] for name in COUNTS] == [0, 0, 787, 3639]
+
+
+def test_flagging_nothing_misses_every_wrong_segment(baselines):
+    _everything, nothing, _at_random = baselines
+
+    correct = NUM_SEGMENTS - NUM_WRONG_SEGMENTS
+    assert list_counts(nothing) == [0, 0, NUM_WRONG_SEGMENTS, correct]
+
+
+def test_flagging_at_random_gives_a_balanced_accuracy_of_about_a_half(baselines):
+    _everything, _nothing, at_random = baselines
+
     assert abs(at_random["balanced_accuracy"] - 0.5) < 0.03
 
 
-def response(errors: list[bool], flagged: list[bool] | None, domain: str = "wk") -> JudgedResponse:
-    is_scored = flagged is not None
-    return JudgedResponse(
-        domain, tuple(errors), tuple(flagged) if is_scored else None, None if is_scored else "why"
+def test_detections_are_counted():
+    response = make_scored(
+        errors=[True, True, True, False, False, False, False],
+        flagged=[True, True, False, True, False, False, False],
     )
 
+    assert count_detections(response, "segment") == [2, 1, 1, 3]
 
-def test_counts_and_scores_by_hand() -> None:
-    errors = [True, True, True, False, False, False, False]
-    flagged = [True, True, False, True, False, False, False]
-    counts = count_detections(response(errors, flagged), "segment")
-    assert counts == [2, 1, 1, 3]
-    assert detection_scores(counts) == pytest.approx(
+
+def test_scores_follow_from_the_counts():
+    scores = detection_scores([2, 1, 1, 3])
+
+    assert scores == pytest.approx(
         {
             "precision": 2 / 3,
             "recall": 2 / 3,
@@ -91,99 +135,149 @@ def test_counts_and_scores_by_hand() -> None:
 @pytest.mark.parametrize(
     ("counts", "undefined"),
     [
-        ((0, 0, 0, 0), {"precision", "recall", "f1", "balanced_accuracy"}),
-        ((0, 0, 3, 1), {"precision"}),
-        ((0, 0, 0, 3), {"precision", "recall", "f1", "balanced_accuracy"}),
-        ((0, 3, 0, 0), {"recall", "balanced_accuracy"}),
+        pytest.param(
+            (0, 0, 0, 0), {"precision", "recall", "f1", "balanced_accuracy"}, id="no segments"
+        ),
+        pytest.param((0, 0, 3, 1), {"precision"}, id="nothing flagged"),
+        pytest.param(
+            (0, 0, 0, 3),
+            {"precision", "recall", "f1", "balanced_accuracy"},
+            id="no errors, nothing flagged",
+        ),
+        pytest.param((0, 3, 0, 0), {"recall", "balanced_accuracy"}, id="no errors, all flagged"),
     ],
 )
-def test_undefined_scores_are_no_numbers(counts: tuple[int, ...], undefined: set[str]) -> None:
+def test_a_score_that_divides_by_zero_is_not_a_number(counts, undefined):
     scores = detection_scores(counts)
+
     assert {name for name in MEASURES if math.isnan(scores[name])} == undefined
 
 
-def counts_of(
-    responses: list[JudgedResponse],
-    count: Callable[[JudgedResponse, str], list[int]] = count_detections,
-) -> list[list[int]]:
-    """The pooled counts of segments, and of responses."""
-    pooled = score_pooled_counts(responses, count)
-    return [[pooled[level][name] for name in COUNTS] for level in ("segment", "response")]
-
-
-def test_a_response_is_wrong_if_any_segment_is() -> None:
+def test_a_response_is_wrong_if_any_of_its_segments_is():
     responses = [
-        response([False, True], [True, False]),
-        response([False, False], [False, True]),
-        response([True], [False]),
+        make_scored(errors=[False, True], flagged=[True, False]),  # wrong, flagged
+        make_scored(errors=[False, False], flagged=[False, True]),  # right, flagged
+        make_scored(errors=[True], flagged=[False]),  # wrong, not flagged
     ]
-    assert counts_of(responses) == [[0, 2, 2, 1], [1, 1, 1, 0]]
+
+    pooled = score_pooled_counts(responses, count_detections)
+
+    assert list_counts(pooled["segment"]) == [0, 2, 2, 1]
+    assert list_counts(pooled["response"]) == [1, 1, 1, 0]
 
 
-def test_unscored_responses_are_in_the_bounds_alone() -> None:
-    responses = [response([True, False], [True, False]), response([True, False, False], None)]
-    assert counts_of(responses) == [[1, 0, 0, 1], [1, 0, 0, 0]]
-    assert counts_of(responses, count_worst) == [[1, 2, 1, 1], [1, 0, 1, 0]]
-    assert counts_of(responses, count_best) == [[2, 0, 0, 3], [2, 0, 0, 0]]
+@pytest.mark.parametrize(
+    ("count", "segment_counts", "response_counts"),
+    [
+        pytest.param(count_detections, [1, 0, 0, 1], [1, 0, 0, 0], id="left out of the counts"),
+        pytest.param(count_worst, [1, 2, 1, 1], [1, 0, 1, 0], id="all wrong at worst"),
+        pytest.param(count_best, [2, 0, 0, 3], [2, 0, 0, 0], id="all right at best"),
+    ],
+)
+def test_unscored_responses_are_counted_in_the_bounds_alone(count, segment_counts, response_counts):
+    responses = [
+        make_scored(errors=[True, False], flagged=[True, False]),
+        make_unscored(errors=[True, False, False]),
+    ]
+
+    pooled = score_pooled_counts(responses, count)
+
+    assert list_counts(pooled["segment"]) == segment_counts
+    assert list_counts(pooled["response"]) == response_counts
 
 
-def test_the_report_counts_what_is_missing() -> None:
-    report = report_detection_scores(
-        [response([True], [True]), response([True, False], None, "math")], "paper"
-    )
+@pytest.fixture
+def report():
+    """A report on a scored response, and on an unscored one in another domain."""
+    responses = [
+        make_scored(errors=[True], flagged=[True]),
+        make_unscored(errors=[True, False], domain="math"),
+    ]
+    return report_detection_scores(responses, "paper")
+
+
+def test_the_report_counts_the_unscored(report):
     unscored = report["unscored"]
-    assert (unscored["responses"], unscored["segments"]) == (1, 2)
+
+    assert unscored["responses"] == 1
+    assert unscored["segments"] == 2
     assert unscored["reasons"] == {"why": 1}
     assert unscored["domains"] == {"math": 1, "wk": 0}
+
+
+def test_the_report_bounds_the_counts_with_the_unscored(report):
+    unscored = report["unscored"]
+
+    assert list_counts(unscored["worst"]["segment"]) == [1, 1, 1, 0]
+    assert list_counts(unscored["best"]["segment"]) == [2, 0, 0, 1]
+
+
+def test_the_report_has_null_for_an_undefined_score(report):
     assert report["math"]["segment"]["f1"] is None
-    for end, expected in (("worst", [1, 1, 1, 0]), ("best", [2, 0, 0, 1])):
-        assert [unscored[end]["segment"][name] for name in COUNTS] == expected
     json.dumps(report, allow_nan=False)
 
 
-def test_a_segment_is_wrong_if_any_of_its_claims_is() -> None:
+def read_claims_verdict(output):
+    """Read the output of a judge of five claims, in segments 1, 1, 2, 2 and 3."""
     labels = [True, False, True]
-    owners = [1, 1, 2, 2, 3]
-    judged = read_judged_response("wk", labels, [Answer("Answer: 3, 4")], owners)
+    return read_judged_response("wk", labels, [Answer(output)], [1, 1, 2, 2, 3])
+
+
+def test_a_segment_is_flagged_if_any_of_its_claims_is():
+    judged = read_claims_verdict("Answer: 3, 4")
+
     assert judged.flagged == (False, True, False)
-    outside = read_judged_response("wk", labels, [Answer("Answer: 6")], owners)
-    assert outside.reason == "id 6; the last is 5"
 
 
-BROKEN: dict[str, tuple[Any, str]] = {
-    "no object": ([1], "found 1; expected"),
-    "no index": ([{"domain": "wk", "output": "1"}], "index is missing"),
-    "unknown row": ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
-    "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
-    "other domain": (
-        [{"index": "0", "domain": "math", "output": "1"}],
-        "row 0 is of domain 'wk', found 'math'",
-    ),
-    "other domain in a sample": (
-        [{"doc": {"index": "0", "domain": "math"}, "resps": [["1"]]}],
-        "row 0 is of domain 'wk', found 'math'",
-    ),
-    "no text": (
-        [{"index": "0", "domain": "wk", "output": 3}],
-        "is 3; expected a valid string",
-    ),
-    "nothing": ([], "no outputs"),
-}
+def test_the_number_of_no_claim_is_a_reason_not_to_score():
+    judged = read_claims_verdict("Answer: 6")
+
+    assert judged.reason == "id 6; the last is 5"
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_outputs_are_refused(name: str, tmp_path: Path) -> None:
-    lines, message = BROKEN[name]
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        pytest.param([1], "found 1; expected", id="no object"),
+        pytest.param([{"domain": "wk", "output": "1"}], "index is missing", id="no index"),
+        pytest.param(
+            [{"index": "7", "domain": "wk", "output": "1"}],
+            "no row has the index '7'",
+            id="unknown row",
+        ),
+        pytest.param(
+            [{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice", id="row repeated"
+        ),
+        pytest.param(
+            [{"index": "0", "domain": "math", "output": "1"}],
+            "row 0 is of domain 'wk', found 'math'",
+            id="other domain",
+        ),
+        pytest.param(
+            [{"doc": {"index": "0", "domain": "math"}, "resps": [["1"]]}],
+            "row 0 is of domain 'wk', found 'math'",
+            id="other domain in a sample of lm_eval",
+        ),
+        pytest.param(
+            [{"index": "0", "domain": "wk", "output": 3}],
+            "is 3; expected a valid string",
+            id="no text",
+        ),
+        pytest.param([], "no outputs", id="empty file"),
+    ],
+)
+def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):
     path = tmp_path / "outputs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    row = FelmRow("0", "wk", "Why?", ("So.",), (True,), (), ())
+
     with pytest.raises(DataError, match=message):
-        read_saved_outputs(path, [row], "paper")
+        read_saved_outputs(path, [make_row("0")], "paper")
 
 
-def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> None:
+def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path):
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"index": "0", "domain": "wk", "output": null}\n')
-    rows = [FelmRow(index, "wk", "Why?", ("So.",), (True,), (), ()) for index in "01"]
-    judged = read_saved_outputs(path, rows, "paper")
-    assert [each.reason for each in judged] == ["empty output", "no output for this row"]
+
+    judged = read_saved_outputs(path, [make_row("0"), make_row("1")], "paper")
+
+    assert [response.reason for response in judged] == ["empty output", "no output for this row"]

@@ -1,11 +1,9 @@
 """What a judge sees of a row in each setting."""
 
-from __future__ import annotations
-
 import json
-import string
+import math
+import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -31,101 +29,156 @@ ROW = FelmRow(
     ("https://moons.example/mars,",),
     ("Phobos and Deimos are tiny moons of Mars.",),
 )
+CHUNK_TOKENS = 512  # words and punctuation marks in a chunk
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
+def test_a_prompt_lists_the_units_and_the_references_of_its_mode(unit, mode):
     question = FelmSettings(unit, mode).make_question(ROW, split_claims(ROW))
-    text = Prompts().render(question.prompt, question.subject)
-    asked = text.split("Now the one to judge:")[1]
+
+    prompt = Prompts().render(question.prompt, question.subject)
+
+    asked = prompt.split("Now the one to judge:")[1]
     assert f"{unit.capitalize()}s:\n1. Mars has two moons.\n2. They are big." in asked
     assert ("https://moons.example/mars\n" in asked) == (mode == "link")
     assert ("tiny moons" in asked) == (mode == "doc")
-    assert ("Thought:" in text) == (mode == "cot")
-    assert text.count("Answer: ") == 2
-    assert "ALL_CORRECT" in text
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_prompt_shows_two_answers_and_thoughts_in_mode_cot(unit, mode):
+    question = FelmSettings(unit, mode).make_question(ROW, split_claims(ROW))
+
+    prompt = Prompts().render(question.prompt, question.subject)
+
+    assert prompt.count("Answer: ") == 2
+    assert "ALL_CORRECT" in prompt
+    assert ("Thought:" in prompt) == (mode == "cot")
 
 
 @pytest.mark.parametrize("mode", ["link", "doc"])
-def test_without_references_the_prompt_is_the_plain_one(mode: str) -> None:
-    bare = replace(ROW, references=(), reference_texts=())
-    assert FelmSettings("segment", mode).make_question(bare).prompt == "felm/segment_vanilla"
+def test_a_row_without_references_gets_the_plain_prompt(mode):
+    row = replace(ROW, references=(), reference_texts=())
+
+    question = FelmSettings("segment", mode).make_question(row)
+
+    assert question.prompt == "felm/segment_vanilla"
 
 
 @pytest.mark.parametrize("domain", ["math", "reasoning"])
-def test_math_and_reasoning_are_judged_by_segments(domain: str) -> None:
+def test_math_and_reasoning_are_judged_by_segments(domain):
     question = FelmSettings("claim", "cot").make_question(replace(ROW, domain=domain))
+
     assert question.prompt == "felm/segment_cot"
     assert Prompts().render(question.prompt, question.subject)
 
 
-def test_protocol_code_blanks_segments_without_letters_and_shows_no_references() -> None:
-    assert format_segment("1. 3 + 4 = 7", "code") == ""
-    assert format_segment("1. So x = 7", "code") == "So x = 7"
-    assert format_segment("1. 3 + 4 = 7") == "1. 3 + 4 = 7"
+@pytest.mark.parametrize(
+    ("segment", "protocol", "formatted"),
+    [
+        pytest.param("1. 3 + 4 = 7", "code", "", id="code blanks a segment without letters"),
+        pytest.param("1. So x = 7", "code", "So x = 7", id="code begins at the first letter"),
+        pytest.param("1. 3 + 4 = 7", "paper", "1. 3 + 4 = 7", id="paper keeps the segment"),
+    ],
+)
+def test_segments_are_formatted_by_protocol(segment, protocol, formatted):
+    assert format_segment(segment, protocol) == formatted
+
+
+def test_protocol_code_shows_no_references():
     assert FelmSettings("segment", "doc", "code").make_question(ROW).mode == "vanilla"
 
 
-def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: Path) -> None:
-    segments = [
-        segment
-        for row in read_felm_rows(shared / "data" / "felm" / "all.jsonl")
-        for segment in row.segments
-    ]
-    assert sum(format_segment(each, "code") == "" for each in segments) == 124
+def test_protocol_code_blanks_124_segments_of_the_published_file(shared):
+    rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
+
+    formatted = [format_segment(segment, "code") for row in rows for segment in row.segments]
+
+    assert formatted.count("") == 124
 
 
-def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
+def count_tokens(chunk):
+    """Count the words, commas and full stops of a chunk."""
+    return len(chunk.replace(",", " ,").replace(".", " .").split())
+
+
+def test_documents_are_cut_into_chunks_of_512_tokens_that_lose_nothing():
     text = " ".join(f"word{number}, yes." for number in range(1000))
-    pieces = split_into_chunks(text)
-    assert " ".join(pieces).replace(" ", "") == text.replace(" ", "")
-    assert {len(piece.replace(",", " ,").replace(".", " .").split()) for piece in pieces[:-1]} == {
-        512
-    }
+
+    chunks = split_into_chunks(text)
+
+    assert " ".join(chunks).replace(" ", "") == text.replace(" ", "")
+    assert {count_tokens(chunk) for chunk in chunks[:-1]} == {CHUNK_TOKENS}
 
 
-def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
+def test_documents_are_cut_by_the_tokens_of_a_model(checkpoint):
     from transformers import AutoTokenizer
 
     text = " ".join(f"word{number}, yes." for number in range(40))
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    pieces = split_into_chunks(text, str(checkpoint), 64)
-    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
-    assert len(pieces) == -(-len(tokenizer(text)["input_ids"]) // 64)
-    assert pieces[0] == tokenizer.decode(tokenizer(text)["input_ids"][:64]).strip()
-    with pytest.raises(
-        ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
-    ):
-        split_into_chunks(text, "tiktoken:none")
+    tokens = tokenizer(text)["input_ids"]
+
+    chunks = split_into_chunks(text, str(checkpoint), 64)
+
+    assert "".join(chunks).replace(" ", "") == text.replace(" ", "")
+    assert len(chunks) == math.ceil(len(tokens) / 64)
+    assert chunks[0] == tokenizer.decode(tokens[:64]).strip()
 
 
-def test_the_chunk_nearest_to_the_question_is_chosen() -> None:
-    filler = "the weather was mild and nothing of note happened " * 100
-    documents = [f"{filler} Phobos goes round Mars. {filler}", "", "A short text."]
-    chosen = best_chunks(documents, "How many moons has Mars?")
-    assert len(chosen) == 2
-    assert "Phobos" in chosen[0]
-    assert chosen[1] == "A short text."
-    assert best_chunks([filler], "zebra") == [split_into_chunks(filler)[0]]
+def test_an_unknown_tokenizer_of_chunks_is_refused():
+    message = r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
+
+    with pytest.raises(ConfigError, match=message):
+        split_into_chunks("word0, yes.", "tiktoken:none")
 
 
-def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
+FILLER = "the weather was mild and nothing of note happened " * 100
+
+
+def test_the_chunk_nearest_to_the_question_is_chosen_from_each_document():
+    documents = [f"{FILLER} Phobos goes round Mars. {FILLER}", "", "A short text."]
+
+    long_document_chunk, short_document_chunk = best_chunks(documents, "How many moons has Mars?")
+
+    assert "Phobos" in long_document_chunk
+    assert short_document_chunk == "A short text."
+
+
+def test_the_first_chunk_is_chosen_if_none_is_near_to_the_question():
+    assert best_chunks([FILLER], "zebra") == [split_into_chunks(FILLER)[0]]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout of the authors' repository that has the plain prompt for wk alone."""
     folder = tmp_path / "eval" / "prompt" / "segment" / "wk"
     folder.mkdir(parents=True)
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
-    checkout = str(tmp_path)
-    vanilla, cot = FelmSettings(mode="vanilla"), FelmSettings(mode="cot")
-    text = render_authors_prompt(checkout, ROW, vanilla.make_question(ROW), vanilla)
-    assert text == (
+    return str(tmp_path)
+
+
+def test_the_authors_prompt_is_read_from_their_checkout(checkout):
+    settings = FelmSettings(mode="vanilla")
+
+    prompt = render_authors_prompt(checkout, ROW, settings.make_question(ROW), settings)
+
+    assert prompt == (
         "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n"
         "2. They  are big.\n"
     )
+
+
+def test_a_prompt_that_the_checkout_lacks_is_named(checkout):
+    settings = FelmSettings(mode="cot")
+    question = settings.make_question(ROW)
+
     with pytest.raises(DataError, match=r"prompt_wk_cot\.txt: no such file; expected a checkout"):
-        render_authors_prompt(checkout, ROW, cot.make_question(ROW), cot)
+        render_authors_prompt(checkout, ROW, question, settings)
 
 
-_THEIRS = {  # the file of each of the script's methods, for its domains
+# The file of the authors' prompt for each of their script's methods and domains.
+PROMPT_FILES = {
     "vanilla": {
         "wk": "wk/prompt_wk_raw",
         "science": "sci/prompt_sci_raw",
@@ -153,36 +206,59 @@ _THEIRS = {  # the file of each of the script's methods, for its domains
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("protocol", ["paper", "code"])
-def test_the_authors_prompts_are_their_scripts_byte_for_byte(
-    mode: str, protocol: str, shared: Path, tmp_path: Path
-) -> None:
-    """Against a rendering of the published rows by itself. With references, by ``paper``, they
-    follow what the script writes."""
+def from_first_letter(segment):
+    """Cut off what stands before the first letter of a segment: all, if it has no letter."""
+    match = re.search("[A-Za-z]", segment)
+    return segment[match.start() :] if match else ""
+
+
+def render_like_the_script(line, mode, folder):
+    """Render the prompt for a line of FELM's file as the authors' script does, which asks about
+    writing_rec as about wk."""
+    domain = "wk" if line["domain"] == "writing_rec" else line["domain"]
+    examples = (folder / "segment" / f"{PROMPT_FILES[mode][domain]}.txt").read_text()
+    segments = [
+        f"{number}. {from_first_letter(segment)}\n"
+        for number, segment in enumerate(line["segmented_response"], 1)
+    ]
+    return f"{examples}\n\nQuestion: {line['prompt']}\nSegments: {''.join(segments)}"
+
+
+@pytest.fixture
+def published(shared):
+    """The rows of the published file, each with its line."""
+    path = shared / "data" / "felm" / "all.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    return list(zip(read_felm_rows(path), lines, strict=True))
+
+
+@pytest.fixture
+def authors_checkout(shared, tmp_path):
+    """A checkout of the authors' repository with all of their prompts."""
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
-    settings = FelmSettings("segment", mode, protocol)
-    rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
-    for row, line in zip(
-        rows,
-        (shared / "data" / "felm" / "all.jsonl").read_text(encoding="utf-8").split("\n"),
-        strict=False,
-    ):
-        raw = json.loads(line)
-        domain = "wk" if raw["domain"] == "writing_rec" else raw["domain"]
+    return tmp_path
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts_by_protocol_code_are_the_scripts_byte_for_byte(mode, published, authors_checkout):
+    settings = FelmSettings("segment", mode, "code")
+
+    for row, line in published:
+        expected = render_like_the_script(line, mode, authors_checkout / "eval" / "prompt")
         question = settings.make_question(row)
-        used = mode if protocol == "code" or question.mode == mode else "vanilla"
-        expected = (
-            tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt"
-        ).read_text() + "\n\nQuestion: "
-        expected += raw["prompt"] + "\nSegments: "
-        for number, segment in enumerate(raw["segmented_response"]):
-            letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
-            expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
-        text = render_authors_prompt(str(tmp_path), row, question, settings)
-        assert text == expected or (
-            used in ("link", "doc")
-            and protocol == "paper"
-            and text.startswith(expected + "Reference ")
-        )
+        assert render_authors_prompt(str(authors_checkout), row, question, settings) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts_by_protocol_paper_add_only_the_references(mode, published, authors_checkout):
+    settings = FelmSettings("segment", mode, "paper")
+
+    for row, line in published:
+        question = settings.make_question(row)
+        expected = render_like_the_script(line, question.mode, authors_checkout / "eval" / "prompt")
+        prompt = render_authors_prompt(str(authors_checkout), row, question, settings)
+        if question.mode in ("link", "doc"):
+            assert prompt == expected or prompt.startswith(f"{expected}Reference ")
+        else:
+            assert prompt == expected

@@ -1,6 +1,4 @@
-"""What outputs say, the tricky ones among them."""
-
-from __future__ import annotations
+"""Which units a judge's output flags: how outputs are read, the tricky ones among them."""
 
 import time
 from contextlib import suppress
@@ -12,6 +10,9 @@ from hypothesis import strategies as st
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import majority_vote, read_verdict
 
+NUM_UNITS = 4  # segments or claims that the judge was asked about
+
+# The ids that each output flags, of four units.
 READABLE = {
     "Answer: 1,2": {1, 2},
     "Answer: 1, 3": {1, 3},
@@ -86,68 +87,72 @@ READABLE = {
     "Answer: 1\n\nQuestion: What else?\nSegments:\n1. This.\n\nYour output:\nAnswer: 2": {1},
 }
 
-# What chat models write: the ids that a careful reader takes it for, None where there is no one
-# reading.
-CHAT = [
-    ("### Answer\n2, 3", {2, 3}),
-    ("## Final Answer\nALL_CORRECT", set()),
-    ("**Final Answer: 2**", {2}),
-    ("\\boxed{2}", {2}),
-    ("After weighing each segment, the wrong one is $\\boxed{2}$.", {2}),
-    ("\\boxed{ALL_CORRECT}", set()),
-    ("The final answer is: $\\boxed{\\text{ALL\\_CORRECT}}$", set()),
-    ("Answer: \\boxed{2, 3}", {2, 3}),
-    ("Answer: $\\boxed{\\text{2, 3}}$", {2, 3}),
-    ('{"answer": [2, 3]}', {2, 3}),
-    ('```json\n{"answer": [2, 3]}\n```', {2, 3}),
-    ('{\n  "thought": "Segment 2 has the wrong year.",\n  "answer": [2]\n}', {2}),
-    ('{"answer": []}', set()),
-    ('{"Answer": "ALL_CORRECT"}', set()),
-    ('{"answer": "2, 3"}', {2, 3}),
-    ('{"answer": 3}', {3}),
-    ('Here is my verdict.\n```json\n{"answer": ["1", "4"]}\n```', {1, 4}),
-    ('{"answer": null}', None),
-    ('{"answer": [5]}', None),
-    ('{"answer": [2.0]}', None),
-    ('{"answer": [2], "answer": [3]}', None),
-    ("[2, 3]", {2, 3}),
-    ("Answer: None.", set()),
-    ("Answer: There are no factual errors.", set()),
-    ("Answer: None of the segments contain factual errors.", set()),
-    ("Answer: []", set()),
-    ("Answer: Segments 2 and 3 contain errors.", {2, 3}),
-    ("Answer: segment 2, and segment 4.", {2, 4}),
-    ("Answer: 2 through 4", {2, 3, 4}),
-    ("Answer:\n- Segment 2\n- Segment 3", {2, 3}),
-    ("Answer: 2, 3\n\nExplanation: The dates in these segments are wrong.", {2, 3}),
-    ("Answer: 2\n\nIt means segment 2 contains errors.", {2}),
-    ("Answer: 1, 3\n\nSegment 1: The year is wrong.\nSegment 3: The name is wrong.", {1, 3}),
-    ("Answer: 1, 3. All other segments are accurate.", {1, 3}),
-    ("Answer: ALL_CORRECT\n\nThought: There are no errors.", set()),
-    ("Thought: Segment 2 misstates the year.\n\nAnswer: 2", {2}),
-    ("Let me restate it.\nQuestion: Who built it?\nSegment 2 names the wrong man.\nAnswer: 2", {2}),
-    ("Sure! Here's my assessment:\n\nAnswer: 2", {2}),
-    ("Answer: 2\nAnswer: 2", {2}),
-    ("Answer: 2\n\nWait, segment 3 too.\n\nAnswer: 2, 3", {2, 3}),
-    ("Answer: 2\n\nAnswer: 3", None),
-    ("Answer: 2\nSegment 3 is wrong as well.", None),
-    ("Answer: 2\nThe third segment is wrong as well.", None),
-    ("Answer: 2 or 3", None),
-    ("Answer: not 2", None),
-    ("Answer: 2?", None),
-    ("Answer: 2 (possibly)", None),
-    ("Answer: all", None),
-    ("Answer: All segments contain errors.", None),
-    ("Answer: Yes", None),
-    ("Answer: ALL_CORRECT\n\nSegment 3 gets the year wrong, though.", None),
-    ("Answer: ALL_CORRECT (except for segment 3)", None),
-    ("Answer: [numbers of the segments]", None),
-    ("The answer is 2.", None),
-    ("1. Correct\n2. Wrong\n3. Correct\n4. Correct", None),
-    ("| Segment | Verdict |\n| 1 | ok |\n| 2 | wrong |", None),
-    ("1. The tower was built in 1889.", None),
+# What chat models write, with the ids that a careful reader takes it for.
+CHAT = {
+    "### Answer\n2, 3": {2, 3},
+    "## Final Answer\nALL_CORRECT": set(),
+    "**Final Answer: 2**": {2},
+    "\\boxed{2}": {2},
+    "After weighing each segment, the wrong one is $\\boxed{2}$.": {2},
+    "\\boxed{ALL_CORRECT}": set(),
+    "The final answer is: $\\boxed{\\text{ALL\\_CORRECT}}$": set(),
+    "Answer: \\boxed{2, 3}": {2, 3},
+    "Answer: $\\boxed{\\text{2, 3}}$": {2, 3},
+    '{"answer": [2, 3]}': {2, 3},
+    '```json\n{"answer": [2, 3]}\n```': {2, 3},
+    '{\n  "thought": "Segment 2 has the wrong year.",\n  "answer": [2]\n}': {2},
+    '{"answer": []}': set(),
+    '{"Answer": "ALL_CORRECT"}': set(),
+    '{"answer": "2, 3"}': {2, 3},
+    '{"answer": 3}': {3},
+    'Here is my verdict.\n```json\n{"answer": ["1", "4"]}\n```': {1, 4},
+    "[2, 3]": {2, 3},
+    "Answer: None.": set(),
+    "Answer: There are no factual errors.": set(),
+    "Answer: None of the segments contain factual errors.": set(),
+    "Answer: []": set(),
+    "Answer: Segments 2 and 3 contain errors.": {2, 3},
+    "Answer: segment 2, and segment 4.": {2, 4},
+    "Answer: 2 through 4": {2, 3, 4},
+    "Answer:\n- Segment 2\n- Segment 3": {2, 3},
+    "Answer: 2, 3\n\nExplanation: The dates in these segments are wrong.": {2, 3},
+    "Answer: 2\n\nIt means segment 2 contains errors.": {2},
+    "Answer: 1, 3\n\nSegment 1: The year is wrong.\nSegment 3: The name is wrong.": {1, 3},
+    "Answer: 1, 3. All other segments are accurate.": {1, 3},
+    "Answer: ALL_CORRECT\n\nThought: There are no errors.": set(),
+    "Thought: Segment 2 misstates the year.\n\nAnswer: 2": {2},
+    "Let me restate it.\nQuestion: Who built it?\nSegment 2 names the wrong man.\nAnswer: 2": {2},
+    "Sure! Here's my assessment:\n\nAnswer: 2": {2},
+    "Answer: 2\nAnswer: 2": {2},
+    "Answer: 2\n\nWait, segment 3 too.\n\nAnswer: 2, 3": {2, 3},
+}
+
+# What chat models write of which there is no one reading.
+AMBIGUOUS_CHAT = [
+    '{"answer": null}',
+    '{"answer": [5]}',
+    '{"answer": [2.0]}',
+    '{"answer": [2], "answer": [3]}',
+    "Answer: 2\n\nAnswer: 3",
+    "Answer: 2\nSegment 3 is wrong as well.",
+    "Answer: 2\nThe third segment is wrong as well.",
+    "Answer: 2 or 3",
+    "Answer: not 2",
+    "Answer: 2?",
+    "Answer: 2 (possibly)",
+    "Answer: all",
+    "Answer: All segments contain errors.",
+    "Answer: Yes",
+    "Answer: ALL_CORRECT\n\nSegment 3 gets the year wrong, though.",
+    "Answer: ALL_CORRECT (except for segment 3)",
+    "Answer: [numbers of the segments]",
+    "The answer is 2.",
+    "1. Correct\n2. Wrong\n3. Correct\n4. Correct",
+    "| Segment | Verdict |\n| 1 | ok |\n| 2 | wrong |",
+    "1. The tower was built in 1889.",
 ]
 
+# Why each of these outputs has no verdict, of four units.
 UNREADABLE = {
     "": "empty output",
     "  \n ": "empty output",
@@ -242,29 +247,26 @@ UNREADABLE = {
 }
 
 
-def assert_unread(output: str, reason: str, is_cut_off: bool = False) -> None:
+@pytest.mark.parametrize(("output", "flagged"), READABLE.items(), ids=READABLE)
+def test_a_readable_output_flags_the_ids_in_it(output, flagged):
+    assert read_verdict(output, NUM_UNITS) == frozenset(flagged)
+
+
+@pytest.mark.parametrize(("output", "flagged"), CHAT.items(), ids=CHAT)
+def test_a_chat_output_is_read_as_a_careful_reader_does(output, flagged):
+    assert read_verdict(output, NUM_UNITS) == flagged
+
+
+@pytest.mark.parametrize("output", AMBIGUOUS_CHAT)
+def test_an_ambiguous_chat_output_is_unreadable(output):
+    with pytest.raises(UnreadableAnswerError):
+        read_verdict(output, NUM_UNITS)
+
+
+@pytest.mark.parametrize(("output", "reason"), UNREADABLE.items(), ids=UNREADABLE)
+def test_an_unreadable_output_is_refused_with_a_reason(output, reason):
     with pytest.raises(UnreadableAnswerError, match=reason):
-        read_verdict(output, 4, is_cut_off=is_cut_off)
-
-
-@pytest.mark.parametrize(("output", "flagged"), READABLE.items())
-def test_readable_outputs_flag_what_they_say(output: str, flagged: set[int]) -> None:
-    assert read_verdict(output, 4) == frozenset(flagged)
-
-
-@pytest.mark.parametrize(("output", "flagged"), CHAT)
-def test_chat_models_are_read_as_a_careful_reader_does(
-    output: str, flagged: set[int] | None
-) -> None:
-    if flagged is None:
-        assert_unread(output, reason=".")
-    else:
-        assert read_verdict(output, 4) == flagged
-
-
-@pytest.mark.parametrize(("output", "reason"), UNREADABLE.items())
-def test_other_outputs_are_unscored_with_a_reason(output: str, reason: str) -> None:
-    assert_unread(output, reason)
+        read_verdict(output, NUM_UNITS)
 
 
 @pytest.mark.parametrize(
@@ -278,38 +280,47 @@ def test_other_outputs_are_unscored_with_a_reason(output: str, reason: str) -> N
         ("Thought: hm", "cut off before the answer"),
     ],
 )
-def test_a_cut_leaves_no_doubtful_verdict(output: str, reason: str) -> None:
-    assert_unread(output, reason, is_cut_off=True)
-
-
-def test_an_answer_before_the_cut_counts() -> None:
-    assert read_verdict("Answer: 1, 2\nIt means that", 4, is_cut_off=True) == frozenset({1, 2})
-    assert read_verdict("Answer: 2 because it was", 4, is_cut_off=True) == frozenset({2})
-    assert read_verdict("Answer:\n1\n3\nThese are", 4, is_cut_off=True) == frozenset({1, 3})
+def test_an_output_that_is_cut_off_in_its_answer_is_unreadable(output, reason):
+    with pytest.raises(UnreadableAnswerError, match=reason):
+        read_verdict(output, NUM_UNITS, is_cut_off=True)
 
 
 @pytest.mark.parametrize(
     ("output", "flagged"),
     [
-        ("no answer line", set()),
-        ("Answer: 0", {4}),
-        ("Answer: 2, 99", {2}),
-        ("Thought: cut off", set()),
-        ("Answer: 1, 2", {1, 2}),
-        ("Not ALL_CORRECT.\nAnswer: 2", set()),
-        ("**Answer:** 2", set()),
-        ("Answer: 1\nIt means that segment 3 is fine", {1, 3}),
-        (f"Answer: 2, {'9' * 5000}", {2}),
+        ("Answer: 1, 2\nIt means that", {1, 2}),
+        ("Answer: 2 because it was", {2}),
+        ("Answer:\n1\n3\nThese are", {1, 3}),
     ],
 )
-def test_protocol_code_reads_as_the_authors_script(output: str, flagged: set[int]) -> None:
-    assert read_verdict(output, 4, "code") == frozenset(flagged)
+def test_an_output_that_is_cut_off_behind_its_answer_is_read(output, flagged):
+    assert read_verdict(output, NUM_UNITS, is_cut_off=True) == frozenset(flagged)
 
 
-# Outputs from a grammar: some way to name ids, inside some way to write an answer, with what the
-# reading has to be.
-NUM_UNITS = 30
-ids_of_units = st.lists(st.integers(1, NUM_UNITS), min_size=1, max_size=8, unique=True).map(sorted)
+@pytest.mark.parametrize(
+    ("output", "flagged"),
+    [
+        pytest.param("no answer line", set(), id="no answer"),
+        pytest.param("Answer: 0", {NUM_UNITS}, id="0 is the last unit"),
+        pytest.param("Answer: 2, 99", {2}, id="ids behind the last are left out"),
+        pytest.param("Thought: cut off", set(), id="no answer, cut off"),
+        pytest.param("Answer: 1, 2", {1, 2}, id="ids"),
+        pytest.param("Not ALL_CORRECT.\nAnswer: 2", set(), id="ALL_CORRECT anywhere counts"),
+        pytest.param("**Answer:** 2", set(), id="no markdown"),
+        pytest.param(
+            "Answer: 1\nIt means that segment 3 is fine", {1, 3}, id="every number counts"
+        ),
+        pytest.param(f"Answer: 2, {'9' * 5000}", {2}, id="a number of 5000 digits is left out"),
+    ],
+)
+def test_protocol_code_reads_outputs_like_the_authors_script(output, flagged):
+    assert read_verdict(output, NUM_UNITS, "code") == frozenset(flagged)
+
+
+# Outputs from a grammar: some way to list ids, inside some frame, which is what stands around an
+# answer. The reading has to be the listed ids.
+LAST_ID = 30
+lists_of_ids = st.lists(st.integers(1, LAST_ID), min_size=1, max_size=8, unique=True).map(sorted)
 
 FULL_WIDTH = str.maketrans("0123456789,", "０１２３４５６７８９，")
 LISTS = {
@@ -340,14 +351,16 @@ FRAMES = (
 )
 
 
-@given(st.sampled_from(sorted(LISTS)), st.sampled_from(FRAMES), ids_of_units)
-def test_ids_are_read_however_they_are_written(name: str, frame: str, ids: list[int]) -> None:
-    output = frame.format(LISTS[name](ids))
-    assert read_verdict(output, NUM_UNITS) == frozenset(ids), output
+@given(st.sampled_from(sorted(LISTS)), st.sampled_from(FRAMES), lists_of_ids)
+def test_ids_are_read_in_any_notation_and_frame(notation, frame, ids):
+    write_ids = LISTS[notation]
+    output = frame.format(write_ids(ids))
+
+    assert read_verdict(output, LAST_ID) == frozenset(ids), output
 
 
 @pytest.mark.parametrize(
-    "piece",
+    "repeated",
     [
         "1, ",
         "1 - a, ",
@@ -364,39 +377,43 @@ def test_ids_are_read_however_they_are_written(name: str, frame: str, ids: list[
         "Answer: 1\n",
     ],
 )
-def test_a_megabyte_is_read_at_once(piece: str) -> None:
-    began = time.perf_counter()
+def test_a_megabyte_of_one_repeated_text_is_read_in_seconds(repeated):
+    output = "Answer: " + repeated * (1_000_000 // len(repeated)) + "x"
+
+    started = time.perf_counter()
     with suppress(UnreadableAnswerError):
-        read_verdict("Answer: " + piece * (1_000_000 // len(piece)) + "x", 5)
-    assert time.perf_counter() - began < 10  # a quadratic reader takes minutes
+        read_verdict(output, NUM_UNITS)
+    seconds = time.perf_counter() - started
+
+    assert seconds < 10  # a reader whose time is quadratic takes minutes
 
 
 @pytest.mark.parametrize(
-    ("ballots", "flagged"),
+    ("ballots", "unreadable", "flagged"),
     [
-        ([{1}, {1}, {2}], {1}),
-        ([{1}, {2}], set()),
-        ([{1}, set(), {1, 2}, {2}], set()),
-        ([{1}, None, {1}], {1}),
-        ([{1}, None], {1}),
+        pytest.param([{1}, {1}, {2}], [], {1}, id="two of three"),
+        pytest.param([{1}, {2}], [], set(), id="one of two is no majority"),
+        pytest.param([{1}, set(), {1, 2}, {2}], [], set(), id="two of four are no majority"),
+        pytest.param([{1}, {1}], ["why"], {1}, id="two, and one unreadable"),
+        pytest.param([{1}], ["why"], {1}, id="one, and one unreadable"),
     ],
 )
-def test_the_majority_of_readable_outputs_decides(
-    ballots: list[set[int] | None], flagged: set[int]
-) -> None:
-    readable = [frozenset(ballot) for ballot in ballots if ballot is not None]
-    reasons = ["why" for ballot in ballots if ballot is None]
-    assert majority_vote(readable, reasons) == flagged
+def test_the_majority_of_the_readable_outputs_decides(ballots, unreadable, flagged):
+    assert majority_vote([frozenset(ballot) for ballot in ballots], unreadable) == flagged
 
 
 @pytest.mark.parametrize(
-    ("reasons", "reason"),
+    ("unreadable", "reason"),
     [
-        ([], "no output"),
-        (["why"], "why"),
-        (["why", "x"], "none of 2 outputs can be read, the first: why"),
+        pytest.param([], "no output", id="no output"),
+        pytest.param(["why"], "why", id="one unreadable output"),
+        pytest.param(
+            ["why", "x"],
+            "none of 2 outputs can be read, the first: why",
+            id="two unreadable outputs",
+        ),
     ],
 )
-def test_without_readable_outputs_there_is_only_a_reason(reasons: list[str], reason: str) -> None:
+def test_a_vote_without_readable_outputs_fails_with_their_reason(unreadable, reason):
     with pytest.raises(UnreadableAnswerError, match=f"^{reason}$"):
-        majority_vote([], reasons)
+        majority_vote([], unreadable)
