@@ -137,16 +137,29 @@ def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> d
     include = content.pop("include", None)
     if include is None:
         return content
-    if not isinstance(include, str):
-        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
 
-    # Paths that begin with "configs/" may name files that come with the package.
-    included_file = file.parent / include
-    if include.startswith("configs/"):
-        included_file = find_config(Path(include))
+    included_file = _find_included_file(include, file)
     included = _read_with_includes(included_file, (*including_files, real_path))
     _rebase_paths(included, included_file.parent, file.parent)
     return _merge_sections(included, content)
+
+
+def _find_included_file(include: object, file: Path) -> Path:
+    """Return the file that the setting ``include`` of a YAML names.
+
+    Args:
+        include: The value of the setting.
+        file: The YAML, from whose folder a relative path starts.
+
+    Raises:
+        ConfigError: The value is no text.
+    """
+    if not isinstance(include, str):
+        raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
+    # Such a path may name a file that comes with the package.
+    if include.startswith("configs/"):
+        return find_config(Path(include))
+    return file.parent / include
 
 
 def _read_mapping(file: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tqdm import tqdm
 
@@ -125,7 +125,7 @@ def _build_in_locked_folder(
     )
 
     counts = _read_corpus(settings, corpus.get("commit"), documents)
-    shard_numbers = range(counts.num_shards)
+    shard_numbers = range(counts["shards"])
     _run_unfinished_shards(settings, opener, documents, finished, shard_numbers)
 
     # Only one shard is in memory at a time, because a corpus may be large.
@@ -135,7 +135,7 @@ def _build_in_locked_folder(
     published_fingerprints = {
         stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
     }
-    provenance = Provenance(corpus, published_fingerprints, counts.num_left_out)
+    provenance = Provenance(corpus, published_fingerprints, counts["filtered"])
     return write_benchmark(settings, outcomes, out, provenance)
 
 
@@ -185,17 +185,9 @@ def _plan_of_stages(
     }
 
 
-class _CorpusCounts(NamedTuple):
-    """How much a build read of its corpus."""
-
-    num_shards: int
-    """How many shards the documents make."""
-
-    num_left_out: Mapping[str, int]
-    """How many rows of tables ``corpus.where`` left out, by reason."""
-
-
-def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolder) -> _CorpusCounts:
+def _read_corpus(
+    settings: BuildSettings, commit: str | None, folder: ShardFolder
+) -> Mapping[str, Any]:
     """Read the documents of the corpus and write them as shards, unless that is done already.
 
     A shard is a part of the corpus, such as 256 documents.
@@ -206,16 +198,17 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
         folder: The folder to write the documents to.
 
     Returns:
-        How many shards there are, and how many rows of tables were left out, by reason.
+        An object with the keys ``shards``, the number of shards, and ``filtered``, the number of
+        rows of tables that ``corpus.where`` left out, by reason.
 
     Raises:
         DataError: The corpus cannot be read, is in another language, or holds no documents.
     """
-    # A build that was resumed does not read the corpus again.
     path = folder.path / "done.json"
-    done = read_json_object(path)
-    if done:
-        return _CorpusCounts(done["shards"], done["filtered"])
+    saved_counts = read_json_object(path)
+    # A build that was resumed does not read the corpus again.
+    if saved_counts:
+        return saved_counts
 
     corpus = settings.corpus
     # These are generators, which pass the documents on one by one. The first counts rows of tables.
@@ -232,9 +225,9 @@ def _read_corpus(settings: BuildSettings, commit: str | None, folder: ShardFolde
     if num_shards == 0:
         raise _no_documents_error(num_left_out)
 
-    counts = _CorpusCounts(num_shards, dict(sorted(num_left_out.items())))
+    counts = {"shards": num_shards, "filtered": dict(sorted(num_left_out.items()))}
     # This file marks the documents as complete.
-    write_json(path, {"shards": counts.num_shards, "filtered": counts.num_left_out})
+    write_json(path, counts)
     return counts
 
 

@@ -102,11 +102,6 @@ class Condition:
         return ""
 
 
-def _is_one_of(value: object, options: tuple[bool | float | str, ...]) -> bool:
-    """Tell whether a value equals one of the options in the YAML."""
-    return any(_is_same(value, option) for option in options)
-
-
 def _is_same(value: object, expected: bool | float | str) -> bool:
     """Tell whether a value equals that in the YAML, also if both are equal only as texts.
 
@@ -151,7 +146,9 @@ class _Requirement(NamedTuple):
 
 
 _REQUIREMENTS: Mapping[str, _Requirement] = {
-    "one_of": _Requirement("is not", _is_one_of),
+    "one_of": _Requirement(
+        "is not", lambda value, options: any(_is_same(value, option) for option in options)
+    ),
     "prefix": _Requirement(
         "does not begin with", lambda value, start: str(value).startswith(start)
     ),

@@ -106,13 +106,13 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
         folds: The fold of each row.
 
     Returns:
-        The scores of each row after learning from all other folds. Its ``forward_values`` are those
-        after learning from the folds with lower numbers only.
+        The scores of each row after learning from all other folds. The field ``forward_values`` has
+        the scores after learning from the folds with lower numbers only.
 
     Raises:
         ConfigError: scikit-learn is not installed.
     """
-    # The choices of all rows become one list, on which the classifier works.
+    # The choices of all rows become one list, from which the classifier learns.
     choices: list[str] = []
     is_true: list[bool] = []
     for row in rows:
@@ -146,6 +146,10 @@ def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> Choice
     Args:
         choices: The choices of all rows.
         is_true: For each choice, whether it is a true completion.
+
+    Returns:
+        The features, as arrays with a row for each choice and a column for each n-gram or
+        statistic.
     """
     vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack

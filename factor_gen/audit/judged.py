@@ -61,7 +61,7 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
     Args:
         path_or_name: The YAML of a judge, or the name of a judge of the suite. The YAML's
             ``prompts`` may replace prompts of the audit.
-        store: The folder that keeps the answers. They are not kept without one.
+        store: Where the answers are kept. None: in the user's cache.
 
     Raises:
         ConfigError: There is no such judge, it reads no prose, or its prompts cannot be used.
@@ -118,6 +118,10 @@ def _judge_property(
         name: The property, such as ``fluent``.
         contradictions: The contradictions to judge.
         seed: Decides the bootstrap resamples of the interval.
+
+    Returns:
+        The share of the contradictions that have the property, and how many could not be scored,
+        by reason.
     """
     subjects = _prompt_variables(contradictions)
     replies = judge.ask_typed(PROMPTS[name], YesOrNo, subjects, f"judging: {name}", samples=1)
@@ -125,6 +129,7 @@ def _judge_property(
     outcomes = []
     unscored: Counter[str] = Counter()
     for samples, contradiction in zip(replies, contradictions, strict=True):
+        # Only one sample was asked for.
         reply = samples[0]
         # A reply that cannot be read has no value but a problem.
         if reply.value is None:
@@ -157,6 +162,7 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
 
     error_types: list[str | None] = []
     for samples in replies:
+        # Only one sample was asked for.
         reply = samples[0]
         error_types.append(reply.value.type if reply.value else None)
     return error_types

@@ -55,8 +55,9 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
 def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     """Tell whether a blind baseline finds true completions, and which one is the best at it.
 
-    If it does so more often than by chance, the benchmark leaks which completions are true.
-    Baselines that compare the choices of a row do not count.
+    A blind baseline sees the choices of a row, but not the text before them. If it finds the true
+    one more often than by chance, the benchmark leaks which completions are true. Baselines that
+    compare the choices with each other do not count.
 
     Returns:
         A sentence without its full stop, such as ``gives true completions away: most words, 61.2%
@@ -92,7 +93,8 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
 def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
     """Tell how often a guess, and a comparison of the choices, picks the true completion.
 
-    The guess gives each word a random weight and picks the choice whose words weigh most.
+    The guess gives each word a random weight and picks the choice whose words weigh most. The
+    comparison picks the most central choice, i.e. the one that is most similar to the others.
     """
     guess_baseline = f"{_with_interval(audit.guess_baseline)} of rows"
     # The true completion shares most words with the others, so that it seldom weighs most.
@@ -198,10 +200,10 @@ def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
 
     Each line has a reason, the number and the share of its rows, and where the first of them are.
     """
-    counts = Counter(flag.reason for flag in audit.flags)
+    # Sorting puts reasons that are equally frequent in alphabetical order.
+    counts = Counter(sorted(flag.reason for flag in audit.flags))
     rows = []
-    # Reasons that are equally frequent are in alphabetical order.
-    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+    for reason, count in counts.most_common():
         locations = [flag.location for flag in audit.flags if flag.reason == reason]
         first_locations = ", ".join(locations[:_MOST_LOCATIONS])
         rows.append((reason, f"{count:,}", format_number(count / audit.rows), first_locations))
@@ -223,7 +225,7 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
     rows = [("edit distance (words)", distance, "", *paper_distances)]
 
     counts_by_judge = Counter(filter(None, judged_types))
-    # The paper's types come first. A file may have further types, for which the paper has no share.
+    # The paper's types come first. It has no share for further types that a file may have.
     no_shares = [None] * len(_PAPER_COLUMNS)
     for name in dict.fromkeys((*PAPER["types"], *audit.types)):
         share = _share_of(name, audit.types)

@@ -24,7 +24,6 @@ TIME = "time"
 DURATION = "duration"
 MONEY = "money"
 PERCENT = "percent"
-ORDINAL = "ordinal"
 NUMBER = "number"
 NAMES = (PERSON, PLACE, ORGANISATION, NAME)
 MONTHS = LISTS["month names"]

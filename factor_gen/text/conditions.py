@@ -38,6 +38,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from factor_gen.text.lists import WORDS
@@ -273,16 +274,10 @@ class TokenContext(NamedTuple):
         if reach is None:
             return values
         if reach == "clause":
-            return values[: self._clause_length(side)]
+            words = self.values_around("word", side)
+            clause = list(takewhile(lambda word: word not in _CLAUSE_ENDS, words))
+            return values[: len(clause)]
         return values[: int(reach)]
-
-    def _clause_length(self, side: str | None) -> int:
-        """Count the tokens before or after these up to the next comma, full stop or the like."""
-        words = self.values_around("word", side)
-        for index, word in enumerate(words):
-            if word in _CLAUSE_ENDS:
-                return index
-        return len(words)
 
 
 def _at_distance(distance: int) -> Callable[[TokenContext], int]:

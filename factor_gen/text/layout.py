@@ -36,8 +36,8 @@ _LEAST_WORDS = 6  # words of a short line that runs on into the next
 _VERSE_CAPITALS = 0.8  # share of the lines of verse and lists that begin with a capital
 
 
-def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
-    """Tell for each line whether it is code, a table or a drawing instead of prose.
+def find_verbatim_lines(lines: Sequence[str]) -> set[int]:
+    """Find the lines of a text that are code, a table or a drawing instead of prose.
 
     Such a line stands between fences, has cells or columns, or belongs to a block of lines that
     looks like code.
@@ -46,18 +46,16 @@ def find_verbatim_lines(lines: Sequence[str]) -> list[bool]:
         lines: The lines of a text, without line breaks.
 
     Returns:
-        One boolean for each line.
+        The indexes of these lines.
     """
-    # The indexes of the lines, beginning with rows of tables such as "| a | b |".
-    verbatim_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
-    verbatim_lines |= _find_aligned_lines(lines)
+    # Rows of tables, such as "| a | b |".
+    cell_lines = {index for index, line in enumerate(lines) if _CELLS.search(line)}
+    aligned_lines = _find_aligned_lines(lines)
 
     fenced_lines = _find_fenced_lines(lines)
     # A fence ends a block of lines as an empty line does.
     unfenced = ["" if index in fenced_lines else line for index, line in enumerate(lines)]
-    verbatim_lines |= fenced_lines | _find_code_blocks(unfenced)
-
-    return [index in verbatim_lines for index in range(len(lines))]
+    return cell_lines | aligned_lines | fenced_lines | _find_code_blocks(unfenced)
 
 
 def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
@@ -215,7 +213,7 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
     Returns:
         The indexes of these lines.
     """
-    is_verbatim = find_verbatim_lines(lines)
+    verbatim_lines = find_verbatim_lines(lines)
     continuation_lines = set()
     for paragraph in _paragraphs(lines):
         paragraph_lines = lines[paragraph.start : paragraph.stop]
@@ -224,7 +222,7 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
             continue
 
         for index in paragraph[1:]:
-            if is_verbatim[index - 1] or is_verbatim[index]:
+            if not verbatim_lines.isdisjoint((index - 1, index)):
                 continue
             is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
             position = index - paragraph.start

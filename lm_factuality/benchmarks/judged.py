@@ -402,7 +402,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         if score is None:
             continue
         aggregation = score.aggregation
-        # Counts and bounds have no standard error.
+        # Counts, and the worst and best cases, have no standard error.
         if aggregation.stderr is None:
             continue
 
@@ -413,17 +413,38 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
             interval = confidence_interval(score.value_range, value, stderr, len(values))
         else:
             interval = aggregation.interval(values)
-        figure = {"value": none_if_nan(value), "stderr": none_if_nan(stderr), "interval": interval}
-
-        for case in ("worst", "best"):
-            bound_name = f"{name}_{case}"
-            bound = find_score(scores, bound_name)
-            # A score such as f1_at_* also matches the name, but is no bound.
-            if bound is not None and bound.name == bound_name:
-                bound_values = [row[bound_name] for row in rows]
-                figure[case] = none_if_nan(bound.aggregation.value(bound_values))
-        figures[name] = {**figure, "rows": aggregation.rows(values)}
+        figures[name] = {
+            "value": none_if_nan(value),
+            "stderr": none_if_nan(stderr),
+            "interval": interval,
+            **_worst_and_best_values(name, rows, scores),
+            "rows": aggregation.rows(values),
+        }
     return figures
+
+
+def _worst_and_best_values(
+    name: str, rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]
+) -> dict[str, float | None]:
+    """Compute a score with all unscored items wrong, and with all of them right.
+
+    Args:
+        name: The name of the score, such as ``f1``.
+        rows: What each record adds to each score, by the score's name.
+        scores: The scores of the benchmark. Not all have a worst and a best case.
+
+    Returns:
+        The declared cases under ``worst`` and ``best``. A value that is not defined is None.
+    """
+    values = {}
+    for case in ("worst", "best"):
+        bound_name = f"{name}_{case}"
+        bound = find_score(scores, bound_name)
+        # A score such as f1_at_* also matches the name, but is not the worst or best case.
+        if bound is not None and bound.name == bound_name:
+            bound_values = [row[bound_name] for row in rows]
+            values[case] = none_if_nan(bound.aggregation.value(bound_values))
+    return values
 
 
 def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:

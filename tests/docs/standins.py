@@ -98,7 +98,6 @@ NOT_RUN = (
         "lm-factuality run --model hf",
         "loads its questions from the Hub",
     ),
-    ("docs/biographies.md", "lm-factuality people agree", "needs the labels of a sheet"),
     ("docs/factor_gen.md", "pip install", "changes the environment"),
     (
         "docs/factor_gen.md",

@@ -24,117 +24,161 @@ from tests.judges.server import Act, JudgeServer
 
 
 class Echo(Backend):
-    """A backend that answers in reverse order, and does ``trouble`` before the answer number
-    ``at``."""
+    """A backend that answers in reverse order, and calls ``before_answer`` with the number of the
+    answers given so far before each."""
 
     identity = "echo"
 
-    def __init__(self, at: int = -1, trouble: Callable[[], None] = lambda: None) -> None:
-        self.at, self.trouble = at, trouble
+    def __init__(self, before_answer: Callable[[int], None] = lambda count: None) -> None:
+        self.before_answer = before_answer
         self.sent: list[str] = []
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         for number, request in reversed(list(enumerate(requests))):
-            if len(self.sent) == self.at:
-                self.trouble()
+            self.before_answer(len(self.sent))
             self.sent.append(request.prompt)
             yield number, Answer(f"{request.prompt}/{request.sample}", "stop")
 
 
-def quietly(backend, store, requests, **options) -> list[str | None]:
-    return [
-        answer.text for answer in answer_requests(backend, store, requests, "asking", **options)
-    ]
+def answer_texts(backend, store, requests, **options) -> list[str | None]:
+    """The texts of the answers to ``requests``, in their order; None where there is an error."""
+    answers = answer_requests(backend, store, requests, "asking", **options)
+    return [answer.text for answer in answers]
 
 
 def prompts(count: int) -> list[Request]:
+    """Requests with the prompts "p0", "p1" and so on."""
     return [Request(f"p{number}") for number in range(count)]
 
 
-def test_order_is_kept_and_identical_requests_are_sent_once(store):
-    backend, stored = Echo(), []
-    requests = [
-        Request("a"),
-        Request("b"),
-        Request("a"),
-        Request("a", sample=1),
-        Request("b", Decoding(max_tokens=9)),
-    ]
-    for _ in range(2):
-        assert quietly(backend, store, requests, on_stored=stored.append) == [
-            "a/0",
-            "b/0",
-            "a/0",
-            "a/1",
-            "b/0",
-        ]
+REPEATING_REQUESTS = [
+    Request("a"),
+    Request("b"),
+    Request("a"),
+    Request("a", sample=1),
+    Request("b", Decoding(max_tokens=9)),
+]
+REPEATING_TEXTS = ["a/0", "b/0", "a/0", "a/1", "b/0"]
+
+
+def test_identical_requests_are_sent_once_and_answered_in_order(store):
+    backend = Echo()
+
+    assert answer_texts(backend, store, REPEATING_REQUESTS) == REPEATING_TEXTS
     assert sorted(backend.sent) == ["a", "a", "b", "b"]
-    assert sum(stored) == 4  # all of the second time
 
 
-def test_keys_are_what_they_were_before_log_probabilities():
-    """Whoever has answers on disk is not to pay for them again."""
-    rich = Decoding(0.7, 0.9, 7, ("END",), 3)
-    keys = [
-        request.key("openai:host/v1:chat:m")
-        for request in (Request("p"), Request("p é", rich, 2, "Be brief."))
-    ]
-    assert keys == [
-        "0057913a1c2b4efcb342361303ed3821b0965ab0d86cfe6b312ab461ea144eeb",
-        "53a081f24328a4f027a477e6ac590ec46e2e0dc0c9ee7ac800fa9cda3c09a7a0",
-    ]
-    asking = [
-        Request("p", Decoding(top_logprobs=count)).key("openai:host/v1:chat:m") for count in (5, 6)
-    ]
-    assert len({*keys, *asking}) == 4
+def test_stored_answers_are_not_asked_for_again(store):
+    stored_counts = []
+    answer_texts(Echo(), store, REPEATING_REQUESTS, on_stored=stored_counts.append)
+    assert sum(stored_counts) == 0
+    later_backend = Echo()
+
+    texts = answer_texts(later_backend, store, REPEATING_REQUESTS, on_stored=stored_counts.append)
+
+    assert texts == REPEATING_TEXTS
+    assert later_backend.sent == []
+    assert sum(stored_counts) == 4  # distinct requests
+
+
+SERVER_IDENTITY = "openai:host/v1:chat:m"
+# With these keys answers are on disk, and nobody is to pay for them again.
+KEY_OF_DEFAULTS = "0057913a1c2b4efcb342361303ed3821b0965ab0d86cfe6b312ab461ea144eeb"
+KEY_OF_ALL_SETTINGS = "53a081f24328a4f027a477e6ac590ec46e2e0dc0c9ee7ac800fa9cda3c09a7a0"
+
+
+def test_the_key_of_a_request_never_changes():
+    all_settings = Decoding(temperature=0.7, top_p=0.9, max_tokens=7, stop=("END",), seed=3)
+    request = Request("p é", all_settings, sample=2, system="Be brief.")
+
+    assert Request("p").key(SERVER_IDENTITY) == KEY_OF_DEFAULTS
+    assert request.key(SERVER_IDENTITY) == KEY_OF_ALL_SETTINGS
+
+
+def test_the_number_of_log_probabilities_is_part_of_the_key():
+    five = Request("p", Decoding(top_logprobs=5)).key(SERVER_IDENTITY)
+    six = Request("p", Decoding(top_logprobs=6)).key(SERVER_IDENTITY)
+
+    assert len({KEY_OF_DEFAULTS, KEY_OF_ALL_SETTINGS, five, six}) == 4
+
+
+class SubjectReader(Echo):
+    """A backend that reads the claim of a request's subject, not the prompt."""
+
+    identity = "reader"
+    reads_subject = True
+
+    def answer(self, requests):
+        for number, request in enumerate(requests):
+            self.sent.append(request.prompt)
+            yield number, Answer(request.subject["claim"], "stop")
 
 
 def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
-    class Reader(Echo):
-        identity, reads_subject = "reader", True
-
-        def answer(self, requests):
-            for number, request in enumerate(requests):
-                self.sent.append(request.prompt)
-                yield number, Answer(request.subject["claim"], "stop")
-
     requests = [
         Request("the same", subject={"claim": claim, "passages": ("p",)})
         for claim in ("a", "b", "a")
     ]
-    for backend, sent in ((Reader(), 2), (Reader(), 0)):
-        assert quietly(backend, store, requests) == ["a", "b", "a"]
-        assert len(backend.sent) == sent
+    backend = SubjectReader()
+    later_backend = SubjectReader()
+
+    assert answer_texts(backend, store, requests) == ["a", "b", "a"]
+    assert answer_texts(later_backend, store, requests) == ["a", "b", "a"]
+    assert len(backend.sent) == 2  # the claims a and b
+    assert later_backend.sent == []
+
+
+class FailingOnce(Echo):
+    """A backend with an error for the second of several requests, not for a request alone."""
+
+    def answer(self, requests):
+        for number, answer in super().answer(requests):
+            yield number, Answer(None, error="no") if number == 1 else answer
 
 
 def test_answers_with_errors_are_returned_and_asked_again(store):
-    class Failing(Echo):
-        def answer(self, requests):
-            for number, answer in super().answer(requests):
-                yield number, Answer(None, error="no") if number == 1 else answer
+    backend = FailingOnce()
 
-    failing = Failing()
-    assert quietly(failing, store, prompts(3)) == ["p0/0", None, "p2/0"]
-    assert quietly(failing, store, prompts(3)) == ["p0/0", "p1/0", "p2/0"]  # alone, it is number 0
-    assert failing.sent == ["p2", "p1", "p0", "p1"]
+    first_texts = answer_texts(backend, store, prompts(3))
+    second_texts = answer_texts(backend, store, prompts(3))
 
-
-def _raise(error: BaseException) -> Callable[[], None]:
-    def trouble() -> None:
-        raise error
-
-    return trouble
+    assert first_texts == ["p0/0", None, "p2/0"]
+    assert second_texts == ["p0/0", "p1/0", "p2/0"]
+    assert backend.sent == ["p2", "p1", "p0", "p1"]
 
 
 @pytest.mark.parametrize(
-    "error", [BackendDownError("gone"), KeyboardInterrupt(), RuntimeError("a bug")]
+    "error", [BackendDownError("gone"), KeyboardInterrupt(), RuntimeError("a bug")], ids=repr
 )
-def test_what_came_before_an_error_is_kept(store, error):
+def test_answers_before_an_error_are_kept(store, error):
+    def fail_after_three(count: int) -> None:
+        if count == 3:
+            raise error
+
     with pytest.raises(type(error)):
-        quietly(Echo(3, _raise(error)), store, prompts(8))
-    second = Echo()
-    assert quietly(second, store, prompts(8)) == [f"p{number}/0" for number in range(8)]
-    assert second.sent == ["p4", "p3", "p2", "p1", "p0"]
+        answer_texts(Echo(fail_after_three), store, prompts(8))
+
+    later_backend = Echo()
+    texts = answer_texts(later_backend, store, prompts(8))
+
+    assert texts == [f"p{number}/0" for number in range(8)]
+    # Echo goes backwards: p7, p6 and p5 were answered before the error.
+    assert later_backend.sent == ["p4", "p3", "p2", "p1", "p0"]
+
+
+class InterruptedStore(AnswerStore):
+    """A store where the user presses Ctrl-C at the third answer, as soon as ``has_arrived``."""
+
+    put_count = 0
+    has_arrived: Callable[[], bool]
+
+    def put(self, key, answer, model=""):
+        self.put_count += 1
+        if self.put_count == 3:
+            _wait_until(self.has_arrived, seconds=10)
+            time.sleep(0.05)
+            raise KeyboardInterrupt
+        return super().put(key, answer, model)
 
 
 def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
@@ -144,113 +188,121 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
     server.script = lambda prompt, attempt: (
         Act(kind="hang") if prompt == "p19" else Act(text="fine")
     )
-
-    class Interrupted(AnswerStore):
-        puts = 0
-
-        def put(self, key, answer, model=""):
-            self.puts += 1
-            if self.puts == 3:
-                deadline = time.monotonic() + 10
-                while (
-                    backend.usage.prompt_tokens < 190 and time.monotonic() < deadline
-                ):  # 19 of them have arrived
-                    time.sleep(0.01)
-                time.sleep(0.05)
-                raise KeyboardInterrupt
-            return super().put(key, answer, model)
+    path = tmp_path / "answers.sqlite"
 
     with closing(OpenAIBackend(config(concurrency=20))) as backend:
-        with closing(Interrupted(tmp_path / "i.sqlite")) as store, pytest.raises(KeyboardInterrupt):
-            answer_requests(backend, store, prompts(20), "asking")
+        with closing(InterruptedStore(path)) as store:
+            # All but the answer that hangs, each with a prompt of 10 tokens.
+            store.has_arrived = lambda: backend.usage.prompt_tokens >= 19 * 10
+            with pytest.raises(KeyboardInterrupt):
+                answer_requests(backend, store, prompts(20), "asking")
         server.script = lambda prompt, attempt: Act(text="fine")
-        with closing(AnswerStore(tmp_path / "i.sqlite")) as store:
-            assert quietly(backend, store, prompts(20)) == ["fine"] * 20
-    assert server.attempts == {f"p{number}": 2 if number == 19 else 1 for number in range(20)}
+        with closing(AnswerStore(path)) as store:
+            texts = answer_texts(backend, store, prompts(20))
+
+    assert texts == ["fine"] * 20
+    assert server.attempts.pop("p19") == 2
+    assert server.attempts == {f"p{number}": 1 for number in range(19)}
 
 
-def test_an_estimate_sends_nothing_and_says_what_asking_costs(server, config):
-    priced = config(prices=Prices(2.0, 8.0))
+def test_an_estimate_says_what_asking_costs_and_sends_nothing(server, config):
+    priced = config(prices=Prices(2.0, 8.0))  # USD for a million tokens of prompts and answers
+    # Of 7 bytes and, three times, of 2.
     requests = [Request("seven l", Decoding(max_tokens=100)), *prompts(3)]
+
     with closing(OpenAIBackend(priced)) as backend:
         estimate = backend.estimate(requests)
-    assert estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
-    assert estimate.max_completion_tokens == 100 + 3 * 512
-    assert estimate.estimated_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
-    most = 13 + 4 * 32  # tokens of the prompts: one a byte, and 32 for each chat template
-    assert estimate.max_cost == pytest.approx((most * 2 + 1636 * 8) / 1e6)
+
+    likely_prompt_tokens = 2 + 3 * 1  # at 3.5 bytes a token
+    most_prompt_tokens = 13 + 4 * 32  # a token a byte, and 32 for each chat template
+    most_answer_tokens = 100 + 3 * 512
+    answer_cost = most_answer_tokens * 8
+    assert estimate.prompt_tokens == likely_prompt_tokens
+    assert estimate.max_completion_tokens == most_answer_tokens
+    assert estimate.estimated_cost == pytest.approx((likely_prompt_tokens * 2 + answer_cost) / 1e6)
+    assert estimate.max_cost == pytest.approx((most_prompt_tokens * 2 + answer_cost) / 1e6)
     assert not server.attempts
-    assert Echo().estimate(requests).prompt_tokens == 5  # it has no estimate of its own
 
 
-def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.judges.run_requests",
-        server.base_url,
-        str(store),
-        str(count),
-        str(out),
-    ]
+def test_a_backend_without_an_estimate_counts_bytes():
+    requests = [Request("seven l", Decoding(max_tokens=100)), *prompts(3)]
+
+    assert Echo().estimate(requests).prompt_tokens == 2 + 3 * 1  # at 3.5 bytes a token
+
+
+def _start(server: JudgeServer, store_path: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
+    """Starts a process that sends the prompts "p0" to "p{count-1}" to ``server`` and writes the
+    answers to ``out``, one a line."""
+    arguments = [server.base_url, str(store_path), str(count), str(out)]
+    command = [sys.executable, "-m", "tests.judges.run_requests", *arguments]
     return subprocess.Popen(command, cwd=REPOSITORY)
 
 
-def _wait_until(is_so: Callable[[], bool], seconds: float = 30) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def _written_answers(count: int) -> str:
+    """What such a process writes when all is answered: "to p0", "to p1" and so on."""
+    return "".join(f"to p{number}\n" for number in range(count))
+
+
+def _wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Waits until ``condition()`` holds, and fails if it does not within ``seconds``."""
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_killed_at_half_and_started_again_no_finished_call_is_repeated(server, tmp_path: Path):
+def test_a_killed_run_goes_on_without_repeating_finished_calls(server, tmp_path: Path):
     """The server stops answering at half, so that what is finished and what is under way are known
     when the kill comes."""
-    path, count = tmp_path / "a.sqlite", 200
-    half = {f"p{number}" for number in range(count // 2)}
+    store_path = tmp_path / "answers.sqlite"
+    count = 200
+    finished = {f"p{number}" for number in range(100)}
+    identity = f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
+    keys = [request.key(identity) for request in prompts(count)]
     server.script = lambda prompt, attempt: (
-        Act(text=f"to {prompt}") if prompt in half else Act(kind="hang")
+        Act(text=f"to {prompt}") if prompt in finished else Act(kind="hang")
     )
-    first = _start(server, path, count, tmp_path / "first.txt")
+    killed = _start(server, store_path, count, tmp_path / "killed.txt")
     try:
-        with closing(AnswerStore(path)) as store:
-            keys = [request.key(_identity(server)) for request in prompts(count)]
-            _wait_until(lambda: len(store.get_many(keys)) == count // 2)
+        with closing(AnswerStore(store_path)) as store:
+            _wait_until(lambda: len(store.get_many(keys)) == len(finished))
     finally:
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-    assert not (tmp_path / "first.txt").exists()
+        _kill(killed)
+    assert not (tmp_path / "killed.txt").exists()
+
     server.script = lambda prompt, attempt: Act(text=f"to {prompt}")
     for name in ("second.txt", "third.txt"):
-        assert _start(server, path, count, tmp_path / name).wait(60) == 0
-        assert (tmp_path / name).read_text() == "".join(
-            f"to p{number}\n" for number in range(count)
-        )
-    assert all(server.attempts[prompt] == 1 for prompt in half)
-    under_way = [prompt for prompt, attempts in server.attempts.items() if attempts == 2]
-    assert 0 < len(under_way) <= 8  # those that the kill struck in flight
+        assert _start(server, store_path, count, tmp_path / name).wait(60) == 0
+        assert (tmp_path / name).read_text() == _written_answers(count)
+
     assert len(server.attempts) == count
-
-
-def _identity(server: JudgeServer) -> str:
-    return f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
+    assert all(server.attempts[prompt] == 1 for prompt in finished)
+    repeated = [prompt for prompt, attempts in server.attempts.items() if attempts == 2]
+    assert 0 < len(repeated) <= 8  # those under way at the kill, 8 at most at once
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_one_of_two_processes_is_killed_and_the_other_takes_over(server, tmp_path: Path):
+def test_a_process_takes_over_the_requests_of_a_killed_one(server, tmp_path: Path):
+    store_path = tmp_path / "answers.sqlite"
+    count = 8  # all are under way at once
     server.script = lambda prompt, attempt: (
         Act(kind="hang") if attempt == 0 else Act(text=f"to {prompt}")
     )
-    first = _start(server, tmp_path / "a.sqlite", 8, tmp_path / "one.txt")
+    killed = _start(server, store_path, count, tmp_path / "killed.txt")
     try:
-        _wait_until(lambda: len(server.attempts) == 8)
-        second = _start(server, tmp_path / "a.sqlite", 8, tmp_path / "two.txt")
+        _wait_until(lambda: len(server.attempts) == count)
+        waiting = _start(server, store_path, count, tmp_path / "waiting.txt")
         time.sleep(1.5)
-        assert second.poll() is None  # waits
+        assert waiting.poll() is None
         assert set(server.attempts.values()) == {1}
     finally:
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-    assert second.wait(30) == 0
-    assert (tmp_path / "two.txt").read_text() == "".join(f"to p{number}\n" for number in range(8))
+        _kill(killed)
+
+    assert waiting.wait(30) == 0
+    assert (tmp_path / "waiting.txt").read_text() == _written_answers(count)

@@ -17,28 +17,37 @@ from lm_factuality.ground.errors import ConfigError
 from tests.conftest import REPOSITORY
 
 
-def test_it_imports_nothing_else_of_the_project():
-    for path in (REPOSITORY / "judges").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                allowed = not name.startswith(("lm_factuality", "factor_gen")) or name.startswith(
-                    "lm_factuality.ground"
-                )
-                assert allowed or (
-                    name == "lm_factuality"
-                    and [each.name for each in node.names] == ["__version__"]
-                ), (
-                    path,
-                    name,
-                )
+def imported_names(path: Path) -> set[str]:
+    """What a module imports, with the name after "from" in front: ``judges.store.AnswerStore``."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names
 
 
-def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(templates, "_registered_folders", {"": templates._registered_folders[""]})
-    assert prompt_names() == ["verify", "verify_true_false"]
-    prompts = Prompts()
+@pytest.mark.parametrize(
+    "path", sorted((REPOSITORY / "judges").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_the_engine_imports_only_the_ground_of_the_project(path: Path):
+    other_packages = {
+        name
+        for name in imported_names(path)
+        if name.startswith(("lm_factuality", "factor_gen"))
+        and not name.startswith("lm_factuality.ground")
+    }
+
+    assert other_packages <= {"lm_factuality.__version__"}
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with the prompt "ask", which takes a word from "_part"; registered as "mine", and
+    no other folder is, but for the engine's own."""
+    engine_folders = {"": templates._registered_folders[""]}
+    monkeypatch.setattr(templates, "_registered_folders", engine_folders)
     (tmp_path / "ask.jinja").write_text(
         '{% from "mine/_part" import word %}{{ word() }} {{ claim }}', encoding="utf-8"
     )
@@ -46,22 +55,61 @@ def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Pat
         "{% macro word() %}Really:{% endmacro %}", encoding="utf-8"
     )
     register_prompts("mine", tmp_path)
+    return tmp_path
+
+
+def test_the_engine_has_two_prompts_of_its_own(monkeypatch):
+    engine_folders = {"": templates._registered_folders[""]}
+    monkeypatch.setattr(templates, "_registered_folders", engine_folders)
+
+    assert prompt_names() == ["verify", "verify_true_false"]
+
+
+def test_registered_prompts_have_a_prefix(mine: Path):
     assert prompt_names() == ["mine/ask", "verify", "verify_true_false"]
-    assert prompts.render("mine/ask", {"claim": "a"}) == "Really: a"
-    before = prompts.hash("mine/ask")
-    (tmp_path / "_part.jinja").write_text("{% macro word() %}Sure:{% endmacro %}", encoding="utf-8")
-    assert Prompts().hash("mine/ask") != before
+    assert Prompts().render("mine/ask", {"claim": "a"}) == "Really: a"
+
+
+def test_a_prompt_registered_later_is_known_to_earlier_prompts(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(templates, "_registered_folders", dict(templates._registered_folders))
+    prompts = Prompts()
+    (tmp_path / "late.jinja").write_text("Is it {{ claim }}?", encoding="utf-8")
+
+    register_prompts("later", tmp_path)
+
+    assert prompts.render("later/late", {"claim": "a"}) == "Is it a?"
+
+
+def test_the_hash_of_a_prompt_covers_the_parts_that_it_imports(mine: Path):
+    hash_before = Prompts().hash("mine/ask")
+
+    (mine / "_part.jinja").write_text("{% macro word() %}Sure:{% endmacro %}", encoding="utf-8")
+
+    assert Prompts().hash("mine/ask") != hash_before
+
+
+def test_an_unknown_prompt_is_refused_with_the_nearest_name(mine: Path):
     with pytest.raises(ConfigError, match="no prompt is called 'mine/aks'; did you mean mine/ask"):
-        Prompts({"mine/aks": tmp_path / "ask.jinja"})
+        Prompts({"mine/aks": mine / "ask.jinja"})
+
+
+def test_a_prompt_outside_the_registered_folders_is_unknown(mine: Path):
     with pytest.raises(ConfigError, match="no prompt is called"):
-        prompts.hash("mine/../../etc/passwd")
+        Prompts().hash("mine/../../etc/passwd")
 
 
-def test_every_backend_is_a_module_and_keys_of_the_config():
-    fields = {each.name for each in dataclasses.fields(JudgeConfig)}
-    for name, entry in BACKENDS.items():
-        assert callable(resolve_name(entry.backend)), name
-        assert set(entry.keys) <= fields
-    assert capabilities_of("some other").reads_prompts
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_can_be_imported_and_reads_known_keys(name: str):
+    config_keys = {field.name for field in dataclasses.fields(JudgeConfig)}
+
+    assert callable(resolve_name(BACKENDS[name].backend))
+    assert set(BACKENDS[name].keys) <= config_keys
+
+
+def test_the_lexical_backend_cannot_cut_a_text_into_claims():
     assert not capabilities_of("lexical").can_answer("cut")
     assert capabilities_of("openai").can_answer("cut")
+
+
+def test_an_unknown_backend_is_taken_to_read_prompts():
+    assert capabilities_of("some other").reads_prompts

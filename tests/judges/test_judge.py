@@ -11,54 +11,97 @@ from judges.templates import prompt_names
 from lm_factuality.ground.errors import ConfigError
 from tests.judges.server import Act
 
+PROMPT_NAME = prompt_names()[0]  # whichever comes first: the tests put their own text in its place
+SUBJECTS = [{"claim": "a"}, {"claim": "b"}, {"claim": "a"}]
+
 
 @pytest.fixture
-def own_prompt(tmp_path: Path) -> dict[str, Path]:
-    """Some prompt of the suite, replaced by one with a variable."""
+def open_judge(server, config, tmp_path: Path):
+    """Opens a judge that puts the question "Is this true: CLAIM" twice, with one store for all the
+    judges of a test: ``open_judge(system="Be brief.")``."""
     (tmp_path / "own.jinja").write_text("Is this true: {{ claim }}", encoding="utf-8")
-    return {prompt_names()[0]: tmp_path / "own.jinja"}
-
-
-def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path: Path):
     server.script = lambda prompt, attempt: Act(text=f"{prompt}? answer {attempt}")
-    (name,) = own_prompt
-    subjects = [{"claim": "a"}, {"claim": "b"}, {"claim": "a"}]
-    changed = config(prompts=own_prompt, samples=2, system="Be brief.")
-    with Judge.open(changed, store=tmp_path / "a.sqlite") as judge:
-        assert (
-            judge.plan(lambda offline_judge: offline_judge.ask(name, subjects, "asking")).to_send
-            == 4
+
+    def make(**changes):
+        judge_config = config(
+            prompts={PROMPT_NAME: tmp_path / "own.jinja"}, **{"samples": 2, **changes}
         )
-        answers = judge.ask(name, subjects, "asking")
-        assert [len(each) for each in answers] == [2, 2, 2]
-        assert answers[0] == answers[2]
-        assert all(answer.text.startswith("Is this true: b?") for answer in answers[1])
-        assert answers[0][0] != answers[0][1]
-        assert judge.ask(name, subjects[:1], "asking", samples=1) == [answers[0][:1]]
-        usage = judge.usage
-        assert (usage.calls, usage.stored, usage.prompt_tokens) == (4, 1, 40)
-        judge.ask(name, subjects[:1], "asking", samples=1, max_tokens=7)
-        assert server.bodies[-1]["max_tokens"] == 7
-        assert server.bodies[-1]["messages"][0] == {"role": "system", "content": "Be brief."}
-        assert (judge.name, judge.identity) == (
-            "test",
-            f"openai:127.0.0.1:{server.port}/v1:chat:small-judge",
-        )
-    with Judge.open(changed, store=tmp_path / "a.sqlite") as again:
-        assert (
-            again.plan(lambda offline_judge: offline_judge.ask(name, subjects, "asking")).to_send
-            == 0
-        )
-        assert again.ask(name, subjects, "asking") == answers
-        assert (again.usage.calls, again.usage.stored) == (0, 4)
+        return Judge.open(judge_config, store=tmp_path / "answers.sqlite")
+
+    return make
 
 
-def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(
-    server, config, own_prompt, tmp_path: Path
-):
-    with (
-        Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge,
-        pytest.raises(ConfigError),
-    ):
-        judge.ask(next(iter(own_prompt)), [{"claim": "a"}, {}], "asking")
+def ask_subjects(judge: Judge):
+    return judge.ask(PROMPT_NAME, SUBJECTS, "asking")
+
+
+def test_every_subject_gets_its_own_samples(open_judge):
+    with open_judge() as judge:
+        a_samples, b_samples, _ = ask_subjects(judge)
+
+    assert [len(a_samples), len(b_samples)] == [2, 2]
+    assert a_samples[0] != a_samples[1]
+    assert all(answer.text.startswith("Is this true: b?") for answer in b_samples)
+
+
+def test_a_repeated_subject_is_asked_once(open_judge):
+    with open_judge() as judge:
+        samples_by_subject = ask_subjects(judge)
+
+    assert samples_by_subject[0] == samples_by_subject[2]
+    assert judge.usage.calls == 4  # two samples of two distinct subjects
+    assert judge.usage.prompt_tokens == 4 * 10  # the server counts 10 tokens each time
+
+
+def test_fewer_samples_come_from_the_store(open_judge):
+    with open_judge() as judge:
+        samples_by_subject = ask_subjects(judge)
+        one_sample = judge.ask(PROMPT_NAME, SUBJECTS[:1], "asking", samples=1)
+
+    assert one_sample == [samples_by_subject[0][:1]]
+    assert (judge.usage.calls, judge.usage.stored) == (4, 1)
+
+
+def test_a_plan_counts_what_is_not_yet_stored(open_judge):
+    with open_judge() as judge:
+        plan_before = judge.plan(ask_subjects)
+        ask_subjects(judge)
+        plan_after = judge.plan(ask_subjects)
+
+    assert plan_before.to_send == 4
+    assert plan_after.to_send == 0
+
+
+def test_a_later_judge_finds_the_answers_in_the_store(open_judge):
+    with open_judge() as judge:
+        answers = ask_subjects(judge)
+
+    with open_judge() as later_judge:
+        planned = later_judge.plan(ask_subjects)
+        later_answers = ask_subjects(later_judge)
+
+    assert planned.to_send == 0
+    assert later_answers == answers
+    assert (later_judge.usage.calls, later_judge.usage.stored) == (0, 4)
+
+
+def test_the_system_text_and_the_limit_of_tokens_are_sent(server, open_judge):
+    with open_judge(system="Be brief.") as judge:
+        judge.ask(PROMPT_NAME, SUBJECTS[:1], "asking", samples=1, max_tokens=7)
+
+    (body,) = server.bodies
+    assert body["max_tokens"] == 7
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+def test_a_judge_is_named_by_its_config_and_its_server(server, open_judge):
+    with open_judge() as judge:
+        assert judge.name == "test"
+        assert judge.identity == f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
+
+
+def test_a_subject_that_lacks_a_variable_is_refused_before_anything_is_sent(server, open_judge):
+    with open_judge() as judge, pytest.raises(ConfigError):
+        judge.ask(PROMPT_NAME, [{"claim": "a"}, {}], "asking")
+
     assert not server.attempts

@@ -16,6 +16,7 @@ from judges.answers import Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.backends.server import is_local, require_key
 from judges.budget import SpendingLimit
+from judges.judge import answer_requests
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from tests.judges.server import Act, JudgeServer
@@ -24,18 +25,15 @@ KEY = "sk-test-0123456789abcdef"
 
 
 def prompts(count: int) -> list[Request]:
+    """Requests with the prompts "p0", "p1" and so on, for answers of at most 20 tokens."""
     return [Request(f"p{number}", Decoding(max_tokens=20)) for number in range(count)]
-
-
-def expected(requests: list[Request]) -> list[str]:
-    return [f"answer to {request.prompt}" for request in requests]
 
 
 def texts(answers) -> list[str | None]:
     return [answer.text for answer in answers]
 
 
-# Each of the ten happens to the first try of one request in ten; every second 429 names a time.
+# What goes wrong with a request, by the last digit of its number; 9 goes well.
 FAULTS = {
     0: Act(status=429),
     1: Act(status=429, headers={"Retry-After": "0.4"}),
@@ -49,47 +47,53 @@ FAULTS = {
 }
 
 
-def test_faults_are_outlived_and_nothing_is_lost(server, ask_server):
-    def script(prompt: str, attempt: int) -> Act:
+def test_each_fault_is_survived_by_a_second_try(server, ask_server):
+    def fail_nine_of_ten_once(prompt: str, attempt: int) -> Act:
         number = int(prompt[1:])
         if attempt == 0 and number % 10 in FAULTS:
             return FAULTS[number % 10]
-        return Act(text=f"answer to {prompt}", delay=0.03 * (number % 7))
+        return Act(text=f"answer to {prompt}", delay=0.03 * (number % 7))  # out of order
 
-    server.script = script
-    requests = prompts(100)
-    assert texts(ask_server(requests, concurrency=32, timeout=1)) == expected(requests)
-    assert all(
-        server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1)
-        for number in range(100)
-    )
+    server.script = fail_nine_of_ten_once
+
+    answers = ask_server(prompts(100), concurrency=32, timeout=1)
+
+    assert texts(answers) == [f"answer to p{number}" for number in range(100)]
+    for number in range(100):
+        assert server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1)
 
 
 @pytest.mark.parametrize(
     "fault", FAULTS.values(), ids=lambda act: f"{act.kind}-{act.status}-{act.text}"
 )
-def test_a_fault_that_stays_is_an_error_of_that_request_only(server, ask_server, store, fault):
+def test_a_lasting_fault_is_an_error_of_that_request_only(server, ask_server, fault):
     server.script = lambda prompt, attempt: (
         fault if prompt == "p1" else Act(text=f"answer to {prompt}")
     )
+
     answers = ask_server(prompts(3), timeout=0.3, max_retries=1)
+
     assert texts(answers) == ["answer to p0", None, "answer to p2"]
     assert "given up after 2 tries" in answers[1].error
+
+    # An error is not stored: only its request is sent again.
     server.script = lambda prompt, attempt: Act(text="now it works")
-    assert texts(ask_server(prompts(3))) == [
-        "answer to p0",
-        "now it works",
-        "answer to p2",
-    ]  # errors are not stored
+    later_answers = ask_server(prompts(3))
+    assert texts(later_answers) == ["answer to p0", "now it works", "answer to p2"]
 
 
-def test_retry_after_is_honoured(server, ask_server):
-    def script(prompt: str, attempt: int) -> Act:
-        return Act(text="fine") if attempt else Act(status=429, headers={"Retry-After": "1"})
+def test_a_second_try_waits_for_the_time_that_the_server_names(server, ask_server):
+    def refuse_for_a_second(prompt: str, attempt: int) -> Act:
+        if attempt == 0:
+            return Act(status=429, headers={"Retry-After": "1"})
+        return Act(text="fine")
 
-    server.script = script
+    server.script = refuse_for_a_second
+
     ask_server(prompts(1))
-    assert server.times[1] - server.times[0] >= 0.95
+
+    first_time, second_time = server.times
+    assert second_time - first_time >= 0.95
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,7 @@ def test_retry_after_is_honoured(server, ask_server):
         ),
     ],
 )
-def test_what_is_an_answer_at_once(server, ask_server, act, text, finish_reason):
+def test_an_answer_that_can_be_read_is_taken_at_once(server, ask_server, act, text, finish_reason):
     server.script = lambda prompt, attempt: act
     (answer,) = ask_server(prompts(1))
     assert (answer.text, answer.finish_reason, answer.error) == (text, finish_reason, None)
@@ -152,9 +156,11 @@ def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status
     server.script = lambda prompt, attempt: (
         Act(status=status, text="too long") if prompt == "p0" else Act(text="fine")
     )
-    first, second = ask_server(prompts(2))
-    assert first.error == f"refused: HTTP {status}: too long"
-    assert second.text == "fine"
+
+    refused_answer, other_answer = ask_server(prompts(2))
+
+    assert refused_answer.error == f"refused: HTTP {status}: too long"
+    assert other_answer.text == "fine"
     assert server.attempts["p0"] == 1
 
 
@@ -165,7 +171,7 @@ def test_a_long_message_is_cut_even_where_it_has_no_spaces(server, ask_server):
 
 
 @pytest.mark.parametrize(
-    ("act", "says"),
+    ("act", "message"),
     [
         (Act(status=401), r"see that the environment variable named by api_key_env"),
         (Act(status=403), r"see that the environment variable named by api_key_env"),
@@ -180,169 +186,216 @@ def test_a_long_message_is_cut_even_where_it_has_no_spaces(server, ask_server):
     ],
 )
 def test_a_server_that_refuses_everybody_is_down_at_once(
-    server, ask_server, monkeypatch, act, says
+    server, ask_server, monkeypatch, act, message
 ):
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: act
-    with pytest.raises(BackendDownError, match=says):
+    with pytest.raises(BackendDownError, match=message):
         ask_server(prompts(50), api_key_env="MY_KEY", concurrency=2)
     assert sum(server.attempts.values()) <= 2
 
 
 def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start = time.monotonic()
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        free_port = free_socket.getsockname()[1]
+    begin = time.monotonic()
+
     with pytest.raises(BackendDownError, match="cannot be reached.*is the server running"):
-        ask_server(prompts(100), base_url=f"http://127.0.0.1:{port}/v1", concurrency=4)
-    assert time.monotonic() - start < 5
+        ask_server(prompts(100), base_url=f"http://127.0.0.1:{free_port}/v1", concurrency=4)
+
+    assert time.monotonic() - begin < 5
 
 
-def test_eight_given_up_in_a_row_and_the_rest_is_not_tried(server, ask_server, store):
+def test_a_server_is_down_after_eight_failed_requests_in_a_row(server, ask_server):
+    sound_count = 5
     server.script = lambda prompt, attempt: (
-        Act(text="fine") if int(prompt[1:]) < 5 else Act(status=500)
+        Act(text="fine") if int(prompt[1:]) < sound_count else Act(status=500)
     )
+
     with pytest.raises(BackendDownError, match="8 requests in a row"):
         ask_server(prompts(100), max_retries=0, concurrency=1)
-    assert sum(server.attempts.values()) == 5 + 8
-    assert texts(ask_server(prompts(5))) == ["fine"] * 5
-    assert sum(server.attempts.values()) == 5 + 8  # what was answered before is kept
+    assert sum(server.attempts.values()) == sound_count + 8
+
+    # The answers before are kept: nothing more is sent for them.
+    assert texts(ask_server(prompts(sound_count))) == ["fine"] * sound_count
+    assert sum(server.attempts.values()) == sound_count + 8
 
 
-def test_total_timeout_ends_it_and_keeps_what_came(server, ask_server):
+def test_answers_before_the_total_timeout_are_kept(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="fine") if prompt == "p0" else Act(kind="hang")
+
     with pytest.raises(BackendDownError, match="total_timeout of 0.5 s"):
         ask_server(prompts(3), total_timeout=0.5)
+
     assert texts(ask_server(prompts(1))) == ["fine"]
     assert server.attempts["p0"] == 1
 
 
+# At 1 USD a token. A call costs 10 + 5 tokens, as the server counts them; before it is sent, the
+# most it can cost is set aside: 2 bytes of a prompt such as "p0" (3 of "p10"), 32 for the chat
+# template, and 20 of the answer.
+DOLLAR_A_TOKEN = Prices(1e6, 1e6)
+CALL_COST = 15
+
+
 def test_the_budget_is_never_exceeded(server, ask_server):
-    """A call costs 10 + 5 tokens, at worst 35 + 20 (p10 has three bytes), at a USD a token."""
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
-    prices = {"prices": Prices(1e6, 1e6)}
+    budget = {"prices": DOLLAR_A_TOKEN, "max_cost": 200, "concurrency": 8}
+
     with pytest.raises(
         BackendDownError,
         match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$55",
     ):
-        ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
-    assert sum(server.attempts.values()) == 10  # the 11th would begin at 150, and 150 + 55 > 200
-    assert ask_server.backend.usage.cost == 150
+        ask_server(prompts(30), **budget)
+
+    # An 11th call would begin at 150 USD and may cost 55 (3 + 32 + 20).
+    assert sum(server.attempts.values()) == 10
+    assert ask_server.backend.usage.cost == 10 * CALL_COST
+
+    # The next run goes on where this one ended.
     with pytest.raises(BackendDownError):
-        ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
-    assert max(server.attempts.values()) == 1  # the next run goes on where this one ended
+        ask_server(prompts(30), **budget)
+    assert max(server.attempts.values()) == 1
 
 
-def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path: Path):
-    """At once and one after the other; a call costs 15, at worst 34 + 20."""
+def test_backends_with_one_spending_limit_share_the_budget(server, config):
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
     spending_limit = SpendingLimit(200)
-    changed = config(prices=Prices(1e6, 1e6), max_cost=200, concurrency=4)
+    limited_config = config(prices=DOLLAR_A_TOKEN, max_cost=200, concurrency=4)
 
     def spend(letter: str) -> float:
         requests = [
             Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)
         ]
-        with closing(OpenAIBackend(changed, spending_limit)) as backend:
+        with closing(OpenAIBackend(limited_config, spending_limit)) as backend:
             with pytest.raises(BackendDownError, match=r"max_cost of \$200 leaves no"):
                 list(backend.answer(requests))
             return backend.usage.cost
 
     with ThreadPoolExecutor(2) as threads:
-        assert sum(threads.map(spend, "ab")) == spending_limit.spent == 150
+        costs = list(threads.map(spend, ["a", "b"]))
+
+    assert sum(costs) == spending_limit.spent == 10 * CALL_COST
     with (
-        closing(OpenAIBackend(changed, spending_limit)) as backend,
+        closing(OpenAIBackend(limited_config, spending_limit)) as later_backend,
         pytest.raises(BackendDownError, match=r"\$150.0+ is spent"),
     ):
-        list(backend.answer(prompts(1)))
+        list(later_backend.answer(prompts(1)))
     assert len(server.bodies) == 10
 
 
-def test_what_may_have_been_billed_counts_towards_the_budget(server, ask_server):
+def test_a_call_without_an_answer_counts_as_if_it_were_billed(server, ask_server):
     server.script = lambda prompt, attempt: Act(kind="hang")
+
+    # The most that it can cost: 2 + 32 + 20 tokens.
     with pytest.raises(BackendDownError, match=r"\$54.0+ is spent"):
-        ask_server(prompts(1), prices=Prices(1e6, 1e6), max_cost=100, timeout=0.2)
+        ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100, timeout=0.2)
+
+
+def test_a_call_that_the_server_failed_costs_nothing(server, ask_server):
     server.script = lambda prompt, attempt: Act(status=500) if attempt < 2 else Act(text="fine")
-    ask_server([Request("q", Decoding(max_tokens=20))], prices=Prices(1e6, 1e6), max_cost=100)
-    assert ask_server.backend.usage.cost == 15
+
+    ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100)
+
+    assert ask_server.backend.usage.cost == CALL_COST
 
 
-def test_tokens_are_counted(server, ask_server):
+def test_the_tokens_of_every_try_are_counted(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="") if attempt == 0 else Act(text="fine")
+
     ask_server(prompts(4))
+
     usage = ask_server.backend.usage
-    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens, usage.cost) == (
-        8,
-        80,
-        40,
-        None,
-    )
+    assert usage.calls == 4 * 2
+    assert usage.prompt_tokens == 8 * 10  # the server counts 10 and 5 tokens each time
+    assert usage.completion_tokens == 8 * 5
+    assert usage.cost is None
 
 
 @pytest.mark.parametrize("caps", [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * 21}])
-def test_caps_hold(server, ask_server, caps):
-    """Ten a second: of 12 requests, the last goes out 1.1 s after the first; p0 to p11 are a token
-    each, and 20 for the answer."""
+def test_no_more_is_sent_in_a_minute_than_the_config_permits(server, ask_server, caps):
+    # Ten requests a second: each is 1 token (p0 to p11) and 20 for the answer.
     server.script = lambda prompt, attempt: Act(
         text="fine", usage={"prompt_tokens": 1, "completion_tokens": 20}
     )
+
     ask_server(prompts(12), concurrency=12, **caps)
+
     times = sorted(server.times)
-    for first, last in zip(times, times[5:], strict=False):
-        assert last - first >= 0.5 - 0.06
-    assert times[-1] - times[0] < 2.5
+    for time_sent, time_of_fifth_later in zip(times, times[5:], strict=False):
+        assert time_of_fifth_later - time_sent >= 0.5 - 0.06  # less the jitter of a busy machine
+    assert times[-1] - times[0] < 2.5  # 1.1 s for 12 requests, and as much again
 
 
-def test_what_is_sent(server, ask_server):
-    plain = Request("p", Decoding(max_tokens=7))
-    rich = Request("p", Decoding(0.7, 0.9, 7, ("END",), 3), sample=2, system="Be brief.")
-    ask_server([plain])
+SAMPLED = Request("p", Decoding(0.7, 0.9, 7, ("END",), seed=3), sample=2, system="Be brief.")
+SAMPLED_SETTINGS = {"top_p": 0.9, "stop": ["END"], "seed": 3 + 2}  # a sample counts from the seed
+
+
+def test_a_plain_request_is_sent_as_a_chat_of_one_message(server, ask_server):
+    ask_server([Request("p", Decoding(max_tokens=7))])
+
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.bodies == [
+        {
+            "model": "small-judge",
+            "messages": [{"role": "user", "content": "p"}],
+            "max_tokens": 7,
+            "temperature": 0.0,
+        }
+    ]
+
+
+def test_settings_of_a_request_and_of_the_config_are_sent(server, ask_server):
     ask_server(
-        [rich],
+        [SAMPLED],
         extra_body={"top_k": 4, "temperature": None},
         max_tokens_name="max_completion_tokens",
     )
-    ask_server([rich], endpoint="completions")
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "p"}]
+
+    assert server.paths == ["/v1/chat/completions"]
     assert server.bodies == [
-        {"model": "small-judge", "messages": messages[1:], "max_tokens": 7, "temperature": 0.0},
         {
             "model": "small-judge",
-            "messages": messages,
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "p"},
+            ],
             "max_completion_tokens": 7,
-            "top_p": 0.9,
-            "stop": ["END"],
-            "seed": 5,
             "top_k": 4,
-        },
+            **SAMPLED_SETTINGS,
+        }
+    ]
+
+
+def test_the_completions_endpoint_gets_one_text(server, ask_server):
+    ask_server([SAMPLED], endpoint="completions")
+
+    assert server.paths == ["/v1/completions"]
+    assert server.bodies == [
         {
             "model": "small-judge",
             "prompt": "Be brief.\n\np",
             "max_tokens": 7,
             "temperature": 0.7,
-            "top_p": 0.9,
-            "stop": ["END"],
-            "seed": 5,
-        },
+            **SAMPLED_SETTINGS,
+        }
     ]
-    assert server.paths == ["/v1/chat/completions"] * 2 + ["/v1/completions"]
 
 
 def chat_token(token: object, logprob: object, *others: tuple[object, object]) -> dict[str, object]:
+    """A token as the chat endpoint describes it, with the (token, log-probability) of others."""
     top = [{"token": other, "logprob": value, "bytes": None} for other, value in others]
     return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top}
 
 
-BLANK, TRUE = (
-    chat_token("\n", -0.1, ("True", -9)),
-    chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1)),
-)
+BLANK = chat_token("\n", -0.1, ("True", -9))
+TRUE = chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1))
 IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "logprobs", "found"),
+    ("endpoint", "logprobs", "expected_logprobs"),
     [
         ("chat", {"content": [BLANK, TRUE, BLANK]}, IN_ORDER),
         (
@@ -389,13 +442,15 @@ IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
         ("completions", {"content": [TRUE]}, IN_ORDER),  # some servers send this form for both
     ],
 )
-def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logprobs, found):
+def test_the_log_probabilities_of_the_first_word_are_read(
+    server, ask_server, endpoint, logprobs, expected_logprobs
+):
     server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
     (answer,) = ask_server(
         [Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint
     )
     assert (answer.text, answer.error) == (" True.", None)
-    assert answer.first_token_logprobs == found
+    assert answer.first_token_logprobs == expected_logprobs
     sent = {key: value for key, value in server.bodies[0].items() if "logprobs" in key}
     assert sent == (
         {"logprobs": True, "top_logprobs": 5} if endpoint == "chat" else {"logprobs": 5}
@@ -406,38 +461,36 @@ def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logpro
 def test_the_key_is_sent_and_found_nowhere_else(
     server, config, tmp_path: Path, monkeypatch, caplog
 ):
-    from judges.judge import answer_requests
-
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    server.script = lambda prompt, attempt: (
-        Act(text=f"{KEY} is your key", logprobs={"content": [chat_token(KEY, -0.1)]})
-        if prompt == "p0"
-        else Act(status=400, text=f"{KEY} is wrong")
-    )
-    said = []
+    key_config = config(api_key_env="MY_KEY")
+
+    def repeat_the_key(prompt: str, attempt: int) -> Act:
+        if prompt == "p0":
+            return Act(text=f"{KEY} is your key", logprobs={"content": [chat_token(KEY, -0.1)]})
+        if prompt == "p1":
+            return Act(status=400, text=f"{KEY} is wrong")
+        return Act(status=401, text=f"{KEY} is unknown")
+
+    server.script = repeat_the_key
     with (
         closing(AnswerStore(tmp_path / "key.sqlite")) as store,
-        closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend,
+        closing(OpenAIBackend(key_config)) as backend,
     ):
-        said += [
-            backend.identity,
-            *map(repr, answer_requests(backend, store, prompts(2), "asking")),
-        ]
-        server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
-        with pytest.raises(BackendDownError, match="is unknown") as caught:
+        answers = answer_requests(backend, store, prompts(2), "asking")
+        with pytest.raises(BackendDownError, match="is unknown") as error:
             answer_requests(backend, store, prompts(3), "asking")
-        said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
+        outputs = [backend.identity, repr(answers), str(error.value)]
+    outputs.append(json.dumps(key_config.describe()))
+    outputs += [record.getMessage() for record in caplog.records]
+    outputs += [path.read_text(errors="replace") for path in tmp_path.iterdir() if path.is_file()]
+
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    said += [record.getMessage() for record in caplog.records]
-    said += [
-        file.read_bytes().decode(errors="replace") for file in tmp_path.iterdir() if file.is_file()
-    ]
-    assert not [text for text in said if KEY in text]
+    assert not [output for output in outputs if KEY in output]
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
         ({}, "name the environment variable that holds it by api_key_env"),
@@ -449,30 +502,50 @@ def test_the_key_is_sent_and_found_nowhere_else(
         ),
     ],
 )
-def test_a_hosted_server_needs_its_key_before_anything_is_sent(config, monkeypatch, changes, says):
+def test_a_hosted_server_needs_its_key_before_anything_is_sent(
+    config, monkeypatch, changes, message
+):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     hosted = config(**{"base_url": "https://api.example.com/v1", **changes})
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         list(OpenAIBackend(hosted).answer(prompts(1)))
     assert KEY not in str(caught.value)
 
 
-def test_openai_s_key_is_for_openai_unless_it_is_named(config, monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "expected_key"),
+    [
+        pytest.param({"base_url": "https://api.openai.com/v1"}, KEY, id="OpenAI"),
+        pytest.param({}, "", id="another server"),
+        pytest.param(
+            {"api_key_env": "OPENAI_API_KEY", "base_url": "https://api.example.com/v1"},
+            KEY,
+            id="another server, named",
+        ),
+    ],
+)
+def test_the_key_of_openai_is_for_openai_unless_it_is_named(
+    config, monkeypatch, changes, expected_key
+):
+    changed_config = config(**changes)
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
-    assert require_key(config(base_url="https://api.openai.com/v1")) == KEY
-    assert require_key(config()) == ""
-    assert (
-        require_key(config(api_key_env="OPENAI_API_KEY", base_url="https://api.example.com/v1"))
-        == KEY
-    )
+
+    assert require_key(changed_config) == expected_key
+
+
+def test_a_blank_key_is_no_key(config, monkeypatch):
+    openai_config = config(base_url="https://api.openai.com/v1")
     monkeypatch.setenv("OPENAI_API_KEY", " \n")
+
     with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        require_key(config(base_url="https://api.openai.com/v1"))
+        require_key(openai_config)
 
 
-@pytest.mark.parametrize("variable", [None, "MY_KEY"])
-def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(
-    server, ask_server, monkeypatch, variable
+@pytest.mark.parametrize(
+    ("key_variable", "authorization"), [(None, None), ("MY_KEY", f"Bearer {KEY}")]
+)
+def test_settings_of_the_openai_client_in_the_environment_are_not_sent(
+    server, ask_server, monkeypatch, key_variable, authorization
 ):
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, f"{name}-secret")
@@ -481,28 +554,39 @@ def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(
     )
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: Act(text="fine")
-    assert texts(ask_server(prompts(1), api_key_env=variable)) == ["fine"]
-    (sent,) = server.headers
-    assert sent.get("authorization") == (f"Bearer {KEY}" if variable else None)
-    assert "secret" not in json.dumps(sent)
+
+    answers = ask_server(prompts(1), api_key_env=key_variable)
+
+    assert texts(answers) == ["fine"]
+    (headers,) = server.headers
+    assert headers.get("authorization") == authorization
+    assert "secret" not in json.dumps(headers)
+
+
+@pytest.fixture
+def other_server():
+    """A second server, that nobody should ask."""
+    running = JudgeServer()
+    yield running
+    running.close()
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
+def test_redirects_are_not_followed(server, other_server, ask_server, monkeypatch, status):
     monkeypatch.setenv("MY_KEY", KEY)
-    elsewhere = JudgeServer()
-    target = f"{elsewhere.base_url}/chat/completions"
-    headers = {"Location": f"{target}/{KEY}"}
-    server.script = lambda prompt, attempt: Act(status=status, headers=headers)
-    try:
-        with pytest.raises(
-            BackendDownError,
-            match=rf"redirects to {target}/\*\*\*, which is not followed.*change base_url",
-        ):
-            ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)
-        assert (len(server.bodies), elsewhere.bodies) == (1, [])
-    finally:
-        elsewhere.close()
+    target = f"{other_server.base_url}/chat/completions"
+    server.script = lambda prompt, attempt: Act(
+        status=status, headers={"Location": f"{target}/{KEY}"}
+    )
+
+    with pytest.raises(
+        BackendDownError,
+        match=rf"redirects to {target}/\*\*\*, which is not followed.*change base_url",
+    ):
+        ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)
+
+    assert len(server.bodies) == 1
+    assert other_server.bodies == []
 
 
 @pytest.mark.parametrize(
@@ -517,21 +601,32 @@ def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
         ("http://8.8.8.8/v1", False),
     ],
 )
-def test_local_servers(url, local):
+def test_an_address_without_a_public_host_is_local(url, local):
     assert is_local(url) is local
 
 
-def test_identity_tells_models_apart_and_holds_no_more_than_that(config):
-    names = [
-        OpenAIBackend(config(**changes)).identity
-        for changes in (
-            {},
-            {"model": "other"},
-            {"base_url": "http://127.0.0.1:9/v1"},
-            {"endpoint": "completions"},
-            {"extra_body": {"top_k": 1}},
-            {"extra_body": {"top_k": 2}},
-        )
-    ]
-    assert len(set(names)) == 6
-    assert OpenAIBackend(config(concurrency=3, timeout=9, max_retries=0)).identity == names[0]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "other"},
+        {"base_url": "http://127.0.0.1:9/v1"},
+        {"endpoint": "completions"},
+        {"extra_body": {"top_k": 1}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_setting_that_changes_answers_is_part_of_the_identity(config, changes):
+    assert OpenAIBackend(config(**changes)).identity != OpenAIBackend(config()).identity
+
+
+def test_different_extra_bodies_have_different_identities(config):
+    one_candidate = OpenAIBackend(config(extra_body={"top_k": 1}))
+    two_candidates = OpenAIBackend(config(extra_body={"top_k": 2}))
+
+    assert one_candidate.identity != two_candidates.identity
+
+
+def test_the_pace_of_asking_is_no_part_of_the_identity(config):
+    hurried_backend = OpenAIBackend(config(concurrency=3, timeout=9, max_retries=0))
+
+    assert hurried_backend.identity == OpenAIBackend(config()).identity

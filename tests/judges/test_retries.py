@@ -32,35 +32,58 @@ def test_retry_after_is_a_number_of_seconds(header, seconds):
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
-def test_delays_are_jittered_and_bounded(attempt):
+def test_delays_are_spread_below_a_bound(attempt):
     bound = min(MAX_DELAY, FIRST_DELAY * 2**attempt)
+
     delays = [retry_delay(attempt) for _ in range(200)]
+
     assert all(0 <= seconds <= bound for seconds in delays)
     assert max(delays) - min(delays) > bound / 2
-    assert all(7 <= retry_delay(attempt, 7) <= 7 + FIRST_DELAY for _ in range(50))
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 3, 20])
+def test_a_delay_is_at_least_what_the_server_asks_for(attempt):
+    delays = [retry_delay(attempt, 7) for _ in range(50)]
+
+    assert all(7 <= seconds <= 7 + FIRST_DELAY for seconds in delays)
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 3, 20])
+def test_a_delay_that_the_server_asks_for_is_bounded(attempt):
     assert retry_delay(attempt, 1e6) <= MAX_RETRY_AFTER + FIRST_DELAY
 
 
-def test_pace_gives_the_time_of_what_was_not_used_back():
+def test_a_released_reservation_leaves_its_time_to_others():
     rate_limiter = RateLimiter(6000)  # 100 a second
-    assert rate_limiter.reserve(100) == 0
+    rate_limiter.reserve(100)
+
     rate_limiter.release(90)
-    assert rate_limiter.reserve() == pytest.approx(0.1, abs=0.05)
+
+    seconds_to_wait = rate_limiter.reserve()
+    assert seconds_to_wait == pytest.approx(0.1, abs=0.05)  # for the ten that were used
 
 
-def test_a_purse_waits_for_calls_under_way_before_it_gives_up():
+def test_a_spending_limit_waits_for_calls_under_way():
     spending_limit = SpendingLimit(10)
     assert spending_limit.reserve(6)
+
     assert not spending_limit.reserve(6)  # a call under way may cost less than was set aside
+
     spending_limit.settle(6, 1)
     assert spending_limit.reserve(6)
-    spending_limit.settle(6, 5)
+
+
+def test_a_spending_limit_refuses_what_would_exceed_it():
+    spending_limit = SpendingLimit(10)
+    spending_limit.reserve(6)
+    spending_limit.settle(6, 6)
+
     assert spending_limit.spent == 6
     with pytest.raises(BackendDownError, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
         spending_limit.reserve(6)
 
 
-def test_threads_never_overspend_a_purse():
+def test_threads_never_exceed_a_spending_limit():
     spending_limit = SpendingLimit(50)
 
     def spend() -> None:
@@ -76,4 +99,5 @@ def test_threads_never_overspend_a_purse():
         thread.start()
     for thread in threads:
         thread.join()
+
     assert spending_limit.spent == 49  # another call might cost 2

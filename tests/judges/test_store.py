@@ -20,20 +20,41 @@ from tests.conftest import REPOSITORY
 FINE = Answer("fine ✓", "stop", 3, 1)
 
 
-def test_answers_come_back_as_they_were(tmp_path: Path):
-    with closing(AnswerStore(tmp_path / "new" / "a.sqlite")) as store:
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    """Where a test keeps its store; its folder does not exist yet."""
+    return tmp_path / "new" / "answers.sqlite"
+
+
+def test_answers_are_read_again_as_they_were_kept(store_path: Path):
+    cut_off = Answer("", "length")
+    with closing(AnswerStore(store_path)) as store:
+        store.put("k1", FINE)
+        store.put("k2", cut_off)
+
+    with closing(AnswerStore(store_path)) as store:
+        answers = store.get_many(["k1", "k2", "k3"])
+
+    assert answers == {"k1": FINE, "k2": cut_off}
+
+
+def test_more_keys_than_fit_in_one_query_are_looked_up(store):
+    store.put("k1", FINE)
+
+    answers = store.get_many(f"k{number}" for number in range(2000))
+
+    assert answers == {"k1": FINE}
+
+
+def test_an_answer_is_kept_with_its_model_and_time(store_path: Path):
+    with closing(AnswerStore(store_path)) as store:
         store.put("k1", FINE, "some model")
-        store.put("k2", Answer("", "length"))
-    with closing(AnswerStore(tmp_path / "new" / "a.sqlite")) as store:
-        assert store.get_many(["k1", "k2", "k3"]) == {"k1": FINE, "k2": Answer("", "length")}
-        assert store.get_many(f"k{number}" for number in range(2000)).keys() == {"k1", "k2"}
-    row = (
-        sqlite3.connect(tmp_path / "new" / "a.sqlite")
-        .execute("SELECT model, time FROM answers WHERE key = 'k1'")
-        .fetchone()
-    )
-    assert row[0] == "some model"
-    assert row[1].startswith("20")
+
+    database = sqlite3.connect(store_path)
+    ((model, time),) = database.execute("SELECT model, time FROM answers WHERE key = 'k1'")
+
+    assert model == "some model"
+    assert time.startswith("20")  # the century of a year
 
 
 @pytest.mark.parametrize(
@@ -54,106 +75,172 @@ def test_answers_come_back_as_they_were(tmp_path: Path):
         '{"text": "a", "first_token_logprobs": 0.5}',
     ],
 )
-def test_a_damaged_answer_names_the_file_and_what_to_do(tmp_path: Path, damaged: str):
-    path = tmp_path / "a.sqlite"
-    with closing(AnswerStore(path)) as store:
+def test_a_damaged_answer_is_refused_and_the_others_are_read(store_path: Path, damaged: str):
+    with closing(AnswerStore(store_path)) as store:
         store.put("good", FINE)
-    with sqlite3.connect(path) as database:
+    with sqlite3.connect(store_path) as database:
         database.execute("INSERT INTO answers VALUES ('bad', ?, '2025-01-01', 'm')", (damaged,))
-    with closing(AnswerStore(path)) as store:
+
+    with closing(AnswerStore(store_path)) as store:
         assert store.get_many(["good"]) == {"good": FINE}
         with pytest.raises(
-            DataError, match=r"a\.sqlite: the answer bad cannot be read.*delete that row"
+            DataError, match=r"answers\.sqlite: the answer bad cannot be read.*delete that row"
         ):
             store.get_many(["good", "bad"])
 
 
-def test_errors_are_not_kept_and_the_first_answer_stays(store):
-    assert store.put("k", Answer(None, error="no")) == Answer(None, error="no")
+def test_an_error_is_returned_but_not_kept(store):
+    error = Answer(None, error="no")
+
+    assert store.put("k", error) == error
     assert store.get_many(["k"]) == {}
-    assert store.put("k", FINE) == FINE
-    assert store.put("k", Answer("late")) == FINE
+
+
+def test_the_first_answer_under_a_key_is_kept_and_returned(store):
+    store.put("k", FINE)
+
+    returned = store.put("k", Answer("late"))
+
+    assert returned == FINE
     assert store.get_many(["k"]) == {"k": FINE}
 
 
-def test_a_key_is_claimed_once_until_it_is_given_back(tmp_path: Path):
-    path = tmp_path / "a.sqlite"
-    with closing(AnswerStore(path)) as one, closing(AnswerStore(path)) as two:
-        assert one.claim(["a", "b"]) == {"a", "b"}
-        assert one.claim(["a"]) == set()  # another thread of the same process
-        assert two.claim(["a", "b", "c"]) == {"c"}
-        one.release(["a"])
-        two.release(["b"])  # not its own
-        assert two.claim(["a", "b"]) == {"a"}
-        one.put("b", FINE)
-        one.release(["b"])
-        assert two.claim(["b"]) == set()  # has its answer
-    with closing(AnswerStore(path)) as three:
-        assert three.claim(["a", "c"]) == {"a", "c"}  # close gives back
+@pytest.fixture
+def two_stores(store_path: Path):
+    """Two stores on the same file, as two processes have them."""
+    with closing(AnswerStore(store_path)) as first, closing(AnswerStore(store_path)) as second:
+        yield first, second
 
 
-_CLAIM = "import sys, time; from judges.store import AnswerStore; s = AnswerStore(sys.argv[1]); s.claim(['a']); print('ok', flush=True); time.sleep(60)"
+def test_a_claimed_key_cannot_be_claimed_again(two_stores):
+    first, second = two_stores
+
+    assert first.claim(["a", "b"]) == {"a", "b"}
+    assert first.claim(["a"]) == set()  # as another thread of the same process would
+    assert second.claim(["a", "b", "c"]) == {"c"}
 
 
-def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path: Path):
-    path = tmp_path / "a.sqlite"
+def test_a_released_key_can_be_claimed(two_stores):
+    first, second = two_stores
+    first.claim(["a", "b"])
+
+    first.release(["a"])
+
+    assert second.claim(["a", "b"]) == {"a"}
+
+
+def test_a_key_is_released_only_by_its_owner(two_stores):
+    first, second = two_stores
+    first.claim(["a"])
+
+    second.release(["a"])
+
+    assert second.claim(["a"]) == set()
+
+
+def test_a_key_with_an_answer_cannot_be_claimed(two_stores):
+    first, second = two_stores
+    first.claim(["a"])
+
+    first.put("a", FINE)
+    first.release(["a"])
+
+    assert second.claim(["a"]) == set()
+
+
+def test_closing_a_store_releases_its_keys(store_path: Path):
+    with closing(AnswerStore(store_path)) as store:
+        store.claim(["a", "b"])
+
+    with closing(AnswerStore(store_path)) as later_store:
+        assert later_store.claim(["a", "b"]) == {"a", "b"}
+
+
+CLAIM_AND_SLEEP = """
+import sys, time
+from judges.store import AnswerStore
+store = AnswerStore(sys.argv[1])
+store.claim(["a"])
+print("claimed", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_keys_of_a_killed_process_are_free_at_once(store_path: Path):
     process = subprocess.Popen(
-        [sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY
+        [sys.executable, "-c", CLAIM_AND_SLEEP, str(store_path)],
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
     )
     try:
-        assert process.stdout.readline() == b"ok\n"
-        with closing(AnswerStore(path)) as store:
+        assert process.stdout.readline() == b"claimed\n"
+        with closing(AnswerStore(store_path)) as store:
             assert store.claim(["a"]) == set()
+
             process.kill()
             process.wait()
+
             assert store.claim(["a"]) == {"a"}
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_claim_of_an_owner_without_a_lock_is_free(tmp_path: Path):
-    """A store that was written before owners held locks may have such claims."""
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
-        store._database.execute("INSERT INTO leases VALUES ('a', 'nobody')")
-        assert store.claim(["a"]) == {"a"}
+def test_a_claim_of_an_owner_without_a_lock_is_free(store):
+    # A store that was written before owners held locks may have such claims.
+    store._database.execute("INSERT INTO leases VALUES ('a', 'nobody')")
+
+    assert store.claim(["a"]) == {"a"}
 
 
-def _write(path: str, start: int) -> None:
+KEY_COUNT = 300
+
+
+def claim_and_put(path: str, start: int) -> None:
+    """Answers 200 keys from ``start`` on (after the last key comes the first) that nobody else has
+    claimed."""
     with closing(AnswerStore(path)) as store:
-        for number in range(start, start + 200):
-            if store.claim([f"k{number % 300}"]):
-                store.put(f"k{number % 300}", Answer(str(number % 300)))
+        for position in range(start, start + 200):
+            number = position % KEY_COUNT
+            if store.claim([f"k{number}"]):
+                store.put(f"k{number}", Answer(str(number)))
 
 
-def test_processes_and_threads_at_once(tmp_path: Path):
-    path = tmp_path / "a.sqlite"
+def test_processes_and_threads_fill_one_store_together(store_path: Path):
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_write, args=(str(path), 100 * number)) for number in range(4)
+        context.Process(target=claim_and_put, args=(str(store_path), start))
+        for start in (0, 100, 200, 300)
     ]
-    for process in processes:
-        process.start()
     threads = [
-        threading.Thread(target=_write, args=(str(path), 50 * number)) for number in range(4)
+        threading.Thread(target=claim_and_put, args=(str(store_path), start))
+        for start in (0, 50, 100, 150)
     ]
-    for thread in threads:
-        thread.start()
-    for each in [*processes, *threads]:
-        each.join()
-    assert [process.exitcode for process in processes] == [0] * 4
-    with closing(AnswerStore(path)) as store:
-        assert store.get_many(f"k{n}" for n in range(300)) == {
-            f"k{n}": Answer(str(n)) for n in range(300)
-        }
+
+    for worker in [*processes, *threads]:
+        worker.start()
+    for worker in [*processes, *threads]:
+        worker.join()
+
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    expected_answers = {f"k{number}": Answer(str(number)) for number in range(KEY_COUNT)}
+    with closing(AnswerStore(store_path)) as store:
+        assert store.get_many(expected_answers) == expected_answers
 
 
-def _another_database(path: Path) -> None:
+def write_text(path: Path) -> None:
+    """Writes a file that is no database."""
+    path.write_bytes(b"not a database" * 100)
+
+
+def write_another_database(path: Path) -> None:
+    """Writes a sound SQLite database without the table of answers."""
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE documents (title TEXT)")
 
 
-def _damaged(path: Path) -> None:
+def write_damaged_store(path: Path) -> None:
+    """Writes a store with answers, of which only the first page (4096 bytes) is sound."""
     with closing(AnswerStore(path)) as store:
         for number in range(2000):
             store.put(f"k{number}", FINE)
@@ -163,31 +250,40 @@ def _damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("write_file", "message"),
     [
-        (lambda path: path.write_bytes(b"not a database" * 100), "cannot be used"),
-        (_another_database, "not of judges' answers"),
-        (_damaged, "damaged"),
-        (lambda path: path.mkdir(), "cannot be used"),
+        pytest.param(write_text, "cannot be used", id="text"),
+        pytest.param(write_another_database, "not of judges' answers", id="other database"),
+        pytest.param(write_damaged_store, "damaged", id="damaged store"),
     ],
-    ids=["text", "other", "damaged", "folder"],
 )
-def test_a_file_that_is_no_store_is_named(tmp_path: Path, make, says):
-    path = tmp_path / "a.sqlite"
-    make(path)
-    before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(DataError, match=says) as caught, closing(AnswerStore(path)) as store:
+def test_a_file_that_is_no_store_is_named_and_left_alone(tmp_path: Path, write_file, message):
+    path = tmp_path / "answers.sqlite"
+    write_file(path)
+    content = path.read_bytes()
+
+    with pytest.raises(DataError, match=message) as error, closing(AnswerStore(path)) as store:
         store.get_many(f"k{number}" for number in range(2000))
-    assert str(path) in str(caught.value)
-    assert before is None or path.read_bytes() == before  # and left alone
+
+    assert str(path) in str(error.value)
+    assert path.read_bytes() == content
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
+def test_a_folder_in_the_place_of_the_store_is_named(tmp_path: Path):
+    with pytest.raises(DataError, match="cannot be used") as error:
+        AnswerStore(tmp_path)
+
+    assert str(tmp_path) in str(error.value)
+
+
+def test_a_store_below_a_file_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
+
     with pytest.raises(DataError, match="cannot be used"):
-        AnswerStore(tmp_path / "file" / "a.sqlite")
+        AnswerStore(tmp_path / "file" / "answers.sqlite")
 
 
 def test_the_default_store_lies_in_the_cache_folder(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
+
     assert default_store() == tmp_path / "answers.sqlite"

@@ -14,50 +14,64 @@ from judges.backends.server import parse_reply
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, is_cut_off_in_thought
 from judges.templates import prompt_names
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.thinking import content_of, thoughts_kept, without_thinking
-from tests.judges.server import Act
+from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter
+
+PROMPT_NAME = prompt_names()[0]  # whichever comes first: the tests put their own text there
 
 
 @pytest.fixture
 def own_prompt(tmp_path: Path) -> dict[str, Path]:
-    """Some prompt of the suite, replaced by one with a variable."""
+    """The ``prompts`` of a judge's config that put the text "{{ claim }}" in the place of one of
+    the suite's prompts."""
     (tmp_path / "own.jinja").write_text("{{ claim }}", encoding="utf-8")
-    return {prompt_names()[0]: tmp_path / "own.jinja"}
+    return {PROMPT_NAME: tmp_path / "own.jinja"}
 
 
 def choice(finish_reason: str = "stop", **message: object) -> dict:
+    """One of the "choices" in a server's reply, with the fields of its message."""
     return {"message": message, "finish_reason": finish_reason}
 
 
-HIDDEN = {"completion_tokens_details": {"reasoning_tokens": 7}}
+HIDDEN_THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 7}}
 
 
 @pytest.mark.parametrize(
-    ("given", "usage", "text"),
+    ("reply_choice", "usage", "text"),
     [
         (choice(content="Yes.", reasoning_content="Hm."), None, "Yes."),
         (choice(content="<think>Hm.</think>Yes."), None, "<think>Hm.</think>Yes."),
-        (choice("length", content="Ye", reasoning="Hm."), None, "Ye"),
-        (choice("length", content=None, reasoning_content="Hm."), None, "<think>Hm."),
-        (choice("length", content="", reasoning="Hm."), None, "<think>Hm."),
-        (choice("length", content=""), HIDDEN, "<think>"),
+        (choice(content="", reasoning="Hm."), HIDDEN_THOUGHT, ""),
+        (choice(content=None, refusal="No."), None, "No."),
         (choice("length", content=""), {"completion_tokens_details": None}, ""),
         (choice("length", content=None), 7, None),
-        (choice(content="", reasoning="Hm."), HIDDEN, ""),
-        (choice(content=None, refusal="No."), None, "No."),
     ],
 )
-def test_replies_with_thoughts_in_fields_of_their_own(given, usage, text):
-    assert content_of(given, usage) == text
-    if text and given["finish_reason"] == "length":
-        answer = parse_reply(json.dumps({"choices": [given], "usage": usage}), "chat")
-        assert (answer.text, is_cut_off_in_thought(answer)) == (text, text.startswith("<think>"))
+def test_the_text_of_a_reply_is_its_content_or_refusal(reply_choice, usage, text):
+    assert content_of(reply_choice, usage) == text
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_so"),
+    ("reply_choice", "usage", "text", "is_cut_off"),
+    [
+        (choice("length", content=None, reasoning_content="Hm."), None, "<think>Hm.", True),
+        (choice("length", content="", reasoning="Hm."), None, "<think>Hm.", True),
+        (choice("length", content=""), HIDDEN_THOUGHT, "<think>", True),
+        (choice("length", content="Ye", reasoning="Hm."), None, "Ye", False),
+    ],
+)
+def test_a_reply_that_is_all_thought_is_cut_off_in_thought(reply_choice, usage, text, is_cut_off):
+    answer = parse_reply(json.dumps({"choices": [reply_choice], "usage": usage}), "chat")
+
+    assert content_of(reply_choice, usage) == text
+    assert answer.text == text
+    assert is_cut_off_in_thought(answer) is is_cut_off
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_cut_off"),
     [
         (Answer("<think>Hm", "length"), True),
         (Answer("<think>Hm"), True),  # a client of lm_eval does not say why it ended
@@ -67,114 +81,154 @@ def test_replies_with_thoughts_in_fields_of_their_own(given, usage, text):
         (Answer(None, "length", error="no"), False),
     ],
 )
-def test_what_is_cut_off_in_a_thought(answer, is_so):
-    assert is_cut_off_in_thought(answer) is is_so
+def test_an_answer_is_cut_off_in_thought_if_more_tokens_would_help(answer, is_cut_off):
+    assert is_cut_off_in_thought(answer) is is_cut_off
 
 
-def thinks(prompt: str, attempt: int, body: dict) -> Act:
-    """Needs 1,000 tokens to answer; to one question never comes to an end, and another breaks the
-    server when it may be long."""
-    is_long = body["max_tokens"] >= 1000
-    if prompt == "broken" and is_long:
-        return Act(status=400, text="too long")
-    if prompt == "plain":
-        return Act(text="Yes.")
-    if is_long and prompt != "never":
-        return Act(
-            text=f"<think>{prompt}?</think>Yes.",
-            usage={"prompt_tokens": 10, "completion_tokens": 900},
-        )
-    return Act(text=f"<think>{prompt}?", finish_reason="length")
+@pytest.fixture
+def thinking_server(server: JudgeServer) -> JudgeServer:
+    """A server whose model needs 1000 tokens to answer "hard", and never comes to an end with
+    "never"; it answers "plain" without thinking, and refuses "broken" with 1000 tokens or more."""
+
+    def think(prompt: str, attempt: int) -> Act:
+        has_room = server.bodies[-1]["max_tokens"] >= 1000
+        if prompt == "broken" and has_room:
+            return Act(status=400, text="too long")
+        if prompt == "plain":
+            return Act(text="Yes.")
+        if prompt == "never" or not has_room:
+            return Act(text=f"<think>{prompt}?", finish_reason="length")
+        usage = {"prompt_tokens": 10, "completion_tokens": 900}
+        return Act(text=f"<think>{prompt}?</think>Yes.", usage=usage)
+
+    server.script = think
+    return server
 
 
-QUESTIONS = ["plain", "hard", "never", "broken"]
+SUBJECTS = [{"claim": claim} for claim in ("plain", "hard", "never", "broken")]
 
 
 @pytest.mark.parametrize(
-    ("room", "sent", "answers"),
+    ("thinking_tokens", "max_tokens_sent", "expected_texts", "later_call_count"),
     [
-        (None, [512] * 4 + [4608] * 3, ["Yes.", "Yes.", None, None]),
-        (0, [512] * 4, ["Yes.", None, None, None]),
-        (2000, [2512] * 4, ["Yes.", "Yes.", None, ...]),
+        # By default 512 tokens, and 4096 more where these end in thought. The call for "broken"
+        # with more tokens is refused, so that it is made again by the next judge.
+        pytest.param(None, [512] * 4 + [4608] * 3, ["Yes.", "Yes.", None, None], 1, id="default"),
+        pytest.param(0, [512] * 4, ["Yes.", None, None, None], 0, id="no room"),
+        pytest.param(2000, [2512] * 4, ["Yes.", "Yes.", None, "an error"], 1, id="2000 tokens"),
     ],
 )
-def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers):
-    server.script = lambda prompt, attempt: thinks(prompt, attempt, server.bodies[-1])
+def test_room_to_think(
+    thinking_server,
+    config,
+    own_prompt,
+    tmp_path,
+    thinking_tokens,
+    max_tokens_sent,
+    expected_texts,
+    later_call_count,
+):
+    prices = {"prompt": 1, "completion": 1}
     judge_config = config(
-        prompts=own_prompt,
-        thinking_tokens=room,
-        concurrency=1,
-        prices={"prompt": 1, "completion": 1},
+        prompts=own_prompt, thinking_tokens=thinking_tokens, concurrency=1, prices=prices
     )
-    subjects = [{"claim": each} for each in QUESTIONS]
-    for attempt in range(2):  # the second time all is on disk
-        with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge:
-            found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking")]
-        said = [... if each.text is None else without_thinking(each.text) for each in found]
-        assert said == answers
-        assert attempt or [body["max_tokens"] for body in server.bodies] == sent
-    kept = sum(each is not ... for each in answers)
-    assert len(server.bodies) == len(sent) + (
-        1 if room is None else 4 - kept
-    )  # an error is no answer, and asked again
+
+    def texts_without_thoughts() -> list[str | None]:
+        with Judge.open(judge_config, store=tmp_path / "answers.sqlite") as judge:
+            answers = [answer for (answer,) in judge.ask(PROMPT_NAME, SUBJECTS, "asking")]
+        return [without_thinking(answer.text) if answer.text else "an error" for answer in answers]
+
+    assert texts_without_thoughts() == expected_texts
+    assert [body["max_tokens"] for body in thinking_server.bodies] == max_tokens_sent
+
+    assert texts_without_thoughts() == expected_texts  # from the store
+    assert len(thinking_server.bodies) == len(max_tokens_sent) + later_call_count
 
 
-def test_the_budget_has_the_tokens_to_think(server, config, own_prompt, tmp_path):
-    """A call with room to think may cost more than is left: it is not sent."""
-    from lm_factuality.ground.errors import BackendDownError
-
-    server.script = lambda prompt, attempt: thinks(prompt, attempt, server.bodies[-1])
-    prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
+def test_a_call_with_room_to_think_is_not_sent_if_it_may_exceed_the_budget(
+    thinking_server, config, own_prompt, tmp_path
+):
+    # An answer of 512 tokens costs at most 0.51 USD, one of 4608 tokens 4.61 USD.
+    prices = {"prompt": 0.0, "completion": 1000.0}
     judge_config = config(prompts=own_prompt, prices=prices, max_cost=1.0, concurrency=1)
+
     with (
-        Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge,
+        Judge.open(judge_config, store=tmp_path / "answers.sqlite") as judge,
         pytest.raises(BackendDownError, match="max_cost of"),
     ):
-        judge.ask(next(iter(own_prompt)), [{"claim": "hard"}], "asking")
-    assert [body["max_tokens"] for body in server.bodies] == [512]
+        judge.ask(PROMPT_NAME, [{"claim": "hard"}], "asking")
+
+    assert [body["max_tokens"] for body in thinking_server.bodies] == [512]
 
 
-def test_settings(tmp_path, config):
+def test_thinking_tokens_are_read_from_the_yaml(tmp_path):
     path = tmp_path / "judge.yaml"
     path.write_text("backend: openai\nmodel: m\nthinking_tokens: 8000\n", encoding="utf-8")
-    assert load_judge_config(path).thinking_tokens == 8000
-    assert load_judge_config(path).describe()["thinking_tokens"] == 8000
+
+    judge_config = load_judge_config(path)
+
+    assert judge_config.thinking_tokens == 8000
+    assert judge_config.describe()["thinking_tokens"] == 8000
+
+
+def test_thinking_tokens_of_a_backend_that_does_not_think_are_refused(tmp_path):
+    path = tmp_path / "judge.yaml"
     path.write_text("backend: lexical\nthinking_tokens: 8000\n", encoding="utf-8")
+
     with pytest.raises(ConfigError, match="backend lexical: unknown key 'thinking_tokens'"):
         load_judge_config(path)
-    with pytest.raises(ConfigError, match="the first token"):
-        config(thinking_tokens=1, verdicts="logprobs")
-    with pytest.raises(ConfigError, match="thinking_tokens"):
-        config(thinking_tokens=-1)
 
 
-@pytest.mark.parametrize("ends", [["</think>"], []])
-def test_a_model_of_lm_eval(own_prompt, tmp_path, ends):
-    """Its template opens the thought in the prompt, which does not end within three tokens."""
-    pieces = ["Who", " is", " it", "?", *ends, "Yes."]
-    folder = save_reciter(
-        tmp_path / "model", pieces, "{{ messages[0].content }}<think>\n", special=["</think>"]
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"thinking_tokens": 1, "verdicts": "logprobs"}, "the first token"),
+        ({"thinking_tokens": -1}, "thinking_tokens"),
+    ],
+    ids=["with log-probabilities", "negative"],
+)
+def test_impossible_thinking_tokens_are_refused(config, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("thought_end", "content"),
+    [
+        pytest.param(["</think>"], "Yes.", id="thought ends"),
+        pytest.param([], None, id="thought does not end"),
+    ],
+)
+def test_a_model_of_lm_eval_gets_room_to_think(own_prompt, tmp_path, thought_end, content):
+    # The template opens the thought in the prompt, and three tokens do not end it: the second
+    # call, with room to think, lets the model finish.
+    pieces = ["Who", " is", " it", "?", *thought_end, "Yes."]
+    template = "{{ messages[0].content }}<think>\n"
+    folder = save_reciter(tmp_path / "model", pieces, template, special=["</think>"])
+    judge_config = JudgeConfig(
+        "local",
+        "lm_eval",
+        model="hf",
+        model_args={"pretrained": str(folder), "device": "cpu"},
+        apply_chat_template=True,
+        prompts=own_prompt,
+        decoding={"max_tokens": 3},
     )
-    options = {
-        "model": "hf",
-        "apply_chat_template": True,
-        "prompts": own_prompt,
-        "decoding": {"max_tokens": 3},
-    }
-    config = JudgeConfig(
-        "local", "lm_eval", model_args={"pretrained": str(folder), "device": "cpu"}, **options
-    )
-    with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        ((answer,),) = judge.ask(next(iter(own_prompt)), [{"claim": "a"}], "asking")
-        assert answer.text == "<think>" + "".join(pieces)
-        assert without_thinking(answer.text) == ("Yes." if ends else None)
-        assert judge.usage.calls == 2
+
+    with Judge.open(judge_config, store=tmp_path / "answers.sqlite") as judge:
+        ((answer,),) = judge.ask(PROMPT_NAME, [{"claim": "a"}], "asking")
+
+    assert answer.text == "<think>" + "".join(pieces)
+    assert without_thinking(answer.text) == content
+    assert judge.usage.calls == 2
 
 
-def test_what_is_changed_of_a_model_is_put_back():
+def test_a_model_keeps_its_thoughts_only_inside_the_context():
     lm = SimpleNamespace(think_end_token="<end>", tokenizer=None)
-    before = dict(vars(lm))
-    with thoughts_kept(lm) as known:
+    attributes = dict(vars(lm))
+
+    with thoughts_kept(lm) as with_known_tags:
         assert lm.think_end_token is None
-        assert known("a<end>b") == "a</think>b"
-    assert vars(lm) == before
+        assert with_known_tags("a<end>b") == "a</think>b"
+
+    assert vars(lm) == attributes

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer, Request
 from judges.judge import Judge
 from judges.typed import (
+    ParsedReply,
     Reply,
     json_schema_of,
     longest_retry_request,
@@ -26,191 +27,291 @@ class Names(Reply):
     names: list[str]
 
 
-def names(text: str | None, **fields) -> tuple[list[str] | None, str]:
-    found = read_reply(Answer(text, **{"finish_reason": "stop", **fields}), Names, {})
-    return (found.value.names if found.value else None), found.problem
+def read_names(text: str) -> ParsedReply[Names]:
+    """Reads ``text`` as the whole answer to a question for names."""
+    return read_reply(Answer(text, "stop"), Names, {})
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"names": ["Ada", "Bea"]}',
-        ' \n{"names": ["Ada", "Bea"]}\n',
-        'Here they are:\n```json\n{"names": ["Ada", "Bea"]}\n```\nI hope this helps!',
-        '```\n{"names": ["Ada", "Bea"]}\n```',
-        'Sure! {"names": ["Ada", "Bea"]} Is that all?',
-        '["Ada", "Bea"]',
-        '<think>{"names": []}</think>{"names": ["Ada", "Bea"]}',
+        pytest.param('{"names": ["Ada", "Bea"]}', id="bare"),
+        pytest.param(' \n{"names": ["Ada", "Bea"]}\n', id="with blank space"),
+        pytest.param(
+            'Here they are:\n```json\n{"names": ["Ada", "Bea"]}\n```\nI hope this helps!',
+            id="fenced in a sentence",
+        ),
+        pytest.param('```\n{"names": ["Ada", "Bea"]}\n```', id="fenced"),
+        pytest.param('Sure! {"names": ["Ada", "Bea"]} Is that all?', id="in a sentence"),
+        pytest.param('["Ada", "Bea"]', id="only the list"),
+        pytest.param('<think>{"names": []}</think>{"names": ["Ada", "Bea"]}', id="after a thought"),
     ],
 )
-def test_the_object_is_found(text):
-    assert names(text) == (["Ada", "Bea"], "")
+def test_the_object_is_found_in_the_text(text):
+    reply = read_names(text)
+
+    assert reply.value.names == ["Ada", "Bea"]
+    assert reply.problem == ""
 
 
-def test_what_no_file_can_hold_is_replaced():
-    found, problem = names('{"names": ["\\ud800 Ada", "\\ud83d\\ude00"]}')
-    assert (found, problem) == (["? Ada", "\U0001f600"], "")
+def test_a_lone_surrogate_is_replaced():
+    # A file cannot hold half of a pair of surrogates; the second name is a whole pair.
+    reply = read_names('{"names": ["\\ud800 Ada", "\\ud83d\\ude00"]}')
+
+    assert reply.value.names == ["? Ada", "\U0001f600"]
+    assert reply.problem == ""
+
+
+VERY_LONG = 9000  # characters, more than a second question may quote
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        pytest.param("a", id="one byte"),
+        pytest.param("\u3400", id="three bytes"),
+        pytest.param("\U0001f600", id="four bytes"),
+    ],
+)
+def test_a_second_question_is_never_longer_than_the_longest(letter):
+    request = Request("Who?")
+    longest = longest_retry_request(request)
+    long_text = letter * VERY_LONG
+    # The name of a field is quoted in the reason why a reply was refused.
+    long_field = json.dumps({letter * VERY_LONG: 1}, ensure_ascii=False)
+
+    for text in (long_text, long_field):
+        second_request = retry_request(request, read_names(text))
+
+        assert len(second_request.prompt.encode()) <= len(longest.prompt.encode())
 
 
 @pytest.mark.parametrize("letter", ["a", "\u3400", "\U0001f600"])
-def test_no_second_question_is_longer_than_the_longest(letter):
-    """A model calls a field what it likes, and its name is in the reason."""
-    request = Request("Who?")
-    for text in (letter * 9000, json.dumps({letter * 9000: 1}, ensure_ascii=False)):
-        again = retry_request(request, read_reply(Answer(text, "stop"), Names, {}))
-        assert len(again.prompt.encode()) <= len(longest_retry_request(request).prompt.encode())
-    assert len(names(json.dumps({"names": [], letter * 9000: 1}))[1]) <= 320
+def test_a_problem_with_a_long_field_name_is_shortened(letter):
+    reply = read_names(json.dumps({"names": [], letter * VERY_LONG: 1}))
+
+    assert len(reply.problem) <= 320
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (Answer("I'm sorry, I cannot do that.", "stop"), "no JSON object"),
-        (Answer("- Ada\n- Bea", "stop"), "no JSON object"),
-        (Answer('{"names": ["Ada", ', "length"), "cut off"),
-        (Answer('{"names": ["Ada"]', "stop"), "no JSON object"),
-        (
+        pytest.param(
+            Answer("I'm sorry, I cannot do that.", "stop"), "no JSON object", id="refusal"
+        ),
+        pytest.param(Answer("- Ada\n- Bea", "stop"), "no JSON object", id="list of lines"),
+        pytest.param(Answer('{"names": ["Ada", ', "length"), "cut off", id="cut off"),
+        pytest.param(Answer('{"names": ["Ada"]', "stop"), "no JSON object", id="not closed"),
+        pytest.param(
             Answer('{"names": ["Ada"], "refusal": "none"}', "stop"),
             "wrong form: refusal: Extra inputs are not permitted",
+            id="unknown field",
         ),
-        (Answer('{"names": "Ada"}', "stop"), "wrong form: names: Input should be a valid list"),
-        (
+        pytest.param(
+            Answer('{"names": "Ada"}', "stop"),
+            "wrong form: names: Input should be a valid list",
+            id="no list",
+        ),
+        pytest.param(
             Answer('{"names": ["Ada", 3]}', "stop"),
             "wrong form: names.N: Input should be a valid string",
+            id="wrong item",
         ),
-        (Answer('{"refusal": "I cannot."}', "stop"), "wrong form: names: Field required"),
-        (Answer('{"names": []}\n{"names": ["Ada"]}', "stop"), "no JSON object"),
-        (Answer("<think>Ada, or", "length"), "thinking without an end"),
-        (Answer("", "content_filter"), "content filter"),
-        (Answer(" ", "stop"), "empty answer"),
-        (Answer(None, error="gone"), "judge error: gone"),
-        (Answer('{"names": ' + "[" * 100_000, "stop"), "no JSON object"),
-        (Answer('{"names": ' + "9" * 6000 + "}", "stop"), "no JSON object"),
+        pytest.param(
+            Answer('{"refusal": "I cannot."}', "stop"),
+            "wrong form: names: Field required",
+            id="missing field",
+        ),
+        pytest.param(
+            Answer('{"names": []}\n{"names": ["Ada"]}', "stop"), "no JSON object", id="two objects"
+        ),
+        pytest.param(Answer("<think>Ada, or", "length"), "thinking without an end", id="thinking"),
+        pytest.param(Answer("", "content_filter"), "content filter", id="content filter"),
+        pytest.param(Answer(" ", "stop"), "empty answer", id="empty"),
+        pytest.param(Answer(None, error="gone"), "judge error: gone", id="error"),
+        pytest.param(Answer('{"names": ' + "[" * 100_000, "stop"), "no JSON object", id="too deep"),
+        pytest.param(
+            Answer('{"names": ' + "9" * 6000 + "}", "stop"), "no JSON object", id="huge number"
+        ),
     ],
 )
-def test_the_rest_has_a_problem(answer, problem):
-    found = read_reply(answer, Names, {})
-    assert (found.value, found.problem) == (None, problem)
+def test_an_answer_that_cannot_be_read_has_a_problem(answer, problem):
+    reply = read_reply(answer, Names, {})
+
+    assert reply.value is None
+    assert reply.problem == problem
 
 
-def test_a_check_looks_beyond_the_type():
-    found = read_reply(
-        Answer('{"names": ["Ada"]}', "stop"),
-        Names,
-        {"count": 2},
-        lambda reply, about: f"{about['count']} names",
-    )
-    assert (found.value, found.problem) == (None, "2 names")
+def test_a_check_refuses_a_reply_of_the_right_type():
+    def refuse(reply: Names, subject: dict) -> str:
+        return f"expected {subject['count']} names"
+
+    reply = read_reply(Answer('{"names": ["Ada"]}', "stop"), Names, {"count": 2}, refuse)
+
+    assert reply.value is None
+    assert reply.problem == "expected 2 names"
 
 
 @given(st.text())
-def test_every_text_has_a_value_or_a_problem(text):
-    found = read_reply(Answer(text, "stop"), Names, {})
-    assert (found.value is None) == bool(found.problem)
+def test_every_text_has_either_a_value_or_a_problem(text):
+    reply = read_names(text)
+
+    assert (reply.value is None) == bool(reply.problem)
 
 
 @pytest.mark.parametrize(
     ("numbers", "is_whole", "problem"),
     [
-        ([2, 1, 3], True, ""),
-        ([3], False, ""),
-        ([0, 1], False, "fact 0 of 3"),
-        ([1, 4, 4], True, "fact 4 of 3"),
-        ([3, 1, 3, 1], True, "fact 3, 1 twice"),
-        ([2], True, "no fact 1, 3"),
+        pytest.param([2, 1, 3], True, "", id="all"),
+        pytest.param([3], False, "", id="some"),
+        pytest.param([0, 1], False, "fact 0 of 3", id="below the first"),
+        pytest.param([1, 4, 4], True, "fact 4 of 3", id="beyond the last"),
+        pytest.param([3, 1, 3, 1], True, "fact 3, 1 twice", id="twice"),
+        pytest.param([2], True, "no fact 1, 3", id="missing"),
     ],
 )
-def test_numbers_are_those_of_the_list(numbers, is_whole, problem):
+def test_a_wrong_numbering_of_three_facts_is_described(numbers, is_whole, problem):
     assert numbering_problem(numbers, 3, "fact", is_whole) == problem
 
 
-class _Item(Reply):
+class Item(Reply):
     title: int
 
 
-class _Items(Reply):
-    items: list[_Item]
+class Items(Reply):
+    items: list[Item]
 
 
-def test_schemas_are_strict():
-    schema = json.loads(json_schema_of(_Items))
-    inner = schema["$defs"]["_Item"]
+def test_a_schema_requires_all_fields_and_permits_no_others():
+    schema = json.loads(json_schema_of(Items))
+    item_schema = schema["$defs"]["Item"]
+
     assert schema["required"] == ["items"]
-    assert inner["required"] == ["title"]
-    assert schema["additionalProperties"] is inner["additionalProperties"] is False
-    assert json.loads(json_schema_of(SupportReply))["required"] == [
-        "reason",
-        "verdict",
-        "probability",
-    ]
-    assert inner["properties"] == {"title": {"type": "integer"}}
+    assert schema["additionalProperties"] is False
+    assert item_schema["required"] == ["title"]
+    assert item_schema["additionalProperties"] is False
+
+
+def test_a_schema_requires_fields_that_have_a_default():
+    schema = json.loads(json_schema_of(SupportReply))
+
+    assert schema["required"] == ["reason", "verdict", "probability"]
+
+
+def test_a_field_called_title_stays_in_the_schema():
+    # Pydantic's own "title" of each field is left out, a field of that name is not.
+    schema = json.loads(json_schema_of(Items))
+
+    assert schema["$defs"]["Item"]["properties"] == {"title": {"type": "integer"}}
 
 
 def test_a_schema_has_the_reason_before_the_verdict():
-    """Servers that hold a model to a schema make it write the fields in this order."""
-    assert list(json.loads(json_schema_of(SupportReply))["properties"]) == [
-        "reason",
-        "verdict",
-        "probability",
-    ]
+    # Servers that hold a model to a schema make it write the fields in this order.
+    schema = json.loads(json_schema_of(SupportReply))
+
+    assert list(schema["properties"]) == ["reason", "verdict", "probability"]
 
 
-def test_the_schema_is_part_of_what_names_an_answer():
-    assert (
-        Request("p").key("j")
-        == Request("p", schema="").key("j")
-        != Request("p", schema="{}").key("j")
-    )
+def test_the_schema_is_part_of_the_key_of_an_answer():
+    without_schema = Request("p").key("judge")
+
+    assert Request("p", schema="").key("judge") == without_schema
+    assert Request("p", schema="{}").key("judge") != without_schema
 
 
-def test_the_question_is_put_again_with_the_reason():
-    read = read_reply(Answer("- Ada", "stop"), Names, {})
-    again = retry_request(Request("Who?", schema="{}"), read).prompt
-    assert again.startswith("Who?\n")
-    assert "- Ada" in again
-    assert "no JSON object" in again
+def test_the_second_question_quotes_the_reply_and_its_problem():
+    reply = read_names("- Ada")
+
+    second_request = retry_request(Request("Who?", schema="{}"), reply)
+
+    assert second_request.prompt.startswith("Who?\n")
+    assert "- Ada" in second_request.prompt
+    assert "no JSON object" in second_request.prompt
+
+
+def claim_subject(claim: str) -> dict:
+    """What the prompt "verify" is filled in with for this claim."""
+    return {"kind": "verify", "claim": claim, "passages": ["p"]}
 
 
 SUBJECTS = [
-    {"kind": "verify", "claim": claim, "passages": ["p"]}
-    for claim in ("right at once", "right then", "never right")
+    claim_subject("right at once"),
+    claim_subject("right then"),
+    claim_subject("never right"),
 ]
 
 
-def _model(prompt: str, attempt: int) -> Act:
-    is_again = "It cannot be used" in prompt
-    if "right at once" in prompt or ("right then" in prompt and is_again):
+def answer_by_claim(prompt: str, attempt: int) -> Act:
+    """A script of the server: it answers in JSON when the claim in the prompt says so."""
+    is_second_question = "It cannot be used" in prompt
+    if "right at once" in prompt or ("right then" in prompt and is_second_question):
         return Act(text='{"reason": "so", "verdict": "supported", "probability": null}')
     return Act(text="It is supported.")
 
 
+@pytest.fixture
+def typed_judge(server, config, tmp_path):
+    """Makes a judge whose server answers by ``answer_by_claim``: ``typed_judge(schema=False)``."""
+
+    def make(**changes):
+        server.script = answer_by_claim
+        return Judge.open(config(**changes), store=tmp_path / "answers.sqlite")
+
+    return make
+
+
 @pytest.mark.parametrize("schema", [True, False])
-def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_path, schema):
-    server.script = _model
-    with Judge.open(config(schema=schema), store=tmp_path / "a.sqlite") as judge:
-        for _ in range(2):
-            found = [
-                each for (each,) in judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
-            ]
-            assert [each.value.verdict if each.value else each.problem for each in found] == [
-                "supported",
-                "supported",
-                "no JSON object",
-            ]
-            assert judge.usage.calls == 5  # the second round comes from the store
-    sent = [body.get("response_format") for body in server.bodies]
-    assert all((each is not None) == schema for each in sent)
-    if schema:
-        assert sent[0]["json_schema"]["schema"] == json.loads(json_schema_of(SupportReply))
+def test_an_unusable_reply_is_asked_for_once_more(typed_judge, schema):
+    with typed_judge(schema=schema) as judge:
+        replies = judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+
+    (at_once,), (then,), (never,) = replies
+    assert at_once.value.verdict == "supported"
+    assert then.value.verdict == "supported"
+    assert never.value is None
+    assert never.problem == "no JSON object"
+    assert judge.usage.calls == 3 + 2  # two of the three questions are put a second time
 
 
-def test_a_second_question_that_fails_does_not_hide_why_it_was_asked(server, config, tmp_path):
-    server.script = lambda prompt, attempt: (
-        Act(status=400, text="too long") if "once more" in prompt else Act(text="Hm.")
-    )
-    subject = {"kind": "verify", "claim": "a", "passages": ["p"]}
-    with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
-        ((found,),) = judge.ask_typed("verify", SupportReply, [subject], "asking")
-    assert found.problem.startswith(
+@pytest.mark.parametrize("schema", [True, False])
+def test_second_replies_come_from_the_store_later(typed_judge, schema):
+    with typed_judge(schema=schema) as judge:
+        first_replies = judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+        calls = judge.usage.calls
+        later_replies = judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+
+    assert later_replies == first_replies
+    assert judge.usage.calls == calls
+
+
+def test_the_schema_is_sent_with_every_question(server, typed_judge):
+    with typed_judge(schema=True) as judge:
+        judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+
+    assert all("response_format" in body for body in server.bodies)
+    sent_schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
+    assert sent_schema == json.loads(json_schema_of(SupportReply))
+
+
+def test_no_schema_is_sent_where_it_is_switched_off(server, typed_judge):
+    with typed_judge(schema=False) as judge:
+        judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+
+    assert not any("response_format" in body for body in server.bodies)
+
+
+def test_a_failing_second_question_keeps_the_first_problem(server, config, tmp_path):
+    def fail_the_second_question(prompt: str, attempt: int) -> Act:
+        if "once more" in prompt:
+            return Act(status=400, text="too long")
+        return Act(text="Hm.")
+
+    server.script = fail_the_second_question
+
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as judge:
+        replies = judge.ask_typed("verify", SupportReply, [claim_subject("a")], "asking")
+
+    ((reply,),) = replies
+    assert reply.problem.startswith(
         "no JSON object; asked once more: judge error: refused: HTTP 400"
     )

@@ -22,118 +22,170 @@ from judges.verify import (
 )
 from tests.judges.server import Act
 
-S, N, U = "supported", "not_supported", "unscored"
+SUPPORTED = "supported"
+NOT_SUPPORTED = "not_supported"
+UNSCORED = "unscored"
 
 
-def said(
-    verdict: str | None, probability: float | None = None, reason: str = "so"
+def parsed_reply(
+    verdict: str | None, probability: float | None = None
 ) -> ParsedReply[SupportReply]:
+    """A judge's reply with this verdict; without one (None), a reply that could not be read."""
     if verdict is None:
         return ParsedReply(None, "no JSON object")
-    return ParsedReply(SupportReply(reason=reason, verdict=verdict, probability=probability))
+    reply = SupportReply(reason="so", verdict=verdict, probability=probability)
+    return ParsedReply(reply)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "probability", "score", "is_told"),
+    ("verdict", "probability", "expected_score"),
     [
-        (S, None, 1.0, False),
-        (N, None, 0.0, False),
-        (S, 0.87, 0.87, False),
-        (N, 0.1, 0.1, False),
-        (N, 0.9, 0.0, True),
-        (S, 0.1, 1.0, True),
+        pytest.param(SUPPORTED, 0.87, 0.87, id="supported"),
+        pytest.param(NOT_SUPPORTED, 0.1, 0.1, id="not supported"),
         # Judges have thresholds of their own, the lexical one 0.87 for claims and 0.41 for facts.
-        (N, 0.8725, 0.8725, False),
-        (S, 0.4069, 0.4069, False),
+        pytest.param(NOT_SUPPORTED, 0.8725, 0.8725, id="not supported, high threshold"),
+        pytest.param(SUPPORTED, 0.4069, 0.4069, id="supported, low threshold"),
     ],
 )
-def test_the_score_is_what_is_stated_unless_it_contradicts_the_verdict(
-    verdict, probability, score, is_told
+def test_the_stated_probability_is_the_score(verdict, probability, expected_score):
+    verification = combine_samples([parsed_reply(verdict, probability)])
+
+    assert (verification.verdict, verification.score) == (verdict, expected_score)
+    assert "contradicts the verdict" not in verification.reason
+
+
+@pytest.mark.parametrize(("verdict", "expected_score"), [(SUPPORTED, 1.0), (NOT_SUPPORTED, 0.0)])
+def test_a_verdict_without_a_probability_scores_one_or_zero(verdict, expected_score):
+    verification = combine_samples([parsed_reply(verdict, probability=None)])
+
+    assert (verification.verdict, verification.score) == (verdict, expected_score)
+    assert "contradicts the verdict" not in verification.reason
+
+
+@pytest.mark.parametrize(
+    ("verdict", "probability", "expected_score"),
+    [(NOT_SUPPORTED, 0.9, 0.0), (SUPPORTED, 0.1, 1.0)],
+)
+def test_a_probability_that_contradicts_the_verdict_is_ignored(
+    verdict, probability, expected_score
 ):
-    found = combine_samples([said(verdict, probability)])
-    assert (found.verdict, found.score) == (verdict, score)
-    assert ("contradicts the verdict" in found.reason) == is_told
+    verification = combine_samples([parsed_reply(verdict, probability)])
+
+    assert (verification.verdict, verification.score) == (verdict, expected_score)
+    assert "contradicts the verdict" in verification.reason
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"reason": "x", "verdict": "supported", "probability": 1.5}',
-        '{"reason": "x", "verdict": "yes"}',
+        pytest.param(
+            '{"reason": "x", "verdict": "supported", "probability": 1.5}', id="probability"
+        ),
+        pytest.param('{"reason": "x", "verdict": "yes"}', id="verdict"),
     ],
 )
-def test_other_values_have_no_verdict(text):
-    assert read_reply(Answer(text, "stop"), SupportReply, {}).value is None
+def test_a_reply_with_a_value_out_of_range_is_not_read(text):
+    reply = read_reply(Answer(text, "stop"), SupportReply, {})
+
+    assert reply.value is None
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "expected"),
+    ("verdicts", "expected_verdict", "expected_score"),
     [
-        ([S, S, N], (S, pytest.approx(2 / 3))),
-        ([S, N, N, N], (N, 0.25)),
-        ([S, N], (U, None)),
-        ([S, None, None], (S, 1.0)),
-        ([None, None], (U, None)),
-        ([], (U, None)),
+        pytest.param(
+            [SUPPORTED, SUPPORTED, NOT_SUPPORTED],
+            SUPPORTED,
+            pytest.approx(2 / 3),
+            id="two of three",
+        ),
+        pytest.param(
+            [SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED],
+            NOT_SUPPORTED,
+            0.25,
+            id="one of four",
+        ),
+        pytest.param([SUPPORTED, None, None], SUPPORTED, 1.0, id="unread replies do not vote"),
+        pytest.param([None, None], UNSCORED, None, id="all unread"),
+        pytest.param([], UNSCORED, None, id="no samples"),
     ],
 )
-def test_several_samples_vote(verdicts, expected):
-    found = combine_samples([said(verdict) for verdict in verdicts])
-    assert (found.verdict, found.score) == expected
-    if verdicts == [S, N]:
-        assert found.reason.startswith("tie: 1 of 2")
+def test_the_majority_of_samples_decides(verdicts, expected_verdict, expected_score):
+    samples = [parsed_reply(verdict) for verdict in verdicts]
+
+    verification = combine_samples(samples)
+
+    assert (verification.verdict, verification.score) == (expected_verdict, expected_score)
 
 
-def _model(prompt: str, attempt: int) -> Act:
-    """Supports what does not say "not"."""
+def test_a_tie_of_samples_is_unscored():
+    samples = [parsed_reply(SUPPORTED), parsed_reply(NOT_SUPPORTED)]
+
+    verification = combine_samples(samples)
+
+    assert (verification.verdict, verification.score) == (UNSCORED, None)
+    assert verification.reason.startswith("tie: 1 of 2")
+
+
+def support_unless_negated(prompt: str, attempt: int) -> Act:
+    """A script of the server: it supports each claim without the word "not"."""
     claim = prompt.rsplit("Claim: ", 1)[1].split("\n")[0]
-    reply = {"reason": "so", "verdict": N if "not" in claim else S, "probability": None}
-    return Act(text=json.dumps(reply))
+    verdict = NOT_SUPPORTED if "not" in claim else SUPPORTED
+    return Act(text=json.dumps({"reason": "so", "verdict": verdict, "probability": None}))
 
 
-PAIRS = [
-    Pair("a", ("p",)),
-    Pair("b", ()),
-    Pair("c is not", ("p",)),
-    Pair("d", ("", " ")),
-    Pair("...", ("p",)),
-    Pair("e", ("p",)),
-]
-
-
-def test_pairs_without_evidence_are_not_asked(server, config, tmp_path):
-    server.script = _model
-    with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-        assert judge.usage.calls == 3
-    assert [each.verdict for each in found] == [S, U, N, U, U, S]
-    assert [each.reason for each in found if each.verdict == U] == [
-        "no evidence",
-        "no evidence",
-        "no claim",
+def test_only_claims_with_evidence_are_sent_to_the_judge(server, config, tmp_path):
+    server.script = support_unless_negated
+    pairs = [
+        Pair("a", ("p",)),
+        Pair("b", ()),
+        Pair("c is not", ("p",)),
+        Pair("d", ("", " ")),
+        Pair("...", ("p",)),
+        Pair("e", ("p",)),
     ]
-    assert found[1] == Verification(U, None, "no evidence")
+
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as judge:
+        verifications = verify(judge, pairs)
+
+    assert judge.usage.calls == 3  # a, c and e
+    assert [verification.verdict for verification in verifications] == [
+        SUPPORTED,
+        UNSCORED,
+        NOT_SUPPORTED,
+        UNSCORED,
+        UNSCORED,
+        SUPPORTED,
+    ]
+    assert verifications[1] == Verification(UNSCORED, None, "no evidence")
+    assert verifications[3].reason == "no evidence"
+    assert verifications[4].reason == "no claim"
 
 
 @pytest.mark.parametrize(
     ("numbers", "problem"),
     [
-        ([1, 2], ""),
-        ([2], ""),
-        ([], ""),
-        ([0], "number 0 of 2"),
-        ([3], "number 3 of 2"),
-        ([1, 1], "number 1 twice"),
+        pytest.param([1, 2], "", id="all"),
+        pytest.param([2], "", id="some"),
+        pytest.param([], "", id="none"),
+        pytest.param([0], "number 0 of 2", id="below the first"),
+        pytest.param([3], "number 3 of 2", id="beyond the last"),
+        pytest.param([1, 1], "number 1 twice", id="twice"),
     ],
 )
-def test_numbers_are_those_of_the_list(numbers, problem):
-    verdicts = [SimpleNamespace(number=number) for number in numbers]
-    reply = SimpleNamespace(verdicts=verdicts)
-    assert check_claim_numbers(reply, page_subject(["a", "b"], ["p"])) == problem
+def test_verdicts_are_numbered_like_the_claims(numbers, problem):
+    two_claims = page_subject(["a", "b"], ["p"])
+    reply = SimpleNamespace(verdicts=[SimpleNamespace(number=number) for number in numbers])
+
+    assert check_claim_numbers(reply, two_claims) == problem
 
 
-def test_the_prompt_shows_claim_and_passages():
-    passages = ("Title: Ada\nAda won.", "More.")
-    prompt = Prompts().render("verify", Pair("She {{ won }}.", passages).subject)
-    for text in ("Claim: She {{ won }}.", "Passage 1:\nTitle: Ada\nAda won.", "Passage 2:\nMore."):
-        assert text in prompt
+def test_the_prompt_shows_the_claim_and_the_numbered_passages():
+    # The braces would be filled in if the claim were read as a template.
+    pair = Pair("She {{ won }}.", ("Title: Ada\nAda won.", "More."))
+
+    prompt = Prompts().render("verify", pair.subject)
+
+    assert "Claim: She {{ won }}." in prompt
+    assert "Passage 1:\nTitle: Ada\nAda won." in prompt
+    assert "Passage 2:\nMore." in prompt

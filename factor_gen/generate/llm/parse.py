@@ -102,7 +102,10 @@ def parse_numbered_answer(answer: Answer) -> ParsedReply[Contradictions]:
 def candidates_of_reply(
     reply: ParsedReply[Contradictions], completion: str, error_type: str, most: int | None = None
 ) -> ReplyCandidates:
-    """Check the contradictions of a reply, and turn the usable ones into candidates.
+    """Check the contradictions of a reply, and turn the usable ones into candidates for a row.
+
+    A contradiction is the completion with one or more edits that make it false. The model first
+    plans the edits, and then writes the sentence.
 
     Args:
         reply: The reply of a model, in JSON or numbered lines.
@@ -139,8 +142,8 @@ def candidates_of_reply(
         elif len(candidates) == most:
             lost["llm: more than were asked for"] += 1
         else:
-            changes = [f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits]
-            candidates[text] = Candidate(text, error_type, "; ".join(changes), "llm")
+            changes = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
+            candidates[text] = Candidate(text, error_type, edit=changes, generator="llm")
     return ReplyCandidates(tuple(candidates.values()), dict(lost))
 
 
@@ -257,17 +260,13 @@ def _has_only_planned_marks(contradiction: str, completion: str, edits: Sequence
         completion: The sentence before the edits.
         edits: The planned edits.
     """
-    new_tokens = plain_tokens(contradiction)
-    old_tokens = plain_tokens(completion)
-    planned_new = plain_tokens("".join(edit.new for edit in edits))
-    planned_old = plain_tokens("".join(edit.old for edit in edits))
+    # Counts may become negative, for words and marks that were removed.
+    num_added = Counter(plain_tokens(contradiction))
+    num_added.subtract(plain_tokens(completion))
+    num_planned = Counter(plain_tokens("".join(edit.new for edit in edits)))
+    num_planned.subtract(plain_tokens("".join(edit.old for edit in edits)))
     # Opening and closing brackets are counted apart, so that the loss of one is noticed.
-    for mark in _QUOTES_AND_BRACKETS:
-        added = new_tokens.count(mark) - old_tokens.count(mark)
-        planned = planned_new.count(mark) - planned_old.count(mark)
-        if added != planned:
-            return False
-    return True
+    return all(num_added[mark] == num_planned[mark] for mark in _QUOTES_AND_BRACKETS)
 
 
 def _comparable_words(text: str) -> list[str]:

@@ -1,8 +1,6 @@
 """Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and
 what is written of a judge."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
