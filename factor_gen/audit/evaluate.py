@@ -267,16 +267,13 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
         The corrected p-values. Those of baselines that do not count or were not tested stay as
         they are.
     """
-    counted_indexes = []
+    # The p-values that count, by the index of their baseline.
+    counted = {}
     for index, baseline in enumerate(scores):
         if baseline.family != COMPARES and not math.isnan(p_values[index]):
-            counted_indexes.append(index)
-    counted_p_values = holm([p_values[index] for index in counted_indexes])
-
-    corrected_p_values = list(p_values)
-    for index, p_value in zip(counted_indexes, counted_p_values, strict=True):
-        corrected_p_values[index] = p_value
-    return corrected_p_values
+            counted[index] = p_values[index]
+    corrected = dict(zip(counted, holm(list(counted.values())), strict=True))
+    return [corrected.get(index, p_value) for index, p_value in enumerate(p_values)]
 
 
 def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
@@ -312,11 +309,12 @@ def document_groups(rows: Sequence[Row]) -> list[str]:
         documents_by_prefix[row.prefix.strip()].add(row.doc_id)
     num_documents = len({row.doc_id for row in rows})
 
-    # The members are documents and texts. Documents that are merged with one text are in one group.
+    # Documents and texts are merged into groups. Documents that share a text end up in one group.
     groups = DisjointSet(f"document {row.doc_id}" for row in rows)
     for row in rows:
         texts = [f"completion {row.choices[row.gold].strip()}"]
         prefix = row.prefix.strip()
+        # An instruction such as "Complete the text:" makes no documents alike.
         if prefix and len(documents_by_prefix[prefix]) <= num_documents / 2:
             texts.append(f"prefix {prefix}")
         for text in texts:

@@ -1,8 +1,6 @@
 """What a benchmark of another package may declare, and what happens if it declares something
 else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Paired differences against values found in other ways."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,11 +1,11 @@
-"""Scores of a submission that people's labels correct: packed, checked, ranked, and refused where
-they do not follow."""
+"""Submissions whose scores people's labels correct: packed, checked, ranked and refused."""
 
 from __future__ import annotations
 
 import csv
 import json
 import shutil
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -15,146 +15,146 @@ from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.site.board import render_pages, to_board
 from lm_factuality.leaderboard.site.entries import to_entry
 from lm_factuality.leaderboard.submission import read_submission
-from lm_factuality.people.labels import read_key
+from lm_factuality.people.labels import COLUMNS, read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.leaderboard.conftest import MODEL
 from tests.leaderboard.reseal import seal_files
 
-TASK, RATE = "sample_felm_gen", "segment_error_rate"
+TASK = "sample_felm_gen"
+RATE = "segment_error_rate"
 
 
 @pytest.fixture(scope="session")
-def labels(sample_run, tmp_path_factory):
-    """The key of a sheet of 40 answers, and the labels of somebody who finds every second segment
-    right."""
+def labelled_sheet(sample_run, tmp_path_factory):
+    """Return the key of a sheet of 40 answers, and the labels of a person.
+
+    The person finds no error in the items of an even number, and an error in the others.
+    """
     folder = tmp_path_factory.mktemp("labels")
     sheet = make_sheet(read_pool([sample_run], TASK), 40, ("verdict",), seed=2)
-    *_, key = write_sheet(sheet, folder / "sheet.html", csv_only=True)
-    path = folder / "labels.csv"
+    *_, key_path = write_sheet(sheet, folder / "sheet.html", csv_only=True)
+    labels_path = folder / "labels.csv"
+    answers = {item.number: item.options[item.number % 2] for item in sheet.key.items}
+    write_labels(labels_path, sheet.key, answers)
+    return key_path, labels_path
+
+
+def write_labels(path, key, answers):
+    """Write a person's answers to the items of a sheet, by their number."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("sheet", "number", "question", "answer", "person", "note"))
-        for entry in read_key(key).items:
-            writer.writerow(
-                (
-                    sheet.key.sheet,
-                    entry.number,
-                    entry.question,
-                    entry.options[entry.number % 2],
-                    "Ana",
-                    "",
-                )
-            )
-    return key, path
+        writer.writerow(COLUMNS)
+        for item in key.items:
+            answer = answers[item.number]
+            writer.writerow((key.sheet, item.number, item.question, answer, "Ana", ""))
 
 
 @pytest.fixture(scope="session")
-def corrected(sample_run, certificate, labels, tmp_path_factory):
-    key, path = labels
-    out = tmp_path_factory.mktemp("submissions")
-    return pack(
-        [sample_run], PackOptions(MODEL, certificate=certificate, key=key, labels=(path,)), out
-    )
+def corrected(sample_run, certificate, labelled_sheet, tmp_path_factory):
+    """Pack a submission with labels, and return its folder, which tests do not change."""
+    key, labels = labelled_sheet
+    options = PackOptions(MODEL, certificate=certificate, key=key, labels=(labels,))
+    return pack([sample_run], options, tmp_path_factory.mktemp("submissions"))
 
 
 @pytest.fixture
 def copied(corrected, tmp_path):
+    """Return a copy of the submission with labels, which a test may change."""
     return shutil.copytree(corrected, tmp_path / "submission")
 
 
 def refusals(folder):
-    return {each.code: each.sentence for each in check_submission(folder).refusals}
+    """Return the reasons to refuse a submission, by code."""
+    return {refusal.code: refusal.sentence for refusal in check_submission(folder).refusals}
 
 
-def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(corrected):
+def test_a_submission_with_labels_is_accepted(corrected):
     submission = read_submission(corrected)
-    assert (submission.key, submission.labels) == ("sheet.key.json", ("labels.csv",))
-    checked = check_submission(corrected)
-    assert not checked.refusals, checked.refusals
-    entry = to_entry(checked.evidence, "one", "0" * 64)
-    score = entry.scores[TASK]
-    found = checked.evidence.tasks[TASK].task.corrected[RATE]
-    assert score.figure.corrected == found
-    assert score.sort_value == found.value != score.figure.value
-    assert score.interval == (found.low, found.high)
-    board = to_board([entry])
-    shown = f"corrected <b>{100 * found.value:.1f}</b>"
-    found = dict(render_pages(board, ""))
-    assert shown in found["index.html"]
-    assert shown in found[f"models/{entry.slug}.html"]
+
+    assert submission.key == "sheet.key.json"
+    assert submission.labels == ("labels.csv",)
+    assert refusals(corrected) == {}
 
 
-def change(folder, name, **changes):
-    path = next(folder.glob(name))
+@pytest.fixture
+def corrected_entry(corrected):
+    """Return the entry of a leaderboard for the submission with labels."""
+    return to_entry(check_submission(corrected).evidence, "one", "0" * 64)
+
+
+def test_a_submission_is_ranked_by_the_corrected_interval(corrected, corrected_entry):
+    expected = check_submission(corrected).evidence.tasks[TASK].task.corrected[RATE]
+
+    score = corrected_entry.scores[TASK]
+
+    assert score.figure.corrected == expected
+    assert score.sort_value == expected.value
+    assert score.sort_value != score.figure.value
+    assert score.interval == (expected.low, expected.high)
+
+
+def test_the_corrected_score_is_shown(corrected_entry):
+    pages = dict(render_pages(to_board([corrected_entry]), ""))
+
+    shown = f"corrected <b>{100 * corrected_entry.scores[TASK].sort_value:.1f}</b>"
+    assert shown in pages["index.html"]
+    assert shown in pages[f"models/{corrected_entry.slug}.html"]
+
+
+def test_a_better_score_than_the_labels_give_is_refused(copied):
+    (path,) = copied.glob("corrected_*.json")
     content = json.loads(path.read_text())
-    for key, value in changes.items():
-        content["scores"][RATE][key] = value
+    content["scores"][RATE].update(value=0.01, low=0.0)
     path.write_text(json.dumps(content))
-
-
-def test_a_better_score_than_labels_give_is_refused(copied):
-    change(copied, "corrected_*.json", value=0.01, low=0.0)
     seal_files(copied)
+
     assert "give other corrected scores" in refusals(copied)["CORRECTION_CHANGED"]
 
 
-def test_labels_that_were_changed_are_refused(copied):
-    path = copied / "labels.csv"
-    path.write_text(
-        path.read_text().replace("knowledge", "factual").replace(",untyped,", ",factual,")
-    )
-    lines = path.read_text().splitlines()
-    first = next(entry for entry in read_key(copied / "sheet.key.json").items)
-    path.write_text(
-        "\n".join([lines[0], lines[1].replace(first.options[1], first.options[0]), *lines[2:]])
-        + "\n"
-    )
+def test_changed_labels_are_refused(copied):
+    key = read_key(copied / "sheet.key.json")
+    # Nobody finds an error any more.
+    write_labels(copied / "labels.csv", key, {item.number: "factual" for item in key.items})
     seal_files(copied)
+
     assert "give other corrected scores" in refusals(copied)["CORRECTION_CHANGED"]
 
 
-def test_a_file_that_was_not_packed_is_refused(copied):
+def test_missing_labels_are_refused(copied):
     (copied / "labels.csv").unlink()
+
     assert "FILE_MISSING" in refusals(copied)
 
 
-def test_a_key_of_samples_that_were_chosen_is_refused(sample_run, certificate, labels, tmp_path):
-    """A sheet without some of the samples that its seed draws, made whole again as the suite makes
-    keys."""
-    key, path = labels
-    from dataclasses import asdict, replace
+def test_a_sheet_of_chosen_samples_is_refused(sample_run, certificate, labelled_sheet, tmp_path):
+    """A forger leaves out a sample that the seed draws, and corrects the numbers and the id."""
+    key = read_key(labelled_sheet[0])
+    kept_items = [item for item in key.items if item.unit != key.items[0].unit]
+    items = tuple(replace(item, number=number) for number, item in enumerate(kept_items, start=1))
+    forged_key = replace(key, items=items).with_sheet_id()
+    key_path = tmp_path / "chosen.key.json"
+    key_path.write_text(json.dumps(asdict(forged_key)))
+    labels_path = tmp_path / "chosen.csv"
+    write_labels(labels_path, forged_key, {item.number: item.options[0] for item in items})
+    options = PackOptions(MODEL, certificate=certificate, key=key_path, labels=(labels_path,))
 
-    known = read_key(key)
-    kept = [entry for entry in known.items if entry.unit != known.items[0].unit]
-    chosen = replace(
-        known, items=tuple(replace(entry, number=number) for number, entry in enumerate(kept, 1))
-    ).with_sheet_id()
-    (tmp_path / "chosen.key.json").write_text(json.dumps(asdict(chosen)))
-    rows = [line.split(",") for line in path.read_text().splitlines()]
-    said = {row[1]: row[3] for row in rows[1:]}
-    lines = [
-        f"{chosen.sheet},{number},{entry.question},{said[str(entry.number)]},Ana,"
-        for number, entry in enumerate(kept, 1)
-    ]
-    (tmp_path / "chosen.csv").write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
-    options = PackOptions(
-        MODEL,
-        certificate=certificate,
-        key=tmp_path / "chosen.key.json",
-        labels=(tmp_path / "chosen.csv",),
-    )
     with pytest.raises(
         DataError, match="the samples on its sheet are not those that its seed draws"
     ):
         pack([sample_run], options, tmp_path / "out")
 
 
-def test_a_key_without_labels_is_an_error(sample_run, certificate, labels, tmp_path):
+def test_a_key_without_labels_is_refused(sample_run, certificate, labelled_sheet, tmp_path):
+    key, _ = labelled_sheet
+    options = PackOptions(MODEL, certificate=certificate, key=key)
+
     with pytest.raises(ConfigError, match="--key and --labels: give both"):
-        pack([sample_run], PackOptions(MODEL, certificate=certificate, key=labels[0]), tmp_path)
+        pack([sample_run], options, tmp_path)
 
 
-def test_submissions_without_corrections_stay_as_they_were(honest):
+def test_a_submission_without_labels_is_accepted(honest):
     submission = read_submission(honest)
-    assert (submission.key, submission.labels) == (None, ())
-    assert not check_submission(honest).refusals
+
+    assert submission.key is None
+    assert submission.labels == ()
+    assert refusals(honest) == {}

@@ -1,4 +1,4 @@
-"""A part of a submission run again with the real model."""
+"""Samples of a submission are run again with its model, and compared."""
 
 from __future__ import annotations
 
@@ -17,100 +17,123 @@ from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
 
+CONFIGS = REPOSITORY / "configs" / "leaderboard"
+CHECKPOINT = TASKS / "sample" / "models" / "smaller"
+
 
 @pytest.fixture
-def submissions(honest: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(honest, tmp_path / "submissions" / "own")).parent
+def submission(honest, tmp_path):
+    """Return a copy of the honest submission, in a folder of submissions."""
+    return Path(shutil.copytree(honest, tmp_path / "submissions" / "own"))
 
 
-def test_an_honest_one_says_the_same_and_the_site_says_so(
-    submissions: Path, tmp_path: Path, capsys
-) -> None:
-    own = submissions / "own"
-    before = digest_of(own)
-    assert main(["leaderboard", "rerun", str(own), "--rows", "3", "--seed", "7"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "sample_factor 3 3 same log-probabilities, within 0.1%" in said
-    assert "sample_felm_gen 3 3 same texts" in said
-    written = json.loads((submissions / f"own{RERUN_SUFFIX}").read_text(encoding="utf-8"))
-    assert written["submission"] == digest_of(own) == before
+def test_an_honest_submission_gives_the_same_outputs(submission, capsys):
+    assert main(["leaderboard", "rerun", str(submission), "--rows", "3", "--seed", "7"]) == 0
+
+    output = " ".join(capsys.readouterr().out.split())
+    assert "sample_factor 3 3 same log-probabilities, within 0.1%" in output
+    assert "sample_felm_gen 3 3 same texts" in output
+
+
+def test_a_rerun_is_written_beside_the_submission(submission):
+    digest = digest_of(submission)
+
+    rerun(submission, 3, seed=7)
+
+    written = json.loads(submission.with_name(f"own{RERUN_SUFFIX}").read_text(encoding="utf-8"))
     outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
-    assert outcomes["sample_ambigbio"] in ("sampled", "same")  # drawn at random
-    build_site(submissions, tmp_path / "site")
-    (model,) = json.loads((tmp_path / "site" / BOARD_FILE).read_text(encoding="utf-8"))[
-        "leaderboards"
-    ][0]["models"]
-    assert model["rerun"].endswith(describe_rerun(own, before)[10:])
+    assert written["submission"] == digest_of(submission) == digest
+    assert outcomes["sample_ambigbio"] in ("sampled", "same")  # its responses are drawn at random
+
+
+def test_the_site_shows_a_rerun(submission, tmp_path):
+    rerun(submission, 3, seed=7)
+
+    build_site(submission.parent, tmp_path / "site")
+
+    board = json.loads((tmp_path / "site" / BOARD_FILE).read_text(encoding="utf-8"))
+    (model,) = board["leaderboards"][0]["models"]
+    description = describe_rerun(submission, digest_of(submission))
+    assert model["rerun"].endswith(description[10:])
     assert "sample_factor same (3 of 3)" in model["rerun"]
     assert "Run again on" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    # Of other files it says nothing.
-    (own / "notes.txt").write_text("x", encoding="utf-8")
-    assert describe_rerun(own, digest_of(own)) == ""
 
 
-def test_invented_log_probabilities_differ(submissions: Path, capsys) -> None:
-    """What no check of files can see."""
-    forger = Forger(submissions / "own")
-    path = forger.samples("sample_factor")
-    rows = read_rows(path)
+def test_a_rerun_does_not_count_for_a_changed_submission(submission):
+    rerun(submission, 3, seed=7)
+    (submission / "notes.txt").write_text("x", encoding="utf-8")
+
+    assert describe_rerun(submission, digest_of(submission)) == ""
+
+
+def test_invented_log_probabilities_differ(submission, capsys):
+    """No check of files can find them."""
+    samples_path = Forger(submission).samples("sample_factor")
+    rows = read_rows(samples_path)
     for row in rows:
-        said, gold = row["filtered_resps"], row["doc"]["gold"]
-        said[gold] = ["-1.5", *said[gold][1:]]
-        row["resps"] = [[each] for each in said]
-    write_rows(path, rows)
-    reseal(forger.folder)
-    folder = str(TASKS / "sample" / "models" / "smaller")
-    assert (
-        main(
-            [
-                "leaderboard",
-                "rerun",
-                str(forger.folder),
-                "--rows",
-                "2",
-                "--model_args",
-                f"pretrained={folder}",
-            ]
-        )
-        == 1
-    )
+        responses = row["filtered_resps"]
+        responses[row["doc"]["gold"]][0] = "-1.5"
+        row["resps"] = [[response] for response in responses]
+    write_rows(samples_path, rows)
+    reseal(submission)
+    options = ["--rows", "2", "--model_args", f"pretrained={CHECKPOINT}"]
+
+    assert main(["leaderboard", "rerun", str(submission), *options]) == 1
+
     assert "sample_factor 2 0 differs" in " ".join(capsys.readouterr().out.split())
-    assert "sample_factor differs (0 of 2)" in describe_rerun(
-        forger.folder, digest_of(forger.folder)
-    )
+    assert "sample_factor differs (0 of 2)" in describe_rerun(submission, digest_of(submission))
 
 
-def test_rules_of_ones_own(submissions: Path, tmp_path: Path, capsys) -> None:
-    """They have the run config beside their folder, as the suite's do; without it nothing is
-    run."""
-    own, folder = submissions / "own", Path("configs/leaderboard")
-    leaderboard = json.loads((own / "submission.json").read_text(encoding="utf-8"))["leaderboard"]
-    rules = Path(shutil.copytree(REPOSITORY / folder / "rules", tmp_path / "rules"))
+@pytest.fixture
+def custom_rules(tmp_path):
+    """Return a folder with a copy of the suite's rules, without run configs beside it."""
+    return Path(shutil.copytree(CONFIGS / "rules", tmp_path / "rules"))
+
+
+def test_a_rerun_by_custom_rules_needs_the_run_config_beside_them(submission, custom_rules):
     with pytest.raises(
-        ConfigError,
-        match=f"{leaderboard}.yaml: no such file; expected the leaderboard's run config",
+        ConfigError, match="sample.yaml: no such file; expected the leaderboard's run config"
     ):
-        rerun(own, 1, rules=rules)
-    shutil.copy(REPOSITORY / folder / f"{leaderboard}.yaml", tmp_path)
-    assert main(["leaderboard", "rerun", str(own), "--rows", "1", "--rules", str(rules)]) == 0
-    (rules / f"{leaderboard}.yaml").unlink()
-    assert main(["leaderboard", "rerun", str(own), "--rules", str(rules)]) == 1
-    assert f"no leaderboard is called '{leaderboard}'" in capsys.readouterr().err
+        rerun(submission, 1, rules=custom_rules)
 
 
-def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
+def test_a_rerun_by_custom_rules_takes_the_run_config_beside_them(submission, custom_rules):
+    shutil.copy(CONFIGS / "sample.yaml", custom_rules.parent)
+    options = ["--rows", "1", "--rules", str(custom_rules)]
+
+    assert main(["leaderboard", "rerun", str(submission), *options]) == 0
+
+
+def test_a_rerun_by_rules_without_the_leaderboard_is_refused(submission, custom_rules, capsys):
+    (custom_rules / "sample.yaml").unlink()
+
+    assert main(["leaderboard", "rerun", str(submission), "--rules", str(custom_rules)]) == 1
+
+    assert "no leaderboard is called 'sample'" in capsys.readouterr().err
+
+
+def test_a_rerun_of_no_rows_is_refused(submission):
     with pytest.raises(ConfigError, match="--rows is 0"):
-        rerun(submissions / "own", 0)
-    (submissions / "own" / "more.txt").write_text("x", encoding="utf-8")
+        rerun(submission, 0)
+
+
+def test_a_submission_that_is_not_accepted_is_not_run(submission):
+    (submission / "more.txt").write_text("x", encoding="utf-8")
+
     with pytest.raises(ConfigError, match="FILE_EXTRA"):
-        rerun(submissions / "own", 2)
-    assert describe_rerun(submissions / "own", "") == ""
-    (submissions / f"own{RERUN_SUFFIX}").write_text('{"submission": 1}', encoding="utf-8")
-    assert describe_rerun(submissions / "own", "1") == ""
+        rerun(submission, 2)
+
+    assert describe_rerun(submission, "") == ""
+
+
+def test_a_broken_file_of_a_rerun_is_ignored(submission):
+    submission.with_name(f"own{RERUN_SUFFIX}").write_text('{"submission": 1}', encoding="utf-8")
+
+    assert describe_rerun(submission, "1") == ""
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "share", "same"),
+    ("output", "other_output", "share", "is_same"),
     [
         ("-30.01", "-30.02", 1e-3, True),
         ("-30.01", "-31.02", 1e-3, False),
@@ -123,5 +146,5 @@ def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
         ("True", "False", None, False),
     ],
 )
-def test_same_but_for_rounding(one: str, other: str, share: float | None, same: bool) -> None:
-    assert _is_same_output(one, other, share) is same
+def test_outputs_are_the_same_within_a_share(output, other_output, share, is_same):
+    assert _is_same_output(output, other_output, share) is is_same

@@ -1,10 +1,8 @@
-"""Coefficients of agreement against published worked examples and formulas written out again;
-intervals against known formulas."""
+"""Coefficients of agreement against published examples, and intervals against known formulas."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -59,97 +57,146 @@ OBSERVERS = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
 BINARY = ("0100000010", "1110010000")  # and his example A: two observers
 
 
-def unfolded(counts):
+def ratings_of(counts):
+    """Return the ratings of each item from counts of categories: "210" gives ["a", "a", "b"]."""
     return [
         [category for category, count in zip("abcde", row, strict=True) for _ in range(int(count))]
         for row in counts
     ]
 
 
-def units(observers):
+def units_of(observers):
+    """Return the values of each unit from those of each observer, in which "." is a gap."""
     return [[value for value in unit if value != "."] for unit in zip(*observers, strict=True)]
 
 
-def several(items):
-    return [item for item in items if len(item) > 1]
-
-
-def table(*cells):
-    """Pairs of a two-by-two table: both yes, yes and no, no and yes, both no."""
-    return [
-        pair
-        for pair, count in zip((("y", "y"), ("y", "n"), ("n", "y"), ("n", "n")), cells, strict=True)
-        for _ in range(count)
-    ]
+def pairs_of(both_yes, yes_and_no, no_and_yes, both_no):
+    """Return the pairs of answers that a two-by-two table counts."""
+    return (
+        [("y", "y")] * both_yes
+        + [("y", "n")] * yes_and_no
+        + [("n", "y")] * no_and_yes
+        + [("n", "n")] * both_no
+    )
 
 
 @pytest.mark.parametrize(
-    ("coefficient", "items", "expected", "digits"),
+    ("coefficient", "items", "expected"),
     [
-        (fleiss_kappa, unfolded(DIAGNOSES), 0.430, 3),  # Fleiss (1971)
-        (krippendorff_alpha, several(units(OBSERVERS)), 0.743, 3),  # Krippendorff (2011), nominal
-        (krippendorff_alpha, units(BINARY), 0.095, 3),
-        (cohen_kappa, table(20, 5, 10, 15), 0.400, 3),
-        (cohen_kappa, table(45, 15, 25, 15), 0.1304, 4),
-        (cohen_kappa, table(1, 0, 0, 0), math.nan, 1),
-        (cohen_kappa, [], math.nan, 1),
-        (fleiss_kappa, [["a", "a"], ["a", "a"]], math.nan, 1),
-        (krippendorff_alpha, [["a", "a", "a"], ["a", "a"]], math.nan, 1),
+        pytest.param(fleiss_kappa, ratings_of(DIAGNOSES), 0.430, id="Fleiss (1971)"),
+        pytest.param(
+            krippendorff_alpha,
+            [unit for unit in units_of(OBSERVERS) if len(unit) > 1],
+            0.743,
+            id="Krippendorff (2011), example C, nominal",
+        ),
+        pytest.param(
+            krippendorff_alpha, units_of(BINARY), 0.095, id="Krippendorff (2011), example A"
+        ),
     ],
 )
-def test_published_examples(coefficient, items, expected, digits):
-    assert round(coefficient(items), digits) == pytest.approx(expected, nan_ok=True)
+def test_coefficients_are_those_of_published_examples(coefficient, items, expected):
+    assert coefficient(items) == pytest.approx(expected, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("table", "agreement", "agreement_by_chance"),
+    [((20, 5, 10, 15), 0.7, 0.5), ((45, 15, 25, 15), 0.6, 0.54)],
+)
+def test_cohens_kappa_is_agreement_beyond_chance(table, agreement, agreement_by_chance):
+    expected = (agreement - agreement_by_chance) / (1 - agreement_by_chance)
+
+    assert cohen_kappa(pairs_of(*table)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "items"),
+    [
+        pytest.param(cohen_kappa, [("y", "y")], id="Cohen, one pair"),
+        pytest.param(cohen_kappa, [], id="Cohen, no pair"),
+        pytest.param(fleiss_kappa, [["a", "a"], ["a", "a"]], id="Fleiss, one category"),
+        pytest.param(
+            krippendorff_alpha, [["a", "a", "a"], ["a", "a"]], id="Krippendorff, one category"
+        ),
+    ],
+)
+def test_coefficients_are_not_defined_without_variation(coefficient, items):
+    assert math.isnan(coefficient(items))
 
 
 def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
-    random = np.random.default_rng(1)
-    values, clusters = random.random(60).tolist(), [str(each % 20) for each in range(60)]
-    found = measure_coefficient(values, clusters, lambda items: float(np.mean(items)))
-    stderr = clustered_stderr(
-        [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
-    )
-    assert found.value == pytest.approx(np.mean(values))
-    assert (found.high - found.low) / 2 == pytest.approx(
-        2.093024 * stderr, rel=1e-6
-    )  # t with 19 degrees of freedom
-    assert found.count == 60
+    values = np.random.default_rng(1).random(60).tolist()
+    clusters = [str(number % 20) for number in range(60)]
+
+    measure = measure_coefficient(values, clusters, lambda items: float(np.mean(items)))
+
+    outcomes = [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
+    t_quantile = 2.093024  # of 97.5%, with 19 degrees of freedom
+    half_width = (measure.high - measure.low) / 2
+    assert measure.value == pytest.approx(np.mean(values))
+    assert half_width == pytest.approx(t_quantile * clustered_stderr(outcomes), rel=1e-6)
+    assert measure.count == 60
 
 
 @pytest.mark.parametrize(
     ("items", "clusters"),
     [
-        ([("a", "b"), ("b", "a")], ["x", "x"]),
-        ([("a", "a"), ("b", "b"), ("c", "c")] * 2, list("xyzxyz")),
+        pytest.param([("a", "b"), ("b", "a")], ["x", "x"], id="one cluster"),
+        pytest.param(
+            [("a", "a"), ("b", "b"), ("c", "c")] * 2,
+            list("xyzxyz"),
+            id="clusters without variation",
+        ),
     ],
 )
-def test_no_interval_where_there_is_nothing_to_leave_out(items, clusters):
-    found = measure_coefficient(items, clusters, cohen_kappa)
-    assert found.value is not None
-    assert (found.low, found.high) == (None, None)
+def test_a_coefficient_has_no_interval_if_leaving_out_clusters_says_nothing(items, clusters):
+    measure = measure_coefficient(items, clusters, cohen_kappa)
+
+    assert measure.value is not None
+    assert measure.low is None
+    assert measure.high is None
 
 
-def of_two(sums: Sequence[float]) -> float:
+def share_of(sums):
+    """Return the share whose numerator and denominator are these sums."""
     return ratio(*sums)
 
 
-def test_shares_have_intervals_even_where_all_agree():
-    rows, clusters = [(1, 1)] * 30, [str(each // 3) for each in range(30)]
-    found = measure_share(rows, clusters, of_two)
-    assert (found.value, found.high, found.count) == (1, 1, 30)
-    assert found.low == pytest.approx(0.6915, abs=1e-4)  # 10 of 10, Clopper and Pearson
-    assert measure_share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(
-        0.5, None, None, 2
-    )  # no draw says anything of the spread
-    assert measure_share([(0, 1)] * 3, list("xyz"), of_two).high == pytest.approx(
-        1 - 0.025 ** (1 / 3)
-    )
-    assert measure_share([], [], of_two) == Measure(None, None, None, 0)
-    assert measure_share([(0, 0)], ["x"], of_two) == Measure(None, None, None, 1)
+def test_a_share_of_one_has_an_exact_interval():
+    rows = [(1, 1)] * 30
+    clusters = [str(number // 3) for number in range(30)]
+
+    measure = measure_share(rows, clusters, share_of)
+
+    assert measure.value == 1
+    assert measure.high == 1
+    assert measure.count == 30
+    # Clopper and Pearson (1934), for 10 of 10 clusters.
+    assert measure.low == pytest.approx(0.025 ** (1 / 10), abs=1e-4)
+
+
+def test_a_share_of_zero_has_an_exact_interval():
+    measure = measure_share([(0, 1)] * 3, list("xyz"), share_of)
+
+    assert measure.high == pytest.approx(1 - 0.025 ** (1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "clusters", "expected"),
+    [
+        # The bootstrap always draws the same share.
+        pytest.param([(1, 2), (1, 2)], ["x", "y"], Measure(0.5, None, None, 2), id="no variation"),
+        pytest.param([], [], Measure(None, None, None, 0), id="no rows"),
+        pytest.param([(0, 0)], ["x"], Measure(None, None, None, 1), id="zero of zero"),
+    ],
+)
+def test_a_share_may_have_no_interval(rows, clusters, expected):
+    assert measure_share(rows, clusters, share_of) == expected
 
 
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)],
 )
-def test_agreement_on_an_item(answers, expected):
+def test_agreement_on_an_item_is_the_share_of_pairs_that_agree(answers, expected):
     assert pairwise_agreement(list(answers)) == pytest.approx(expected)

@@ -63,7 +63,7 @@ class LLMGenerator:
         Args:
             settings: The settings of the stage.
             folder: The folder from which relative paths of the settings start.
-            store: The folder of the answers; None for the store that all judges share.
+            store: Where the answers are kept. None: in the store that all judges share.
             language: The ISO 639-1 code of the texts' language.
 
         Raises:
@@ -263,9 +263,9 @@ def _load_judge_that_writes(name: str | None, folder: Path) -> JudgeConfig:
 def _check_answers(answers: Sequence[Answer]) -> None:
     """Check that no request failed for a reason that may pass, and that most were not refused.
 
-    A request that failed because the server was overloaded has to be sent again, which a finished
-    shard would never do. A request that the server refuses for its content would be refused again,
-    so that it only counts as lost.
+    A request that failed because the server was overloaded has to be sent again, so that its shard
+    must not count as finished. A request that the server refuses for its content would be refused
+    again, so that it only counts as lost.
 
     Args:
         answers: The answers to all requests of a shard.
@@ -279,13 +279,14 @@ def _check_answers(answers: Sequence[Answer]) -> None:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
     temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-    if temporary_errors:
-        problem = temporary_errors[0]
-    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
-        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
-    else:
+    are_most_refused = len(errors) > _MAX_SHARE_REFUSED * len(answers)
+    if not temporary_errors and not are_most_refused:
         return
 
+    if temporary_errors:
+        problem = temporary_errors[0]
+    else:
+        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
     raise BackendDownError(
         f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
         " answered is kept"

@@ -1,8 +1,6 @@
 """Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and
 what is written of a judge."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -287,7 +285,7 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
 
 def published(judge, files):
     """A certificate as of the published data."""
-    trial = StepTrial("grouping", CertifyOptions(files=tuple(map(Path, files))))
+    trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
     data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].git_blob}
     return make_certificate(
         judge,

@@ -1,8 +1,6 @@
 """Citations: how they are read, recall and precision by ALCE's definitions, and the authors'
 figures from their own verdicts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

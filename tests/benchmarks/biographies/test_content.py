@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from lm_factuality.benchmarks.biographies.viewer import fact_statuses

@@ -1,8 +1,6 @@
 """Released decisions: every published figure, what each protocol makes of a small file, and files
 that are broken."""
 
-from __future__ import annotations
-
 import json
 import math
 

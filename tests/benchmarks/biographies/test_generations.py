@@ -1,7 +1,5 @@
 """Reading what models wrote."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

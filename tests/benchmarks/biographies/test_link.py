@@ -1,7 +1,5 @@
 """Equation 1, and the scores that follow."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -22,133 +20,195 @@ from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Ju
 from tests.benchmarks.biographies.recorded import generation
 
 OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrelevant"}
+RELEASED = [
+    "chatgpt-0301__ambig",
+    "chatgpt-0301__no-ambig",
+    "llama2-13b-chat__ambig",
+    "llama2-13b-chat__no-ambig",
+]
 
 
-def matrix_of(*rows: str) -> tuple[tuple[Judgement, ...], ...]:
-    """A row of signs for each fact, a sign for each entity."""
-    return tuple(tuple(Judgement(OUTCOMES[sign]) for sign in row) for row in rows)
-
-
-def judged(groups, *rows: str, linking="greedy", protocol="paper", titles=None) -> JudgedBiography:
+def judged(groups, *rows, linking="greedy", protocol="paper", titles=None):
+    """Make a judged biography from the numbers of the facts in each group, and a row of signs for
+    each fact, one for each entity: ``judged(((0, 1),), "+-", "++")`` has two facts in one group,
+    the first true of the first of two entities, the second of both."""
     entities = tuple(titles or (f"E{number}" for number in range(len(rows[0]))))
-    matrix = matrix_of(*rows)
-    links = link_groups(groups, entities, matrix, linking, protocol)
-    facts = tuple(Fact(f"fact {number}", 0) for number in range(len(rows)))
+    matrix = tuple(tuple(Judgement(OUTCOMES[sign]) for sign in row) for row in rows)
     return JudgedBiography(
-        generation("E", "E was.", entities), ("E was.",), facts, groups, entities, matrix, links
+        generation=generation("E", "E was.", entities),
+        sentences=("E was.",),
+        facts=tuple(Fact(f"fact {number}", 0) for number in range(len(rows))),
+        groups=groups,
+        entities=entities,
+        matrix=matrix,
+        links=link_groups(groups, entities, matrix, linking, protocol),
     )
-
-
-def test_greedy_and_hungarian_differ_where_two_individuals_want_one_entity():
-    rows = ("+-", "+-", "++", "+-", "++")
-    groups = ((0, 1), (2, 3, 4))
-    one, other = judged(groups, *rows), judged(groups, *rows, linking="hungarian")
-    assert (one.links, other.links) == ((0, 0), (0, 1))
-    assert score_biography(one)["d_factscore"] == 1
-    assert score_biography(other)["d_factscore"] == pytest.approx(4 / 5)
-    assert score_biography(one)["factscore"] == score_biography(other)["factscore"] == 1
-    assert (score_biography(one)["num_entities"], score_biography(other)["num_entities"]) == (1, 2)
-
-
-def test_ties_go_to_the_entity_that_was_retrieved_earlier_or_to_the_alphabet():
-    assert judged(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
-    assert judged(((0, 1),), "++", "++", titles=("Zed", "Abe"), protocol="code").links == (1,)
-
-
-def test_more_individuals_than_entities():
-    rows, groups = ("+", "+", "+"), ((0,), (1, 2))
-    assert judged(groups, *rows).links == (0, 0)
-    found = judged(groups, *rows, linking="hungarian")
-    assert found.links == (None, 0)
-    assert score_biography(found)["d_factscore"] == pytest.approx(2 / 3)
-
-
-def test_an_individual_that_nothing_supports_has_no_entity():
-    found = judged(((0,), (1, 2)), "--", "-+", "?-")
-    assert found.links == (None, 1)
-    scores = score_biography(found)
-    assert (scores["d_factscore"], scores["unscored_grouped"]) == (
-        pytest.approx(1 / 3),
-        0,
-    )  # the page decides on the last fact
-    assert (scores["factscore"], scores["unscored"]) == (pytest.approx(1 / 2), 1)
-    nobody = score_biography(judged(((0, 1),), "?-", "--"))
-    assert (nobody["d_factscore"], nobody["d_factscore_worst"], nobody["d_factscore_best"]) == (
-        0,
-        0,
-        0.5,
-    )
-
-
-def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
-    draw = random.Random(3)
-    for _ in range(200):
-        rows, columns = draw.randint(1, 4), draw.randint(1, 4)
-        counts = np.array([[draw.randint(0, 5) for _ in range(columns)] for _ in range(rows)])
-        order = list(range(columns))
-        chosen = link_one_to_one(counts, order)
-        taken = [entity for entity in chosen if entity is not None]
-        assert len(taken) == len(set(taken))
-        reached = sum(
-            counts[row, entity] for row, entity in enumerate(chosen) if entity is not None
-        )
-        padded = [*order, *([None] * rows)]
-        best = max(
-            sum(counts[row, entity] for row, entity in enumerate(each) if entity is not None)
-            for each in itertools.permutations(padded, rows)
-        )
-        assert reached == best
-        for row, entity in zip(counts, link_greedily(counts, order), strict=True):
-            assert (entity is None and not row.any()) or row[entity] == row.max()
-
-
-def test_irrelevant_facts_count_in_the_denominator_and_are_told():
-    scores = score_biography(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
-    assert (scores["factscore"], scores["irrelevant"]) == (0.5, 1)
-    assert scores["d_factscore"] == 0.25
-
-
-def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
-    found = judged(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
-    assert found.links == (1, 1) or found.links == (1, 0)
-    assert attributed_entities(found)[:2] == [1, 1]
-    assert attributed_entities(found, "code") == [1, 1, 1, 0]
-    assert attributed_entities(judged(((0,),), "--")) == [None]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "chatgpt-0301__ambig",
-        "chatgpt-0301__no-ambig",
-        "llama2-13b-chat__ambig",
-        "llama2-13b-chat__no-ambig",
-    ],
+    ("linking", "links", "d_factscore", "num_entities"),
+    [("greedy", (0, 0), 1, 1), ("hungarian", (0, 1), 4 / 5, 2)],
 )
-def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
-    """The released files have of each fact's supporters only the one chosen: it is chosen again,
-    and their mean number of entities follows."""
-    decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{name}.json.gz")
-    numbers = []
-    for response in filter(None, decisions.responses):
-        titles = sorted(
-            {fact.supporting_topic for fact in response.facts if fact.supporting_topic is not None}
-        ) or ["nobody"]
-        rows = [
-            "".join("+" if fact.supporting_topic == title else "-" for title in titles)
-            for fact in response.facts
+def test_two_individuals_share_an_entity_by_greedy_linking_alone(
+    linking, links, d_factscore, num_entities
+):
+    biography = judged(((0, 1), (2, 3, 4)), "+-", "+-", "++", "+-", "++", linking=linking)
+
+    scores = score_biography(biography)
+
+    assert biography.links == links
+    assert scores["d_factscore"] == pytest.approx(d_factscore)
+    assert scores["factscore"] == 1
+    assert scores["num_entities"] == num_entities
+
+
+def test_a_tie_goes_to_the_entity_that_was_retrieved_earlier():
+    assert judged(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
+
+
+def test_a_tie_goes_to_the_first_entity_of_the_alphabet_by_protocol_code():
+    biography = judged(((0, 1),), "++", "++", titles=("Zed", "Abe"), protocol="code")
+
+    assert biography.links == (1,)
+
+
+def test_greedy_linking_gives_one_entity_to_all_individuals():
+    assert judged(((0,), (1, 2)), "+", "+", "+").links == (0, 0)
+
+
+def test_hungarian_linking_leaves_an_individual_without_entity_if_there_are_too_few():
+    biography = judged(((0,), (1, 2)), "+", "+", "+", linking="hungarian")
+
+    assert biography.links == (None, 0)
+    assert score_biography(biography)["d_factscore"] == pytest.approx(2 / 3)
+
+
+def test_an_individual_that_nothing_supports_is_not_linked():
+    assert judged(((0,), (1, 2)), "--", "-+", "?-").links == (None, 1)
+
+
+def test_a_fact_of_a_linked_individual_is_scored_by_the_page_of_its_entity():
+    scores = score_biography(judged(((0,), (1, 2)), "--", "-+", "?-"))
+
+    assert scores["d_factscore"] == pytest.approx(1 / 3)
+    assert scores["unscored_grouped"] == 0  # the page of the second entity decides on the last fact
+
+
+def test_a_fact_that_some_page_leaves_open_is_unscored_in_factscore():
+    scores = score_biography(judged(((0,), (1, 2)), "--", "-+", "?-"))
+
+    assert scores["factscore"] == pytest.approx(1 / 2)
+    assert scores["unscored"] == 1
+
+
+def test_an_unscored_fact_of_an_unlinked_individual_is_in_the_bounds():
+    scores = score_biography(judged(((0, 1),), "?-", "--"))
+
+    assert scores["d_factscore"] == 0
+    assert scores["d_factscore_worst"] == 0
+    assert scores["d_factscore_best"] == 0.5
+
+
+def draw_counts(draw):
+    """Draw how many facts of each group each entity supports: up to 4 groups and 4 entities."""
+    num_groups = draw.randint(1, 4)
+    num_entities = draw.randint(1, 4)
+    return np.array([[draw.randint(0, 5) for _ in range(num_entities)] for _ in range(num_groups)])
+
+
+def count_supported(counts, links):
+    """Count the facts that the linked entities support."""
+    return sum(counts[group, entity] for group, entity in enumerate(links) if entity is not None)
+
+
+def test_hungarian_linking_is_the_best_of_all_one_to_one_assignments():
+    draw = random.Random(3)
+    for _ in range(200):
+        counts = draw_counts(draw)
+        num_groups, num_entities = counts.shape
+        candidates = [*range(num_entities), *([None] * num_groups)]
+
+        links = link_one_to_one(counts, list(range(num_entities)))
+
+        linked = [entity for entity in links if entity is not None]
+        assert len(linked) == len(set(linked))
+        assert count_supported(counts, links) == max(
+            count_supported(counts, assignment)
+            for assignment in itertools.permutations(candidates, num_groups)
+        )
+
+
+def test_greedy_linking_gives_every_group_an_entity_that_supports_most():
+    draw = random.Random(3)
+    for _ in range(200):
+        counts = draw_counts(draw)
+
+        links = link_greedily(counts, list(range(counts.shape[1])))
+
+        for row, entity in zip(counts, links, strict=True):
+            assert (entity is None and not row.any()) or row[entity] == row.max()
+
+
+def test_irrelevant_facts_count_as_unsupported():
+    scores = score_biography(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
+
+    assert scores["factscore"] == 0.5
+    assert scores["d_factscore"] == 0.25
+    assert scores["irrelevant"] == 1  # irrelevant to every entity
+
+
+def test_a_fact_is_attributed_to_the_entity_of_its_individual_if_that_supports_it():
+    biography = judged(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
+
+    assert biography.links in ((1, 1), (1, 0))
+    assert attributed_entities(biography)[:2] == [1, 1]
+    assert attributed_entities(biography, "code") == [1, 1, 1, 0]
+
+
+def test_a_fact_that_nothing_supports_is_attributed_to_nobody():
+    assert attributed_entities(judged(((0,),), "--")) == [None]
+
+
+def judge_like_the_release(response):
+    """Judge a released response: its files name one supporter of each fact, so that each fact is
+    true of this entity alone; all facts are in one group."""
+    supporters = [decided.supporting_topic for decided in response.facts]
+    titles = sorted({title for title in supporters if title is not None}) or ["nobody"]
+    rows = ["".join("+" if title == name else "-" for name in titles) for title in supporters]
+    return judged((tuple(range(len(rows))),), *rows, titles=titles)
+
+
+@pytest.fixture(params=RELEASED)
+def release(request, shared):
+    """A released set: its responses that were judged, and the mean number of entities that the
+    authors publish."""
+    path = shared / "data" / "ambigbio" / "decisions" / f"{request.param}.json.gz"
+    figures = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())
+    responses = [response for response in read_decisions(path).responses if response]
+    return responses, figures[request.param]["num_supporting_topics"]
+
+
+def test_protocol_code_attributes_facts_like_the_authors(release):
+    responses, _published = release
+
+    for response in responses:
+        biography = judge_like_the_release(response)
+        attributed = [
+            None if entity is None else biography.entities[entity]
+            for entity in attributed_entities(biography, "code")
         ]
-        found = judged((tuple(range(len(rows))),), *rows, titles=titles)
-        chosen = [
-            None if entity is None else titles[entity]
-            for entity in attributed_entities(found, "code")
-        ]
-        assert chosen == [fact.supporting_topic for fact in response.facts]
-        numbers.append(score_biography(found, "code")["num_entities"])
-    published = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())[name]
-    assert sum(numbers) / len(numbers) == pytest.approx(
-        published["num_supporting_topics"], abs=1e-12
-    )
+        assert attributed == [decided.supporting_topic for decided in response.facts]
+
+
+def test_protocol_code_counts_as_many_entities_as_the_authors(release):
+    responses, published = release
+
+    counts = [
+        score_biography(judge_like_the_release(response), "code")["num_entities"]
+        for response in responses
+    ]
+
+    assert sum(counts) / len(counts) == pytest.approx(published, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -162,33 +222,53 @@ def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
         (3, 2, "many_bios_many_entities"),
     ],
 )
-def test_types_of_section_2_4(biographies, entities, kind):
+def test_a_response_is_of_a_type_of_section_2_4(biographies, entities, kind):
     assert response_type(biographies, entities) == kind
 
 
-def test_the_length_penalty():
+def test_responses_of_ten_facts_or_more_have_no_length_penalty():
     assert length_penalty(10) == length_penalty(25) == 1
-    assert length_penalty(5) == pytest.approx(math.exp(-1))
+
+
+def test_factscore_is_penalised_below_ten_facts():
     scores = score_biography(judged((tuple(range(5)),), *["+"] * 5))
-    assert (scores["factscore"], scores["factscore_penalised"]) == (1, pytest.approx(math.exp(-1)))
+
+    assert length_penalty(5) == pytest.approx(math.exp(1 - 10 / 5))
+    assert scores["factscore"] == 1
+    assert scores["factscore_penalised"] == pytest.approx(math.exp(1 - 10 / 5))
 
 
-def test_scores_lie_between_worst_and_best_and_d_factscore_never_above():
+@pytest.fixture(scope="module")
+def random_biographies():
+    """500 random biographies of up to two individuals, with their rows of signs."""
     draw = random.Random(5)
+    biographies = []
     for _ in range(500):
-        size, columns = draw.randint(1, 8), draw.randint(1, 3)
-        rows = ["".join(draw.choices("+-?i", k=columns)) for _ in range(size)]
-        cut = draw.randint(0, size)
-        groups = tuple(group for group in (tuple(range(cut)), tuple(range(cut, size))) if group)
-        scores = score_biography(
-            judged(groups, *rows, linking=draw.choice(("greedy", "hungarian")))
-        )
-        for value, worst, best in (
-            (scores["factscore"], scores["factscore_worst"], scores["factscore_best"]),
-            (scores["d_factscore"], scores["d_factscore_worst"], scores["d_factscore_best"]),
-        ):
-            assert worst <= best
-            assert value is None or worst <= value <= best
+        num_facts = draw.randint(1, 8)
+        num_entities = draw.randint(1, 3)
+        rows = ["".join(draw.choices("+-?i", k=num_entities)) for _ in range(num_facts)]
+        border = draw.randint(0, num_facts)
+        groups = (tuple(range(border)), tuple(range(border, num_facts)))
+        linking = draw.choice(("greedy", "hungarian"))
+        nonempty = tuple(group for group in groups if group)
+        biographies.append((judged(nonempty, *rows, linking=linking), rows))
+    return biographies
+
+
+@pytest.mark.parametrize("name", ["factscore", "d_factscore"])
+def test_scores_lie_between_worst_and_best(random_biographies, name):
+    for biography, _rows in random_biographies:
+        scores = score_biography(biography)
+        value = scores[name]
+        worst = scores[f"{name}_worst"]
+        best = scores[f"{name}_best"]
+        assert worst <= best
+        assert value is None or worst <= value <= best
+
+
+def test_d_factscore_is_never_above_factscore(random_biographies):
+    for biography, rows in random_biographies:
+        scores = score_biography(biography)
         assert scores["d_factscore_worst"] <= scores["factscore_worst"]
         if "?" not in "".join(rows):
             assert scores["difference"] >= 0

@@ -1,7 +1,5 @@
 """Step 3: pages, evidence, and what a judge says of a fact."""
 
-from __future__ import annotations
-
 import pytest
 
 from judges.answers import Answer

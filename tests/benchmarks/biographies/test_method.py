@@ -1,18 +1,13 @@
 """The whole method on the paper's cases, told in our own words, with the verdicts that their pages
 give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
-from lm_factuality.benchmarks.biographies.types import (
-    GeneratedText,
-    Judgement,
-)
+from lm_factuality.benchmarks.biographies.types import Judgement
 from tests.benchmarks.biographies.recorded import RecordedJudge, generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
@@ -77,179 +72,251 @@ HEMMING_TRUTH = {
 }
 
 
-def hanley(**changes) -> RecordedJudge:
+def make_judge(**changes):
+    """Make a judge who knows the facts about both Dick Hanleys, and the page of each."""
     return RecordedJudge(HANLEY_FACTS, HANLEY_TRUTH, **changes)
 
 
-def test_two_swimming_and_coaching_lives_in_one_biography():
+def judge_text(method, judge, text):
+    """Judge one response with a method."""
+    (judged,) = method.judge_texts(judge, [text])
+    return judged
+
+
+def prompts_of(judge, step):
+    """List the prompts of one step that a judge was asked."""
+    return [prompt for name, prompt in judge.calls if name == f"biographies/{step}"]
+
+
+def test_one_biography_of_two_entities_loses_the_facts_of_the_second():
     """Figure 1: every fact is true of somebody, and the paragraph is true of nobody."""
-    (judged,) = AMBIGBIO.judge_texts(hanley(), [HANLEY])
+    judged = judge_text(AMBIGBIO, make_judge(), HANLEY)
+
     scores = score_biography(judged)
-    assert (scores["factscore"], scores["num_biographies"], scores["num_entities"]) == (1, 1, 2)
+    assert judged.links == (judged.entities.index(SWIMMER),)
+    assert scores["factscore"] == 1
     assert scores["d_factscore"] == pytest.approx(4 / 6)
     assert scores["difference"] == pytest.approx(2 / 6)
+
+
+def test_one_biography_of_two_entities_is_told_by_its_kind():
+    scores = score_biography(judge_text(AMBIGBIO, make_judge(), HANLEY))
+
+    assert scores["num_biographies"] == 1
+    assert scores["num_entities"] == 2
     assert scores["kind"] == "one_bio_many_entities"
-    assert judged.links == (judged.entities.index(SWIMMER),)
 
 
-def test_three_lives_in_one_biography():
-    """Table 2: 100% and 71%, one biography of three entities."""
-    (judged,) = AMBIGBIO.judge_texts(RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH), [HEMMING])
-    scores = score_biography(judged)
+def test_one_biography_of_three_entities_scores_as_in_the_paper():
+    """Table 2: 100% and 71%."""
+    judge = RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH)
+
+    scores = score_biography(judge_text(AMBIGBIO, judge, HEMMING))
+
     assert scores["factscore"] == 1
     assert scores["d_factscore"] == pytest.approx(5 / 7)
-    assert (scores["num_biographies"], scores["num_entities"], scores["kind"]) == (
-        1,
-        3,
-        "one_bio_many_entities",
-    )
+    assert scores["num_biographies"] == 1
+    assert scores["num_entities"] == 3
+    assert scores["kind"] == "one_bio_many_entities"
 
 
-def test_a_paragraph_that_tells_them_apart_scores_the_same_both_ways():
-    (judged,) = AMBIGBIO.judge_texts(
-        hanley(breaks=["Hanley coached the Northwestern eleven."]), [HANLEY]
-    )
+def test_a_response_that_tells_two_people_apart_has_equal_scores():
+    judge = make_judge(breaks=["Hanley coached the Northwestern eleven."])
+
+    judged = judge_text(AMBIGBIO, judge, HANLEY)
+
     scores = score_biography(judged)
     assert judged.groups == ((0, 1, 2, 3), (4, 5))
-    assert (scores["factscore"], scores["d_factscore"], scores["kind"]) == (
-        1,
-        1,
-        "many_bios_many_entities",
-    )
+    assert scores["factscore"] == scores["d_factscore"] == 1
+    assert scores["kind"] == "many_bios_many_entities"
 
 
-def test_each_step_asks_no_more_than_it_has_to():
-    repeated = {
-        **HEMMING_FACTS,
-        "He took a degree in physics at Oxford.": ["John Hemming was born in 1935."],
-    }
-    judge = RecordedJudge({**HANLEY_FACTS, **repeated}, HANLEY_TRUTH | HEMMING_TRUTH)
-    declines = generation(
-        "Ada Lind", "I'm sorry, I cannot find anybody of this name.", ["Ada Lind"], "2"
-    )
-    judged = AMBIGBIO.judge_texts(judge, [HANLEY, HEMMING, declines])
-    distinct = [(len({fact.text for fact in each.facts}), len(each.entities)) for each in judged]
-    assert distinct[:2] == [(6, 2), (6, 3)]  # seven facts of Hemming, two of them the same
-    steps = [name for name, _ in judge.calls]
-    assert steps.count("biographies/decompose") == 6
-    assert steps.count("biographies/group") == 2
-    assert steps.count("biographies/verify") == 6 * 2 + 6 * 3
+@pytest.fixture
+def judge_of_three():
+    """A judge after three responses: six facts about two entities, six distinct facts about three
+    entities (one fact is told twice), and an abstention; with the judged responses."""
+    facts = {**HANLEY_FACTS, **HEMMING_FACTS}
+    facts["He took a degree in physics at Oxford."] = ["John Hemming was born in 1935."]
+    judge = RecordedJudge(facts, HANLEY_TRUTH | HEMMING_TRUTH)
+    apology = "I'm sorry, I cannot find anybody of this name."
+    abstention = generation("Ada Lind", apology, ["Ada Lind"], "2")
+    return judge, AMBIGBIO.judge_texts(judge, [HANLEY, HEMMING, abstention])
+
+
+def test_each_distinct_fact_is_verified_once_with_each_entity(judge_of_three):
+    judge, (hanley, hemming, _abstention) = judge_of_three
+
+    assert len({fact.text for fact in hanley.facts}) == 6
+    assert len(hanley.entities) == 2
+    assert len({fact.text for fact in hemming.facts}) == 6
+    assert len(hemming.entities) == 3
+    assert len(prompts_of(judge, "verify")) == 6 * 2 + 6 * 3
+
+
+def test_each_sentence_is_decomposed_and_each_response_grouped_once(judge_of_three):
+    judge, _judged = judge_of_three
+
+    assert len(prompts_of(judge, "decompose")) == 3 + 3
+    assert len(prompts_of(judge, "group")) == 2
     assert len(set(judge.calls)) == len(judge.calls)
-    assert (judged[2].abstained, judged[2].facts) == (True, ())
 
 
-def test_the_prompts_hold_what_is_judged_and_no_citations():
-    judge = hanley()
-    AMBIGBIO.judge_texts(judge, [HANLEY])
-    assert not any("[1]" in prompt or "[3]" in prompt for _, prompt in judge.calls)
-    verify = [prompt for name, prompt in judge.calls if name == "biographies/verify"]
-    assert sum(f"Title: {COACH}\nWhat the page {COACH} says." in prompt for prompt in verify) == 6
-    (group,) = [prompt for name, prompt in judge.calls if name == "biographies/group"]
-    assert "and died in 1970." in group
-    assert group.count("1. Dick Hanley was a freestyle swimmer.") == 1
+def test_an_abstention_has_no_facts(judge_of_three):
+    _judge, (_hanley, _hemming, abstention) = judge_of_three
+
+    assert abstention.abstained
+    assert abstention.facts == ()
 
 
-class NoPage:
-    def passages(self, title: str) -> list[str] | None:
-        return ["A page."] if title == SWIMMER else [] if title == BISHOP else None
+def test_prompts_are_without_citations():
+    judge = make_judge()
+
+    judge_text(AMBIGBIO, judge, HANLEY)
+
+    assert not any("[1]" in prompt or "[3]" in prompt for _step, prompt in judge.calls)
 
 
-def test_a_page_that_is_missing_supports_nothing():
-    judge = hanley()
-    (judged,) = AmbigBio(pages=NoPage()).judge_texts(judge, [HANLEY])
-    scores = score_biography(judged)
-    assert judged.matrix[0][1] == Judgement(
-        "not_supported", 0.0, f"no page: none is called {COACH!r}"
-    )
-    assert (scores["unscored"], scores["factscore"]) == (
-        0,
-        pytest.approx(4 / 6),
-    )  # the coach's two facts are nobody's
-    assert (scores["factscore_worst"], scores["factscore_best"]) == (
-        scores["factscore"],
-        scores["factscore"],
-    )
-    assert (scores["d_factscore"], scores["unscored_grouped"], scores["difference"]) == (
-        pytest.approx(4 / 6),
-        0,
-        0,
-    )
-    assert (scores["candidates"], scores["without_page"]) == (2, 1)
-    assert sum(name == "biographies/verify" for name, _ in judge.calls) == 6
+def test_prompts_of_verification_show_the_page():
+    judge = make_judge()
+
+    judge_text(AMBIGBIO, judge, HANLEY)
+
+    page = f"Title: {COACH}\nWhat the page {COACH} says."
+    assert sum(page in prompt for prompt in prompts_of(judge, "verify")) == 6  # one for each fact
 
 
-def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts():
+def test_the_prompt_of_grouping_shows_the_text_and_its_facts():
+    judge = make_judge()
+
+    judge_text(AMBIGBIO, judge, HANLEY)
+
+    (prompt,) = prompts_of(judge, "group")
+    assert "and died in 1970." in prompt
+    assert prompt.count("1. Dick Hanley was a freestyle swimmer.") == 1
+
+
+class SwimmerPages:
+    """Pages of which there is only the one about the swimmer."""
+
+    def passages(self, title):
+        return ["A page."] if title == SWIMMER else None
+
+
+def test_facts_are_not_supported_by_a_missing_page():
+    judge = make_judge()
+
+    judged = judge_text(AmbigBio(pages=SwimmerPages()), judge, HANLEY)
+
+    reason = f"no page: none is called {COACH!r}"
+    assert judged.matrix[0][1] == Judgement("not_supported", 0.0, reason)
+    assert len(prompts_of(judge, "verify")) == 6  # only about the swimmer
+
+
+def test_a_missing_page_leaves_no_fact_unscored():
+    scores = score_biography(judge_text(AmbigBio(pages=SwimmerPages()), make_judge(), HANLEY))
+
+    supported = pytest.approx(4 / 6)  # the coach's two facts are nobody's
+    assert scores["factscore"] == scores["d_factscore"] == supported
+    assert scores["factscore_worst"] == scores["factscore_best"] == supported
+    assert scores["unscored"] == scores["unscored_grouped"] == scores["difference"] == 0
+
+
+def test_candidates_without_a_page_are_counted():
+    scores = score_biography(judge_text(AmbigBio(pages=SwimmerPages()), make_judge(), HANLEY))
+
+    assert scores["candidates"] == 2
+    assert scores["without_page"] == 1
+
+
+def test_a_sentence_that_cannot_be_decomposed_leaves_the_response_without_facts():
     judge = RecordedJudge({}, set(), answers={"decompose": "I would rather not.\nNor would I."})
-    (judged,) = AMBIGBIO.judge_texts(judge, [HANLEY])
+
+    judged = judge_text(AMBIGBIO, judge, HANLEY)
+
     assert judged.problem == "not decomposed: sentence 1 of 3: no JSON object"
-    assert (judged.facts, score_biography(judged)) == ((), None)
+    assert judged.facts == ()
+    assert score_biography(judged) is None
 
 
-def test_facts_that_cannot_be_grouped_keep_their_factscore():
-    (judged,) = AMBIGBIO.judge_texts(
-        hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY]
-    )
+def test_facts_that_cannot_be_grouped_have_a_factscore_and_no_d_factscore():
+    judge = make_judge(answers={"group": "- He was a swimmer.\n- He was tall."})
+
+    judged = judge_text(AMBIGBIO, judge, HANLEY)
+
     scores = score_biography(judged)
     assert judged.ungrouped.startswith("no JSON object")
-    assert (scores["factscore"], scores["d_factscore"], scores["num_biographies"]) == (
-        1,
-        None,
-        None,
-    )
+    assert scores["factscore"] == 1
+    assert scores["d_factscore"] is None
+    assert scores["num_biographies"] is None
     assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 1)
 
 
-def test_the_code_protocol_loses_the_first_fact_and_prefers_the_alphabet():
-    (judged,) = AmbigBio(protocol="code").judge_texts(hanley(), [HANLEY])
-    assert judged.groups == ((1, 2, 3, 4, 5),)
+CODE = AmbigBio(protocol="code")
+
+
+def test_protocol_code_loses_the_first_fact_and_prefers_the_alphabet():
+    judged = judge_text(CODE, make_judge(), HANLEY)
+
     scores = score_biography(judged, "code")
+    assert judged.groups == ((1, 2, 3, 4, 5),)
     assert scores["d_factscore"] == pytest.approx(3 / 5)
     assert scores["difference"] == pytest.approx(1 - 3 / 5)
 
 
-def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
-    settings = AmbigBio(protocol="code")
-    (judged,) = settings.judge_texts(hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY])
-    assert (judged.groups, judged.links[0]) == (((), (1, 2, 3, 4, 5)), None)
+def test_protocol_code_counts_a_group_that_lost_its_only_fact():
+    judge = make_judge(breaks=["Dick Hanley was born in 1936."])
+
+    judged = judge_text(CODE, judge, HANLEY)
+
     scores = score_biography(judged, "code")
-    assert (scores["num_biographies"], scores["d_factscore"]) == (2, pytest.approx(3 / 5))
-    judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
-    (alone,) = settings.judge_texts(
-        judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])]
-    )
-    scores = score_biography(alone, "code")
-    assert (alone.groups, scores["num_biographies"]) == (((),), 1)
-    assert (
-        scores["factscore"],
-        scores["d_factscore"],
-        scores["difference"],
-        scores["unscored_grouped"],
-    ) == (
-        0,
-        None,
-        None,
-        1,
-    )
+    assert judged.groups == ((), (1, 2, 3, 4, 5))
+    assert judged.links[0] is None
+    assert scores["num_biographies"] == 2
+    assert scores["d_factscore"] == pytest.approx(3 / 5)
+
+
+PAINTER = generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])
+
+
+def make_judge_of_painter():
+    """Make a judge who finds one fact about Ada Lind, which her page does not support."""
+    return RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
+
+
+def test_protocol_code_leaves_a_response_of_one_fact_without_d_factscore():
+    judged = judge_text(CODE, make_judge_of_painter(), PAINTER)
+
+    scores = score_biography(judged, "code")
+    assert judged.groups == ((),)
+    assert scores["num_biographies"] == 1
+    assert scores["factscore"] == 0
+    assert scores["d_factscore"] is None
+    assert scores["difference"] is None
+    assert scores["unscored_grouped"] == 1
     assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 0)
-    assert settings.make_record(alone)["unscored"] == "no fact left in a group"
+    assert CODE.make_record(judged)["unscored"] == "no fact left in a group"
 
 
 def test_a_response_without_passages_is_unscored():
-    empty = GeneratedText("0", "q", "Dick Hanley", HANLEY.output, ())
-    (judged,) = AMBIGBIO.judge_texts(hanley(), [empty])
+    judged = judge_text(AMBIGBIO, make_judge(), replace(HANLEY, passages=()))
+
     scores = score_biography(judged)
-    assert (scores["factscore"], scores["unscored"], scores["factscore_best"]) == (None, 6, 1)
+    assert scores["factscore"] is None
+    assert scores["unscored"] == 6
+    assert scores["factscore_best"] == 1
 
 
-def test_one_fact_is_a_group_unasked():
-    judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
-    judged, bare = AMBIGBIO.judge_texts(
-        judge,
-        [
-            generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"]),
-            replace(HANLEY, output="[1]"),
-        ],
-    )
-    assert (judged.groups, judged.links) == (((0,),), (None,))
-    assert "biographies/group" not in {name for name, _ in judge.calls}
-    assert bare.abstained or bare.problem == "no sentences"
+def test_a_single_fact_is_a_group_without_asking_the_judge():
+    judge = make_judge_of_painter()
+
+    judged = judge_text(AMBIGBIO, judge, PAINTER)
+
+    assert judged.groups == ((0,),)
+    assert judged.links == (None,)
+    assert prompts_of(judge, "group") == []
+
+
+def test_a_response_of_citations_alone_has_no_sentences():
+    judged = judge_text(AMBIGBIO, make_judge_of_painter(), replace(HANLEY, output="[1]"))
+
+    assert judged.abstained or judged.problem == "no sentences"

@@ -1,7 +1,5 @@
 """Names on disk."""
 
-from __future__ import annotations
-
 from lm_factuality.benchmarks.biographies.generations import question_about, read_names
 
 

@@ -1,7 +1,5 @@
 """The documents behind a FACTOR file: no text is lost without a count, none is there twice."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """The protocol ``dola`` against a small implementation of what DoLa's FACTOR script does, from its
 description."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

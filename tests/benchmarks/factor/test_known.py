@@ -1,7 +1,5 @@
 """What is known of the published files, as a page of the documentation shows it."""
 
-from __future__ import annotations
-
 import yaml
 
 from bench.real.known import TARGET, to_table

@@ -1,7 +1,5 @@
 """What an answer says: a word that was offered, or a reason."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Claims by rules, from a judge, and from a file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -72,21 +70,13 @@ def test_claims_of_a_reply_are_put_in_the_order_of_the_segments():
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        pytest.param(make_reply((1, ["Mars is red."])), "no segment 2", id="segment missing"),
-        pytest.param(
-            make_reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2", id="segment unknown"
-        ),
-        pytest.param(
-            make_reply((1, ["Mars is red."]), (2, []), (2, [])),
-            "segment 2 twice",
-            id="segment repeated",
-        ),
-        pytest.param(make_reply((1, []), (2, [])), "no claims", id="no claims at all"),
-        pytest.param(make_reply(), "no segment 1, 2", id="no segments at all"),
-        pytest.param(read_answer(Answer("Mars is red.")), "no JSON object", id="no JSON"),
-        pytest.param(
-            read_answer(Answer(None, error="timed out")), "judge error: timed out", id="no answer"
-        ),
+        (make_reply((1, ["Mars is red."])), "no segment 2"),
+        (make_reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2"),
+        (make_reply((1, ["Mars is red."]), (2, []), (2, [])), "segment 2 twice"),
+        (make_reply((1, []), (2, [])), "no claims"),
+        (make_reply(), "no segment 1, 2"),
+        (read_answer(Answer("Mars is red.")), "no JSON object"),
+        (read_answer(Answer(None, error="timed out")), "judge error: timed out"),
     ],
 )
 def test_an_incomplete_reply_is_a_problem_without_claims(reply, problem):
@@ -112,13 +102,10 @@ def test_claims_that_were_written_to_a_file_are_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        pytest.param(
-            '{"index": "0"}', "claims is missing(.|\n)*claims extract", id="claims missing"
-        ),
-        pytest.param(
+        ('{"index": "0"}', "claims is missing(.|\n)*claims extract"),
+        (
             '{"index": "0", "source": "j", "claims": [["a b"]]}',
             "claims of 1 segments, but row 0 has 2",
-            id="segment missing",
         ),
     ],
 )

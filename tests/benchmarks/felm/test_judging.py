@@ -1,7 +1,5 @@
 """A judge works through rows of FELM: what becomes of its answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

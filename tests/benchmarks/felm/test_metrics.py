@@ -1,7 +1,5 @@
 """Scores against the reference, by hand, and their bounds."""
 
-from __future__ import annotations
-
 import json
 import math
 

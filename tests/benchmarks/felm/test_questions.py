@@ -1,7 +1,5 @@
 """What a judge sees of a row in each setting."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

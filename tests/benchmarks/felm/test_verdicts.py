@@ -1,7 +1,5 @@
 """Which units a judge's output flags: how outputs are read, the tricky ones among them."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

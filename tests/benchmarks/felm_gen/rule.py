@@ -1,4 +1,4 @@
-"""What a server says that plays the judge of FELM-gen: a sentence with *seven* in it is wrong."""
+"""A rule that plays the judge of FELM-gen: a segment with "seven" in it is wrong."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ ROWS = (  # index, domain, prompt, text of its reference
 
 
 def mark(prompt: str, attempt: int) -> Act:
-    """Leaves every piece by itself, or marks the segments, as the prompt asks."""
+    """Answer like a judge: leave every piece of text by itself if the prompt asks for a cut, else
+    mark the segments with "seven" in them as errors of knowledge."""
     if "Now the pieces to group:" in prompt:
-        pieces = re.findall(
-            r"^(\d+)\. ", prompt.rsplit("Now the pieces to group:", 1)[1], re.MULTILINE
-        )
-        return Act(text=json.dumps({"segments": [[int(number)] for number in pieces]}))
-    segments = re.findall(r"^(\d+)\. (.*)$", prompt.rsplit("\nSegments:\n", 1)[1], re.MULTILINE)
-    wrong = [int(number) for number, text in segments if "seven" in text]
-    found = [
-        {"number": number, "reason": "as the rule says", "type": "knowledge"} for number in wrong
+        pieces = prompt.rsplit("Now the pieces to group:", 1)[1]
+        numbers = re.findall(r"^(\d+)\. ", pieces, re.MULTILINE)
+        return Act(text=json.dumps({"segments": [[int(number)] for number in numbers]}))
+    segments = prompt.rsplit("\nSegments:\n", 1)[1]
+    wrong = [
+        {"number": int(number), "reason": "as the rule says", "type": "knowledge"}
+        for number, text in re.findall(r"^(\d+)\. (.*)$", segments, re.MULTILINE)
+        if "seven" in text
     ]
-    return Act(text=json.dumps({"wrong": found}))
+    return Act(text=json.dumps({"wrong": wrong}))
 
 
 def felm_line(index: str, domain: str, prompt: str, reference: str) -> dict[str, object]:
-    """A row in the form of FELM's file."""
+    """Make a row in the form of FELM's file; its response is one segment, labelled correct."""
     return {
         "index": index,
         "domain": domain,

@@ -1,14 +1,11 @@
 """FELM-gen without lm_eval: what is no answer, cutting, marking, scores, and all of it with a judge
 behind a server."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
-from judges.typed import ParsedReply, read_reply
+from judges.typed import read_reply
 from lm_factuality.benchmarks import judged_benchmark_names, make_judged_method
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.rows import DOMAINS
@@ -45,6 +42,7 @@ from lm_factuality.harness.generation import read_generations, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
+# A response to each of the questions; the judge takes a segment with "seven" in it for wrong.
 RESPONSES = (
     "It is seven years old. It is made of iron.",
     "A current warms it. There are seven of them.",
@@ -53,21 +51,21 @@ RESPONSES = (
     "Two boats carry twelve crates.",
 )
 
-
-DOC = {"index": "1", "domain": ROWS[0][1], "prompt": "Why?", "reference_texts": []}
+DOC = {"index": "1", "domain": "wk", "prompt": "Why?", "reference_texts": []}
 FIRST = {**DOC, "index": "0"}
 
 
 @pytest.fixture
 def docs():
+    """The documents of the five questions."""
     return [
         {
             "index": index,
             "domain": domain,
             "prompt": prompt,
-            "reference_texts": [text] if text else [],
+            "reference_texts": [reference] if reference else [],
         }
-        for index, domain, prompt, text in ROWS
+        for index, domain, prompt, reference in ROWS
     ]
 
 
@@ -103,335 +101,502 @@ def docs():
         ("Sorry is a word of regret.", None),
     ],
 )
-def test_what_is_no_answer(generation, reason):
+def test_refusals_and_empty_generations_are_no_answers(generation, reason):
     assert why_no_answer(generation) == reason
 
 
-def test_an_answer_is_without_its_thinking():
-    assert (
-        answer_without_thinking("<think>First a </think> then b</think>\nThe bridge.\n")
-        == "The bridge."
-    )
-    assert answer_without_thinking("<THINKING>First a</THINKING>The bridge.") == "The bridge."
-    assert answer_without_thinking("<think>First a") == "<think>First a"
-
-
-def test_rules_cut_by_domain():
-    text = "It opened in 1870. It is old:\n\n- of iron\n\nDr. Lind built it."
-    assert cut_by_rules(text, "wk").segments == [
-        "It opened in 1870.",
-        "It is old:\n\n- of iron\n\nDr. Lind built it.",
-    ]
-    assert cut_by_rules(text, "math").segments == [
-        "It opened in 1870.",
-        "It is old:",
-        "- of iron",
-        "Dr. Lind built it.",
-    ]
-
-
-TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
-
-
-def grouped(reply: object, text: str = TEXT) -> ParsedReply[CutReply]:
-    answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
-    return read_reply(answer, CutReply, cutting_subject(text), find_cut_problem)
-
-
-def test_a_judges_cut_is_the_responses_own_text():
-    segments = ["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"]
-    assert apply_judge_cut(TEXT, "math", grouped({"segments": [[1, 2], [], [3]]})) == Cut(
-        segments, "judge"
-    )
+@pytest.mark.parametrize(
+    ("generation", "answer"),
+    [
+        ("<think>First a </think> then b</think>\nThe bridge.\n", "The bridge."),
+        ("<THINKING>First a</THINKING>The bridge.", "The bridge."),
+        pytest.param("<think>First a", "<think>First a", id="unfinished thinking is kept"),
+    ],
+)
+def test_thinking_is_taken_out_of_an_answer(generation, answer):
+    assert answer_without_thinking(generation) == answer
 
 
 @pytest.mark.parametrize(
-    ("reply", "refused"),
+    ("domain", "segments"),
     [
-        ([[1], [3]], "no piece 2"),
-        ([[1, 2], [2, 3]], "piece 2 twice"),
-        ([[2], [1], [3]], "pieces out of order"),
-        ([[1], [2], [3], [4]], "piece 4 of 3"),
-        ([], "no piece 1, 2, 3"),
-        ({"segments": ["So", "Done"]}, "wrong form: segments.N: Input should be a valid list"),
+        pytest.param(
+            "wk",
+            ["It opened in 1870.", "It is old:\n\n- of iron\n\nDr. Lind built it."],
+            id="wk by sentences",
+        ),
+        pytest.param(
+            "math",
+            ["It opened in 1870.", "It is old:", "- of iron", "Dr. Lind built it."],
+            id="math by sentences and paragraphs",
+        ),
+    ],
+)
+def test_a_response_is_cut_by_the_rules_of_its_domain(domain, segments):
+    text = "It opened in 1870. It is old:\n\n- of iron\n\nDr. Lind built it."
+
+    assert cut_by_rules(text, domain).segments == segments
+
+
+MATH_TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # three pieces
+
+
+def read_cut(answer, text=MATH_TEXT):
+    """Read a judge's answer to the question how to group the pieces of a text into segments."""
+    return read_reply(answer, CutReply, cutting_subject(text), find_cut_problem)
+
+
+def make_cut(segments, text=MATH_TEXT):
+    """Make a judge's reply that groups the pieces with these numbers into segments."""
+    return read_cut(Answer(json.dumps({"segments": segments}), "stop"), text)
+
+
+def test_the_segments_of_a_judges_cut_are_text_of_the_response():
+    cut = apply_judge_cut(MATH_TEXT, "math", make_cut([[1, 2], [], [3]]))
+
+    assert cut == Cut(["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"], "judge")
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        (Answer("[[1], [3]]", "stop"), "no piece 2"),
+        (Answer("[[1, 2], [2, 3]]", "stop"), "piece 2 twice"),
+        (Answer("[[2], [1], [3]]", "stop"), "pieces out of order"),
+        (Answer("[[1], [2], [3], [4]]", "stop"), "piece 4 of 3"),
+        (Answer("[]", "stop"), "no piece 1, 2, 3"),
+        (
+            Answer('{"segments": ["So", "Done"]}', "stop"),
+            "wrong form: segments.N: Input should be a valid list",
+        ),
         (Answer("So 1 000 + 1 = 1 001.", "stop"), "no JSON object"),
         (Answer("", "stop"), "empty answer"),
         (Answer('{"segments": [[1]', "length"), "cut off"),
         (Answer(None, error="timed out"), "judge error: timed out"),
     ],
 )
-def test_a_cut_without_every_piece_is_not_taken(reply, refused):
-    assert apply_judge_cut(TEXT, "math", grouped(reply)) == replace(
-        cut_by_rules(TEXT, "math"), cut_refused=refused
-    )
+def test_rules_cut_the_response_if_the_judges_cut_is_refused(answer, refused):
+    cut = apply_judge_cut(MATH_TEXT, "math", read_cut(answer))
+
+    assert cut == replace(cut_by_rules(MATH_TEXT, "math"), cut_refused=refused)
 
 
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
-def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
-    """Cut behind the pieces ``ends``."""
-    count = len(split_into_pieces(text))
-    borders = sorted({0, *(end for end in ends if end < count), count})
+def test_no_text_is_lost_wherever_a_judge_cuts(text, last_pieces):
+    num_pieces = len(split_into_pieces(text))
+    borders = sorted({0, *(piece for piece in last_pieces if piece < num_pieces), num_pieces})
     groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
-    found = apply_judge_cut(text, "math", grouped({"segments": groups}, text))
-    assert (found.cut_by, len(found.segments)) == ("judge", len(groups))
-    assert "".join("".join(found.segments).split()) == "".join(text.split())
-    assert all(segment == segment.strip() and segment in text for segment in found.segments)
+
+    cut = apply_judge_cut(text, "math", make_cut(groups, text))
+
+    assert cut.cut_by == "judge"
+    assert len(cut.segments) == len(groups)
+    assert without_spaces("".join(cut.segments)) == without_spaces(text)
+    assert all(segment == segment.strip() and segment in text for segment in cut.segments)
 
 
-def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
-    """Replies, each a list of (number, type) or an answer."""
-    answers = [
-        each
-        if isinstance(each, Answer)
-        else Answer(
-            json.dumps(
-                {
-                    "wrong": [
-                        {"number": number, "reason": "so", "type": kind} for number, kind in each
-                    ]
-                }
-            ),
-            "stop",
-        )
-        for each in said
-    ]
-    return [
-        read_reply(each, MarksReply, {"units": ["s"] * segments}, find_marks_problem)
-        for each in answers
-    ]
+def without_spaces(text):
+    """Remove all white space from a text."""
+    return "".join(text.split())
+
+
+def read_marks(answer, num_segments=3):
+    """Read a judge's answer to the question which segments are wrong."""
+    subject = {"units": ["s"] * num_segments}
+    return read_reply(answer, MarksReply, subject, find_marks_problem)
+
+
+def make_marks(wrong, num_segments=3):
+    """Make a judge's reply from pairs: the number of a wrong segment, and the type of its error."""
+    marks = [{"number": number, "reason": "so", "type": kind} for number, kind in wrong]
+    return read_marks(Answer(json.dumps({"wrong": marks}), "stop"), num_segments)
+
+
+UNTYPED_MARK = '{"wrong": [{"number": 1, "reason": "no"}]}'
 
 
 @pytest.mark.parametrize(
-    ("said", "domain", "errors"),
+    ("reply", "domain", "errors"),
     [
-        ([(2, "fooled")], "wk", (None, "fooled", None)),
-        ([(3, "knowledge"), (1, "irrelevant")], "wk", ("irrelevant", None, "knowledge")),
-        ([(1, None), (2, "reasoning")], "science", ("untyped", "reasoning", None)),
-        ([(3, "knowledge")], "math", (None, None, "reasoning")),
-        ([(3, None)], "reasoning", (None, None, "reasoning")),
-        ([], "wk", (None, None, None)),
-        (
-            Answer('<think>{"wrong": [{"number": 1, "reason": "no"}]}</think>{"wrong": []}'),
+        pytest.param(make_marks([(2, "fooled")]), "wk", [None, "fooled", None], id="one error"),
+        pytest.param(
+            make_marks([(3, "knowledge"), (1, "irrelevant")]),
             "wk",
-            (None, None, None),
+            ["irrelevant", None, "knowledge"],
+            id="two errors",
         ),
-        (Answer('{"wrong": [{"number": 1, "reason": "no"}]}'), "wk", ("untyped", None, None)),
+        pytest.param(
+            make_marks([(1, None), (2, "reasoning")]),
+            "science",
+            ["untyped", "reasoning", None],
+            id="an error without a type",
+        ),
+        pytest.param(
+            make_marks([(3, "knowledge")]),
+            "math",
+            [None, None, "reasoning"],
+            id="every error in math is of reasoning",
+        ),
+        pytest.param(
+            make_marks([(3, None)]),
+            "reasoning",
+            [None, None, "reasoning"],
+            id="every error in reasoning is of reasoning",
+        ),
+        pytest.param(make_marks([]), "wk", [None, None, None], id="no error"),
+        pytest.param(
+            read_marks(Answer(f'<think>{UNTYPED_MARK}</think>{{"wrong": []}}')),
+            "wk",
+            [None, None, None],
+            id="marks in the thinking do not count",
+        ),
+        pytest.param(
+            read_marks(Answer(UNTYPED_MARK)),
+            "wk",
+            ["untyped", None, None],
+            id="no key for the type",
+        ),
     ],
 )
-def test_marks_and_their_types(said, domain, errors):
-    assert combine_marks(marks(said), 3, domain) == list(errors)
+def test_the_judges_marks_give_the_errors_of_the_segments(reply, domain, errors):
+    assert combine_marks([reply], 3, domain) == errors
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
-        (Answer("Let me see", "length"), "cut off"),
-        (Answer("", "stop"), "empty answer"),
-        (Answer("", "content_filter"), "content filter"),
-        ([(4, "fooled")], "segment 4 of 3"),
-        ([(0, "fooled")], "segment 0 of 3"),
-        ([(1, "fooled"), (1, None)], "segment 1 twice"),
+        (read_marks(Answer("Let me see", "length")), "cut off"),
+        (read_marks(Answer("", "stop")), "empty answer"),
+        (read_marks(Answer("", "content_filter")), "content filter"),
+        (make_marks([(4, "fooled")]), "segment 4 of 3"),
+        (make_marks([(0, "fooled")]), "segment 0 of 3"),
+        (make_marks([(1, "fooled"), (1, None)]), "segment 1 twice"),
         (
-            [(1, "spelling")],
-            "wrong form: wrong.N.type: Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'",
+            make_marks([(1, "spelling")]),
+            "wrong form: wrong.N.type: "
+            "Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'",
         ),
-        (Answer("I'm sorry, I cannot judge that."), "no JSON object"),
-        (Answer(None, error="no evidence: the lexical judge needs passages"), "no evidence"),
-        (Answer(None, error="400: no such thing"), "judge error: 400: no such thing"),
+        (read_marks(Answer("I'm sorry, I cannot judge that.")), "no JSON object"),
+        (
+            read_marks(Answer(None, error="no evidence: the lexical judge needs passages")),
+            "no evidence",
+        ),
+        (read_marks(Answer(None, error="400: no such thing")), "judge error: 400: no such thing"),
     ],
 )
-def test_what_cannot_be_read_is_unscored(said, reason):
+def test_an_unreadable_reply_leaves_the_response_unscored(reply, reason):
     with pytest.raises(UnreadableAnswerError) as error:
-        combine_marks(marks(said), 3, "wk")
+        combine_marks([reply], 3, "wk")
+
     assert str(error.value) == reason
 
 
-def test_several_samples_vote_on_errors_and_on_types():
-    said = marks(
-        [(1, "fooled"), (2, "knowledge")],
-        [(1, "knowledge")],
-        [(1, "knowledge")],
-        Answer("?"),
-        segments=2,
-    )
-    assert combine_marks(said, 2, "wk") == ["knowledge", None]
-    none = marks(Answer("?"), Answer("?"))
+def test_samples_vote_on_errors_and_on_their_types():
+    replies = [
+        make_marks([(1, "fooled"), (2, "knowledge")], num_segments=2),
+        make_marks([(1, "knowledge")], num_segments=2),
+        make_marks([(1, "knowledge")], num_segments=2),
+        read_marks(Answer("?"), num_segments=2),
+    ]
+
+    assert combine_marks(replies, 2, "wk") == ["knowledge", None]
+
+
+def test_samples_of_which_none_is_readable_leave_the_response_unscored():
+    replies = [read_marks(Answer("?")), read_marks(Answer("?"))]
+
     with pytest.raises(UnreadableAnswerError, match="^none of 2 outputs .*: no JSON object$"):
-        combine_marks(none, 2, "wk")
+        combine_marks(replies, 2, "wk")
 
 
-def test_the_judge_sees_question_segments_and_references(docs):
+def test_the_subject_of_marking_has_the_segments_and_the_references(docs):
     subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
+
     assert subject["kind"] == "marks"
     assert subject["units"] == ["It is old.", "It is of iron."]
     assert subject["passages"] == docs[0]["reference_texts"]
+
+
+def test_the_prompt_of_marking_ends_with_question_segments_and_references(docs):
+    subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
+
     prompt = Prompts().render("felm_gen/mark_segments", subject)
+
     assert prompt.endswith(
-        "Question: How old is the Lantern Bridge?\nSegments:\n1. It is old.\n2. It is of iron.\nReference document:\n"
-        "The Lantern Bridge was opened in 1870 and is made of iron.\n\nWhich of these segments contain factual errors, and of which "
-        "type? Reply with the JSON object alone."
+        "Question: How old is the Lantern Bridge?\n"
+        "Segments:\n1. It is old.\n2. It is of iron.\n"
+        "Reference document:\nThe Lantern Bridge was opened in 1870 and is made of iron.\n\n"
+        "Which of these segments contain factual errors, and of which type? "
+        "Reply with the JSON object alone."
     )
-    without = Prompts().render(
-        "felm_gen/mark_segments",
-        marking_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."]),
-    )
-    assert "reference document" not in without.lower()
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_the_examples_of_marks_validate(domain, docs):
+def test_the_prompt_of_marking_shows_no_references_in_math(docs):
+    math_doc = {**docs[2], "reference_texts": ["x"]}
+
+    prompt = Prompts().render("felm_gen/mark_segments", marking_subject(math_doc, ["It is 12."]))
+
+    assert "reference document" not in prompt.lower()
+
+
+@pytest.mark.parametrize(
+    ("domain", "errors"),
+    [
+        ("wk", [None, "knowledge", None]),
+        ("science", [None, "knowledge", None]),
+        ("writing_rec", [None, "knowledge", None]),
+        ("math", [None, "reasoning", "reasoning"]),
+        ("reasoning", [None, "reasoning", "reasoning"]),
+    ],
+)
+def test_the_examples_in_the_prompt_of_marking_are_readable(domain, errors, docs):
     subject = marking_subject({**docs[0], "domain": domain}, ["So."])
     prompt = Prompts().render("felm_gen/mark_segments", subject)
-    examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
-    found = [combine_marks(marks(Answer(example)), 3, "wk") for example in examples]
-    kinds = [None, "knowledge", None]
-    if domain in ("math", "reasoning"):
-        kinds = [None, "reasoning", "reasoning"]
-    assert found == [kinds, [None, None, None]]
+    json_lines = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')]
+    examples = json_lines[1:]  # the first line shows the form
+
+    errors_of_examples = [
+        combine_marks([read_marks(Answer(example))], 3, "wk") for example in examples
+    ]
+
+    assert errors_of_examples == [errors, [None, None, None]]
 
 
-def test_the_example_of_a_cut_validates():
+def test_the_example_in_the_prompt_of_cutting_is_readable():
     prompt = Prompts().render("felm_gen/segment", cutting_subject("So. No."))
-    _, example, pieces = prompt.rsplit(":\n\n", 2)
-    numbered, _, reply = example.partition("\n{")
-    cut_reply = CutReply.model_validate_json("{" + reply.splitlines()[0])
-    assert find_cut_problem(cut_reply, {"pieces": numbered.splitlines()}) == ""
+
+    _instructions, example, pieces = prompt.rsplit(":\n\n", 2)
+    example_pieces, _brace, reply_and_rest = example.partition("\n{")
+    reply = CutReply.model_validate_json("{" + reply_and_rest.splitlines()[0])
+    assert find_cut_problem(reply, {"pieces": example_pieces.splitlines()}) == ""
     assert pieces == "1. So.\n2. No."
 
 
-def record(domain, errors, unscored=None, no_answer=None, segments=None):
-    size = len(errors) if errors is not None else segments or 0
+def make_record(domain, errors, **changes):
+    """Make the verdict on a response with these errors of its segments; None of one unscored."""
     return {
         "domain": domain,
         "errors": errors,
-        "segments": ["s"] * size,
-        "unscored": unscored,
-        "no_answer": no_answer,
-        "cut_by": None if no_answer else "sentences",
+        "segments": ["s"] * len(errors or []),
+        "unscored": None,
+        "no_answer": None,
+        "cut_by": "sentences",
         "cut_refused": None,
+        **changes,
     }
 
 
-def summary_of(*records):
+def summarise(*records):
+    """Summarise the records; the summary needs nothing of their documents."""
     return FELM_GEN.summarise([{}] * len(records), records)
 
 
-def test_scores_of_an_example_worked_by_hand():
-    summary = summary_of(
-        record("wk", [None, "knowledge", "fooled"]),
-        record("wk", [None]),
-        record("math", ["reasoning", None]),
-        record("math", None, unscored="no answer line", segments=4),
-        record("wk", None, unscored="no answer: empty", no_answer="empty"),
+@pytest.fixture
+def summary():
+    """The summary of five responses: segments 3 (2 wrong), 1, 2 (1 wrong), 4 unscored, and one
+    that is no answer."""
+    return summarise(
+        make_record("wk", [None, "knowledge", "fooled"]),
+        make_record("wk", [None]),
+        make_record("math", ["reasoning", None]),
+        make_record("math", None, unscored="no answer line", segments=["s"] * 4),
+        make_record(
+            "wk", None, unscored="no answer: empty", no_answer="empty", segments=[], cut_by=None
+        ),
     )
-    segment, response = summary["segment_error_rate"], summary["response_error_rate"]
-    assert (segment["value"], segment["rows"]) == (3 / 6, 3)
-    assert (segment["worst"], segment["best"]) == (0.7, 0.3)
-    assert (response["value"], response["worst"], response["best"]) == (2 / 3, 0.75, 0.5)
-    assert segment["interval"][0] < 0.5 < segment["interval"][1]
-    assert summary["wrong_segments"] == {"knowledge": 1, "fooled": 1, "reasoning": 1}
+
+
+def test_the_segment_error_rate_is_pooled_over_scored_responses(summary):
+    rate = summary["segment_error_rate"]
+
+    assert rate["value"] == 3 / 6
+    assert rate["rows"] == 3
+    assert rate["interval"][0] < 0.5 < rate["interval"][1]
+
+
+def test_the_segment_error_rate_is_bounded_by_the_unscored(summary):
+    rate = summary["segment_error_rate"]
+
+    assert rate["worst"] == 0.7  # (3 + 4) / 10: all four unscored segments are wrong
+    assert rate["best"] == 0.3  # 3 / 10
+
+
+def test_the_response_error_rate_is_bounded_by_the_unscored(summary):
+    rate = summary["response_error_rate"]
+
+    assert rate["value"] == 2 / 3
+    assert rate["worst"] == 0.75  # 3 / 4
+    assert rate["best"] == 0.5  # 2 / 4
+
+
+def test_the_segment_error_rate_is_given_by_domain(summary):
     assert summary["segment_error_rate_wk"]["value"] == 0.5
-    assert summary["segment_error_rate_math"]["interval"] is None  # one response
-    assert (summary["unscored"], summary["no_answer"]) == ({"no answer line": 1}, {"empty": 1})
+    assert summary["segment_error_rate_math"]["interval"] is None  # one scored response
 
 
-def test_scores_of_nothing_are_null():
-    summary = summary_of(
-        record("wk", None, unscored="no answer: refusal", no_answer="refusal"),
+def test_wrong_segments_are_counted_by_type(summary):
+    assert summary["wrong_segments"] == {"knowledge": 1, "fooled": 1, "reasoning": 1}
+
+
+def test_the_unscored_and_those_without_answer_are_counted_apart(summary):
+    assert summary["unscored"] == {"no answer line": 1}
+    assert summary["no_answer"] == {"empty": 1}
+
+
+def test_rates_without_any_scored_response_are_null():
+    refusal = make_record(
+        "wk", None, unscored="no answer: refusal", no_answer="refusal", cut_by=None
     )
+
+    summary = summarise(refusal)
+
     assert summary["segment_error_rate"]["value"] is None
     assert summary["response_error_rate"]["worst"] is None
     json.dumps(summary, allow_nan=False)
     assert FELM_GEN.summary_table(summary)[1][0][1] == "-"
 
 
-def test_a_judge_behind_a_server(server, config, docs, tmp_path):
+@pytest.fixture
+def judge(server, config, tmp_path):
+    """A judge with a store whose server takes a segment with "seven" in it for wrong."""
     server.script = mark
-    responses = [[text] for text in RESPONSES]
-    with Judge.open(config(), tmp_path / "store.sqlite") as judge:
-        plans = dict(FELM_GEN.plan_questions(judge, docs, responses))
-        assert not server.bodies
-        verdicts = FELM_GEN.judge(judge, docs, responses)
-        sent = len(server.bodies)
-        assert sent == plans["marking"].to_send == 1 + 4
-        assert FELM_GEN.judge(judge, docs, responses) == verdicts
-    assert len(server.bodies) == sent
-    assert [each["errors"] for each in verdicts] == [
+    with Judge.open(config(), tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def responses():
+    """The generations of each document: one response."""
+    return [[response] for response in RESPONSES]
+
+
+def test_planning_tells_the_number_of_requests_and_sends_none(server, judge, docs, responses):
+    plans = dict(FELM_GEN.plan_questions(judge, docs, responses))
+
+    assert not server.bodies
+    FELM_GEN.judge(judge, docs, responses)
+    # one to cut the response in math, and one to mark each response but the refusal
+    assert plans["marking"].to_send == len(server.bodies) == 1 + 4
+
+
+def test_verdicts_come_from_the_store_the_second_time(server, judge, docs, responses):
+    verdicts = FELM_GEN.judge(judge, docs, responses)
+    num_sent = len(server.bodies)
+
+    assert FELM_GEN.judge(judge, docs, responses) == verdicts
+    assert len(server.bodies) == num_sent
+
+
+def test_a_verdict_has_the_error_of_each_segment(judge, docs, responses):
+    verdicts = FELM_GEN.judge(judge, docs, responses)
+
+    assert [verdict["errors"] for verdict in verdicts] == [
         ["knowledge", None],
         [None, "knowledge"],
         [None, "reasoning"],
         None,
         [None],
     ]
-    assert [each["cut_by"] for each in verdicts] == [
-        "sentences",
-        "sentences",
-        "judge",
-        None,
-        "paragraphs",
-    ]
     assert verdicts[3]["unscored"] == "no answer: refusal"
+
+
+def test_a_verdict_tells_how_the_response_was_cut(judge, docs, responses):
+    verdicts = FELM_GEN.judge(judge, docs, responses)
+
+    cut_by = [verdict["cut_by"] for verdict in verdicts]
+    assert cut_by == ["sentences", "sentences", "judge", None, "paragraphs"]
     assert verdicts[0]["segments"] == ["It is seven years old.", "It is made of iron."]
 
 
-def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
-    server.script = lambda prompt, attempt: (
-        Act(text='{"segments": [[2]]}') if "pieces to group" in prompt else mark(prompt, attempt)
-    )
-    with Judge.open(config(), tmp_path / "store.sqlite") as judge:
-        verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
+def refuse_to_cut(prompt, attempt):
+    """Mark segments like the usual judge, but leave the first piece out of every cut."""
+    if "pieces to group" in prompt:
+        return Act(text='{"segments": [[2]]}')
+    return mark(prompt, attempt)
+
+
+def test_a_judge_whose_cut_is_refused_still_marks(server, judge, docs, responses):
+    server.script = refuse_to_cut
+
+    verdicts = FELM_GEN.judge(judge, docs, responses)
+
     assert verdicts[2]["errors"] == [None, "reasoning"]
     assert verdicts[2]["cut_refused"] == "no piece 1"
     assert FELM_GEN.summarise(docs, verdicts)["cuts_refused"] == {"no piece 1": 1}
-    assert (
-        sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1
-    )  # asked once more
+
+
+def test_a_judge_whose_cut_is_refused_is_asked_once_more(server, judge, docs, responses):
+    server.script = refuse_to_cut
+
+    FELM_GEN.judge(judge, docs, responses)
+
+    asked_again = [prompt for prompt in server.attempts if "cannot be used: no piece 1." in prompt]
+    assert len(asked_again) == 1
+
+
+def make_sample(doc, response, changes):
+    """Make a sample whose verdict is unscored because the judge is down, with these changes."""
+    verdict = FELM_GEN.unscored_record(doc, [response], "the judge is down")
+    return {"doc": doc, "responses": [response], "verdict": {**verdict, **changes}}
+
+
+@pytest.mark.parametrize("row", [0, 3], ids=["answer", "refusal"])
+def test_an_unscored_record_follows_from_its_response(docs, row):
+    sample = make_sample(docs[row], RESPONSES[row], {})
+
+    assert not FELM_GEN.record_problem(sample)
 
 
 @pytest.mark.parametrize(
-    ("number", "changes", "wrong"),
+    ("row", "changes", "key"),
     [
-        (0, {}, None),
-        (3, {}, None),
-        (0, {"no_answer": "refusal"}, "no_answer"),
-        (3, {"unscored": None}, "unscored"),
+        pytest.param(0, {"no_answer": "refusal"}, "no_answer", id="an answer called a refusal"),
+        pytest.param(3, {"unscored": None}, "unscored", id="a refusal called scored"),
     ],
 )
-def test_whether_a_response_is_an_answer_follows_from_it(docs, number, changes, wrong):
-    doc, responses = docs[number], [RESPONSES[number]]
-    verdict = {**FELM_GEN.unscored_record(doc, responses, "the judge is down"), **changes}
-    problem = FELM_GEN.record_problem({"doc": doc, "responses": responses, "verdict": verdict})
-    assert (problem or "").startswith(f"its {wrong!r} does not follow" if wrong else "")
-    assert bool(problem) == bool(wrong)
+def test_a_record_that_contradicts_its_response_is_a_problem(docs, row, changes, key):
+    sample = make_sample(docs[row], RESPONSES[row], changes)
+
+    problem = FELM_GEN.record_problem(sample)
+
+    assert problem.startswith(f"its {key!r} does not follow")
 
 
-def test_benchmarks_are_found_by_name():
+def test_a_judged_benchmark_is_found_by_its_name():
     assert make_judged_method("felm_gen") == FELM_GEN
+
+
+def test_the_names_of_the_judged_benchmarks_are_listed():
     names = ["ambigbio", "longform", "simpleqa", "felm_gen", "factor_generation"]
     assert judged_benchmark_names() == names
+
+
+def test_an_unknown_judged_benchmark_is_refused_with_a_near_name():
     with pytest.raises(ConfigError, match="'felm_gn'; did you mean felm_gen"):
         make_judged_method("felm_gn")
 
 
-def test_samples_of_several_files_and_filters(docs, tmp_path):
-    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+def test_generations_are_read_once_from_files_with_several_filters(docs, tmp_path):
+    samples = [
+        {"doc": doc, "resps": [[response]], "doc_id": 7}
+        for doc, response in zip(docs[:3], RESPONSES[:3], strict=True)
+    ]
     lines = [
-        {"doc": doc, "resps": [[text]], "doc_id": 7}
-        for doc, text in zip(docs, RESPONSES, strict=True)
+        json.dumps({**sample, "filter": name}) for name in ("judge", "none") for sample in samples
     ]
-    content = [
-        json.dumps({**line, "filter": name}) for name in ("judge", "none") for line in lines[:3]
-    ]
-    first.write_text("\n".join(content) + "\n\n", encoding="utf-8")
-    second.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
-    assert read_generations([first, second], FELM_GEN) == (
-        docs[:4],
-        [(text,) for text in RESPONSES[:4]],
-    )
+    filtered_path = tmp_path / "a.jsonl"
+    filtered_path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    plain_path = tmp_path / "b.jsonl"
+    plain_path.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
+
+    read_docs, read_responses = read_generations([filtered_path, plain_path], FELM_GEN)
+
+    assert read_docs == docs[:4]
+    assert read_responses == [(response,) for response in RESPONSES[:4]]
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("line", "message"),
     [
         ("{", ":2: not JSON"),
         ("[1]", ":2: no sample of lm_eval"),
@@ -446,45 +611,62 @@ def test_samples_of_several_files_and_filters(docs, tmp_path):
         (to_line(FIRST, ["So."]), ": sample 2: the same document as"),
     ],
 )
-def test_a_bad_line_of_a_samples_file_is_named(tmp_path, bad, message):
+def test_a_bad_line_of_a_file_of_samples_is_named(tmp_path, line, message):
     path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join([to_line(FIRST, ["So."]), bad]) + "\n", encoding="utf-8")
+    path.write_text("\n".join([to_line(FIRST, ["So."]), line]) + "\n", encoding="utf-8")
+
     with pytest.raises(DataError, match=re.escape(f"{path}{message}")):
         read_generations([path], FELM_GEN)
 
 
-def test_files_without_samples_are_named(tmp_path):
-    path = tmp_path / "samples.jsonl"
+def test_a_missing_file_of_samples_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.jsonl: no such file"):
         read_generations([tmp_path / "nothing.jsonl"], FELM_GEN)
+
+
+def test_a_file_without_samples_is_refused(tmp_path):
+    path = tmp_path / "samples.jsonl"
     path.write_text("\n", encoding="utf-8")
+
     with pytest.raises(DataError, match="no samples"):
         read_generations([path], FELM_GEN)
 
 
-def test_cuts_by_rules_against_the_published_segments(shared: Path):
-    """Boundary F1 over the responses whose segments make up the whole response; the figures of
-    ``steps``."""
-    found = {domain: Counter[str]() for domain in DOMAINS}
-    path = shared / "data" / "felm" / "all.jsonl"
+def find_boundaries(segments):
+    """Find where segments end, counted in characters without white space."""
+    lengths = [len(without_spaces(segment)) for segment in segments]
+    return set(itertools.accumulate(lengths))
+
+
+def read_published_segments(path):
+    """Read (domain, response, segments) of the rows of FELM whose segments make up the response."""
+    published = []
     for line in path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line.replace("\\\\n", "\\n"))
         response = row["response"]
+        segments = row["segmented_response"]
         if not isinstance(response, str):  # of two rows it is a number
             continue
-        published = _boundaries(row["segmented_response"])
-        if max(published) != len("".join(response.split())):
-            continue
-        ours = _boundaries(cut_by_rules(response, row["domain"]).segments)
-        assert max(ours) == max(published)
-        found[row["domain"]].update(tp=len(ours & published) - 1, wrong=len(ours ^ published))
-    scores = {
-        domain: 2 * each["tp"] / (2 * each["tp"] + each["wrong"]) for domain, each in found.items()
+        if max(find_boundaries(segments)) == len(without_spaces(response)):
+            published.append((row["domain"], response, segments))
+    return published
+
+
+def test_the_rules_cut_like_the_published_segments(shared):
+    """The boundary F1 of each domain is the one that the documentation of ``steps`` states."""
+    matches = {domain: Counter() for domain in DOMAINS}
+    for domain, response, segments in read_published_segments(
+        shared / "data" / "felm" / "all.jsonl"
+    ):
+        ours = find_boundaries(cut_by_rules(response, domain).segments)
+        theirs = find_boundaries(segments)
+        assert max(ours) == max(theirs)
+        # the end of the response is a boundary for everyone, and does not count
+        matches[domain].update(tp=len(ours & theirs) - 1, wrong=len(ours ^ theirs))
+
+    f1 = {
+        domain: 2 * counts["tp"] / (2 * counts["tp"] + counts["wrong"])
+        for domain, counts in matches.items()
     }
     expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
-    assert scores == pytest.approx(expected, abs=0.01)
-
-
-def _boundaries(segments):
-    lengths = [len("".join(segment.split())) for segment in segments]
-    return set(itertools.accumulate(lengths))
+    assert f1 == pytest.approx(expected, abs=0.01)

@@ -1,8 +1,6 @@
 """The method with a judge behind a server: any subject, an index, and entities that share a
 name."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -20,213 +18,320 @@ PAGES = {
     HARBOUR: "Grayport is a harbour town in Eastmark. It was founded in 1702.",
     MINE: "Grayport is a mining village in Norland. Silver was found there in 1840.",
 }
-RESPONSE = "Grayport is a harbour town in Eastmark. It was founded in 1702. Silver was found there in 1840. I hope that this helps!"
-FACTS = {
-    "Grayport is a harbour town in Eastmark.": [
-        "Grayport is a harbour town.",
-        "Grayport is in Eastmark.",
-    ],
-    "It was founded in 1702.": ["Grayport was founded in 1702."],
-    "Silver was found there in 1840.": ["Silver was found in Grayport in 1840."],
-    "I hope that this helps!": ["The writer hopes to help."],
-}
-TRUE_OF = {HARBOUR: ("harbour", "Eastmark", "1702"), MINE: ("1840",)}
+SENTENCES = (
+    "Grayport is a harbour town in Eastmark.",
+    "It was founded in 1702.",
+    "Silver was found there in 1840.",
+    "I hope that this helps!",
+)
+RESPONSE = " ".join(SENTENCES)
+FACTS = dict(
+    zip(
+        SENTENCES,
+        (
+            ["Grayport is a harbour town.", "Grayport is in Eastmark."],
+            ["Grayport was founded in 1702."],
+            ["Silver was found in Grayport in 1840."],
+            ["The writer hopes to help."],
+        ),
+        strict=True,
+    )
+)
+NUM_FACTS = 5
+TELLING_WORDS = ("harbour", "Eastmark", "1702", "1840")  # a page with the word supports the fact
 
 
-def verdict(fact: str, prompt: str) -> str:
+def verify(fact, prompt):
+    """Verify a fact like a judge who knows the answers, against the passages in the prompt."""
     if "writer" in fact:
         return "irrelevant"
     passages = prompt.split("A language model")[0]
-    is_true = any(word in fact and word in passages for words in TRUE_OF.values() for word in words)
-    return "supported" if is_true else "not_supported"
+    is_supported = any(word in fact and word in passages for word in TELLING_WORDS)
+    return "supported" if is_supported else "not_supported"
 
 
-def answer(prompt: str, attempt: int) -> Act:
-    """What a judge says that knows the answers above."""
+def answer_like_a_judge(prompt, attempt):
+    """Answer the prompt of any step: decompose, group, verify facts together, or verify one."""
     if "Take the sentence apart" in prompt:
         sentence = prompt.rsplit("Sentence: ", 1)[1]
         return Act(text=json.dumps({"facts": FACTS[sentence]}))
     if '{"groups"' in prompt:
-        return Act(text=json.dumps({"groups": [[1, 2, 3, 4, 5]]}))
+        return Act(text=json.dumps({"groups": [list(range(1, NUM_FACTS + 1))]}))
     if "Facts:\n" in prompt:
-        listed = re.findall(r"(?m)^\d+\. (.*)$", prompt.split("Facts:\n")[1])
-        said = [
-            {"number": number, "reason": "", "verdict": verdict(fact, prompt)}
-            for number, fact in enumerate(listed, 1)
+        facts = re.findall(r"(?m)^\d+\. (.*)$", prompt.split("Facts:\n")[1])
+        verdicts = [
+            {"number": number, "reason": "", "verdict": verify(fact, prompt)}
+            for number, fact in enumerate(facts, 1)
         ]
-        return Act(text=json.dumps({"verdicts": said}))
+        return Act(text=json.dumps({"verdicts": verdicts}))
     fact = re.search(r"(?m)^Fact: (.*)$", prompt)[1]
-    return Act(
-        text=json.dumps({"reason": "r", "verdict": verdict(fact, prompt), "probability": None})
-    )
+    reply = {"reason": "r", "verdict": verify(fact, prompt), "probability": None}
+    return Act(text=json.dumps(reply))
 
 
 @pytest.fixture
-def judge(server, config, tmp_path):
-    server.script = answer
+def open_judge(server, config, tmp_path):
+    """A function that opens a judge who knows the answers, with changes of its configuration."""
+    server.script = answer_like_a_judge
 
-    def opened(**changes) -> Judge:
+    def open_with(**changes):
         return Judge.open(config(**changes), tmp_path / "answers.sqlite")
 
-    return opened
+    return open_with
 
 
-def generation(response: str = RESPONSE, titles=(HARBOUR, MINE)) -> GeneratedText:
+def make_text(response=RESPONSE, titles=(HARBOUR, MINE)):
+    """Make a response about Grayport, with the pages of these titles as passages."""
     passages = tuple(RetrievedPassage(title, PAGES[title]) for title in titles)
     return GeneratedText("0", "Tell me about Grayport.", "Grayport", response, passages)
 
 
-def outcomes(judged) -> list[list[str]]:
-    return [[cell.outcome for cell in row] for row in judged.matrix]
+def judge_text(judge, method, text):
+    """Judge one response with a method."""
+    (judged,) = method.judge_texts(judge, [text])
+    return judged
 
 
-@pytest.mark.parametrize("verify", ["fact", "page"])
-def test_one_subject(judge, server, verify):
-    with judge(verify=verify) as opened:
-        (judged,) = LongForm().judge_texts(opened, [generation(titles=[HARBOUR])])
-    assert outcomes(judged) == [
+def list_outcomes(judged):
+    """List the outcomes of each fact, by the entities of the response."""
+    return [[judgement.outcome for judgement in row] for row in judged.matrix]
+
+
+def list_prompts(server, is_decomposition):
+    """List the prompts that the server was sent to decompose sentences, or all others."""
+    prompts = [body["messages"][-1]["content"] for body in server.bodies]
+    return [
+        prompt for prompt in prompts if ("Take the sentence apart" in prompt) == is_decomposition
+    ]
+
+
+by_each_verification = pytest.mark.parametrize("verification", ["fact", "page"])
+
+
+@by_each_verification
+def test_facts_about_one_subject_are_verified_against_its_page(open_judge, verification):
+    with open_judge(verify=verification) as judge:
+        judged = judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
+
+    assert list_outcomes(judged) == [
         ["supported"],
         ["supported"],
         ["supported"],
         ["not_supported"],
         ["irrelevant"],
     ]
-    found = long_form_metrics(judged, "", (6,))
-    assert (found["precision"], found["factscore"]) == (3 / 4, 3 / 5)
-    prompts = [body["messages"][-1]["content"] for body in server.bodies]
-    assert sum("Take the sentence apart" not in prompt for prompt in prompts) == (
-        5 if verify == "fact" else 1
-    )
-    assert all(
-        "in its response to this prompt: Tell me about Grayport." in prompt
-        for prompt in prompts[4:]
-    )
-    assert any(
-        "Text: Grayport is a harbour town in Eastmark.\nSentence: It was founded" in prompt
-        for prompt in prompts[:4]
-    )
+    metrics = long_form_metrics(judged, "", (6,))
+    assert metrics["precision"] == 3 / 4  # the irrelevant fact does not count
+    assert metrics["factscore"] == 3 / 5  # it does
 
 
-def test_entities_that_share_a_name(judge, server):
-    """Every fact is true of some Grayport, and the text makes one of both."""
-    with judge() as opened:
-        (judged,) = LongForm(kind="town").judge_texts(opened, [generation()])
-    assert outcomes(judged)[0] == ["supported", "not_supported"]
-    assert outcomes(judged)[3] == ["not_supported", "supported"]
-    found = long_form_metrics(judged, "town", (4,))
-    assert (found["factscore"], found["d_factscore"]) == (4 / 5, 3 / 5)
-    assert (found["num_entities"], found["one_bio_many_entities"]) == (2, 1)
-    prompts = [body["messages"][-1]["content"] for body in server.bodies]
-    assert sum("here each of them is a town" in prompt for prompt in prompts) == 1
-    assert (
-        sum(
-            f"is true of {MINE}" in prompt and "true of another town" in prompt
-            for prompt in prompts
-        )
-        == 5
-    )
+@pytest.mark.parametrize(
+    ("verification", "num_prompts"),
+    [
+        pytest.param("fact", NUM_FACTS, id="a prompt for each fact"),
+        pytest.param("page", 1, id="a prompt for the page"),
+    ],
+)
+def test_prompts_of_verification_name_the_prompt(open_judge, server, verification, num_prompts):
+    with open_judge(verify=verification) as judge:
+        judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
+
+    prompts = list_prompts(server, is_decomposition=False)
+    assert len(prompts) == num_prompts
+    place = "in its response to this prompt: Tell me about Grayport."
+    assert all(place in prompt for prompt in prompts)
+
+
+@by_each_verification
+def test_prompts_of_decomposition_show_the_text_before_the_sentence(
+    open_judge, server, verification
+):
+    with open_judge(verify=verification) as judge:
+        judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
+
+    context = "Text: Grayport is a harbour town in Eastmark.\nSentence: It was founded"
+    assert any(context in prompt for prompt in list_prompts(server, is_decomposition=True))
+
+
+def test_facts_are_verified_against_each_entity_that_shares_a_name(open_judge):
+    with open_judge() as judge:
+        judged = judge_text(judge, LongForm(kind="town"), make_text())
+
+    outcomes = list_outcomes(judged)
+    assert outcomes[0] == ["supported", "not_supported"]
+    assert outcomes[3] == ["not_supported", "supported"]
+
+
+def test_d_factscore_is_lower_where_a_text_makes_one_entity_of_two(open_judge):
+    with open_judge() as judge:
+        judged = judge_text(judge, LongForm(kind="town"), make_text())
+
+    metrics = long_form_metrics(judged, "town", (4,))
+    assert metrics["factscore"] == 4 / 5  # some Grayport supports all facts but the irrelevant one
+    assert metrics["d_factscore"] == 3 / 5  # the harbour supports three
+    assert metrics["num_entities"] == 2
+    assert metrics["one_bio_many_entities"] == 1
+
+
+def test_prompts_about_entities_name_their_kind(open_judge, server):
+    with open_judge() as judge:
+        judge_text(judge, LongForm(kind="town"), make_text())
+
+    prompts = list_prompts(server, is_decomposition=False)
+    groupings = [prompt for prompt in prompts if "here each of them is a town" in prompt]
+    verifications = [
+        prompt
+        for prompt in prompts
+        if f"is true of {MINE}" in prompt and "true of another town" in prompt
+    ]
+    assert len(groupings) == 1
+    assert len(verifications) == NUM_FACTS
 
 
 @pytest.fixture
 def index(tmp_path):
+    """An index of the two pages about a Grayport."""
     rows = [{"id": title, "title": title, "text": text} for title, text in PAGES.items()]
-    (tmp_path / "pages.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    build_index(tmp_path / "pages.jsonl", tmp_path / "index")
+    path = tmp_path / "pages.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    build_index(path, tmp_path / "index")
     return open_index(tmp_path / "index")
 
 
-@pytest.mark.parametrize("verify", ["fact", "page"])
-def test_an_index_finds_the_passages_of_each_fact(judge, server, index, verify):
-    with judge(verify=verify) as opened:
-        (judged,) = LongForm(index=index, passages=1).judge_texts(opened, [generation(titles=[])])
-    assert [row[0].evidence[0].split("\n")[0] for row in judged.matrix][:4] == [
-        HARBOUR,
-        HARBOUR,
-        HARBOUR,
-        MINE,
-    ]
-    assert [each for (each,) in outcomes(judged)] == ["supported"] * 4 + ["irrelevant"]
-    asked = [
-        each
-        for each in server.bodies
-        if "Take the sentence apart" not in each["messages"][-1]["content"]
-    ]
-    assert len(asked) == (5 if verify == "fact" else 4)  # by sentence, which has its own passages
+@by_each_verification
+def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification):
+    with open_judge(verify=verification) as judge:
+        judged = judge_text(judge, LongForm(index=index, passages=1), make_text(titles=[]))
+
+    titles = [row[0].evidence[0].split("\n")[0] for row in judged.matrix]
+    assert titles[:4] == [HARBOUR, HARBOUR, HARBOUR, MINE]
+    assert list_outcomes(judged) == [["supported"]] * 4 + [["irrelevant"]]
 
 
-def test_without_passages_nobody_is_asked(judge, server):
-    with judge() as opened:
-        (judged,) = LongForm().judge_texts(opened, [generation(titles=[])])
-    assert {(cell.outcome, cell.reason) for row in judged.matrix for cell in row} == {
-        ("unscored", "no evidence")
-    }
-    assert len(server.bodies) == len(FACTS)
+@pytest.mark.parametrize(
+    ("verification", "num_prompts"),
+    [
+        pytest.param("fact", NUM_FACTS, id="a prompt for each fact"),
+        pytest.param("page", len(SENTENCES), id="a prompt for the passages of each sentence"),
+    ],
+)
+def test_facts_with_passages_of_an_index_are_verified_together_by_sentence(
+    open_judge, server, index, verification, num_prompts
+):
+    with open_judge(verify=verification) as judge:
+        judge_text(judge, LongForm(index=index, passages=1), make_text(titles=[]))
+
+    assert len(list_prompts(server, is_decomposition=False)) == num_prompts
+
+
+def test_facts_without_passages_are_unscored(open_judge):
+    with open_judge() as judge:
+        judged = judge_text(judge, LongForm(), make_text(titles=[]))
+
+    results = {(judgement.outcome, judgement.reason) for row in judged.matrix for judgement in row}
+    assert results == {("unscored", "no evidence")}
     assert missing_scores_reason(judged) == "no fact has a verdict"
 
 
-def test_what_is_said_twice_is_one_fact(judge):
-    with judge() as opened:
-        (judged,) = LongForm().judge_texts(
-            opened, [generation("It was founded in 1702. " * 5, [HARBOUR])]
-        )
-    assert (len(judged.facts), long_form_metrics(judged, "", (2,))["facts_per_response"]) == (5, 1)
-    assert long_form_metrics(judged, "", (2,))["recall_at_k"] == 0.5
+def test_facts_without_passages_are_not_sent_to_the_judge(open_judge, server):
+    with open_judge() as judge:
+        judge_text(judge, LongForm(), make_text(titles=[]))
+
+    assert len(server.bodies) == len(list_prompts(server, is_decomposition=True)) == len(SENTENCES)
 
 
-def doc_of(given: GeneratedText) -> dict:
-    passages = [{"title": each.title, "text": each.text} for each in given.passages]
-    about = {
-        "index": given.index,
-        "question": given.question,
-        "name": given.name,
-        "passages": passages,
+def test_a_repeated_fact_counts_once(open_judge):
+    text = make_text("It was founded in 1702. " * 5, [HARBOUR])
+    with open_judge() as judge:
+        judged = judge_text(judge, LongForm(), text)
+
+    metrics = long_form_metrics(judged, "", (2,))
+    assert len(judged.facts) == 5
+    assert metrics["facts_per_response"] == 1
+    assert metrics["recall_at_k"] == 0.5  # one fact of K = 2
+
+
+def make_doc(text):
+    """Make the document of a task of which this text is the response."""
+    return {
+        "index": text.index,
+        "question": text.question,
+        "name": text.name,
+        "passages": [{"title": passage.title, "text": passage.text} for passage in text.passages],
+        "evidence": "documents",
+        "topic": "",
     }
-    return {**about, "evidence": "documents", "topic": ""}
+
+
+@pytest.fixture
+def make_row(open_judge):
+    """A function that makes the row of a judged response, with changes of its verdict as they
+    would come from a file."""
+
+    def make_changed_row(method, changes):
+        doc = make_doc(make_text())
+        with open_judge() as judge:
+            (record,) = method.judge(judge, [doc], [[RESPONSE]])
+        verdict = {**json.loads(json.dumps(record)), **changes}
+        return {"doc": doc, "verdict": verdict, "responses": [RESPONSE]}
+
+    return make_changed_row
+
+
+def find_problem(method, row):
+    """Find the problem of a row, whether scoring it again fails or its record is refused."""
+    try:
+        method.rescore_row(row)
+    except ValueError as error:
+        return str(error)
+    return method.record_problem(row)
+
+
+@pytest.mark.parametrize("kind", ["", "town"])
+def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
+    method = LongForm(kind=kind, k=(8,))
+
+    assert find_problem(method, make_row(method, {})) is None
 
 
 @pytest.mark.parametrize("kind", ["", "town"])
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("changes", "problem"),
     [
-        ({}, None),
         ({"sentences": ["Another one."] * 4}, "'sentences' does not follow"),
         ({"links": [None]}, "'links' does not follow"),
         ({"abstained": True}, "'abstained' does not follow"),
     ],
+    ids=["sentences", "links", "abstained"],
 )
-def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem):
-    doc = doc_of(generation(titles=(HARBOUR, MINE)))
+def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, changes, problem):
     method = LongForm(kind=kind, k=(8,))
-    with judge() as opened:
-        (record,) = method.judge(opened, [doc], [[RESPONSE]])
-    record = json.loads(json.dumps(record)) | change
-    row = {"doc": doc, "verdict": record, "responses": [RESPONSE]}
-    try:
-        method.rescore_row(row)
-        found = method.record_problem(row)
-    except ValueError as error:
-        found = str(error)
-    assert found == problem or (problem is not None and problem in str(found)), found
+
+    assert problem in find_problem(method, make_row(method, changes))
 
 
 @pytest.mark.parametrize(
     ("response", "sentences"),
     [
-        (
+        pytest.param(
             "## History\n\n**Early days**\n\n- **Founded:** It was founded in 1702.\n* It grew.",
             ["Founded: It was founded in 1702.", "It grew."],
+            id="headings and bullets",
         ),
-        (
+        pytest.param(
             "Here are some facts:\n\n1. It is old.\n2) It is `big`.\n---",
             ["It is old.", "It is big."],
+            id="numbered list",
         ),
-        ("It is 2. In 1702 it grew.", ["It is 2.", "In 1702 it grew."]),
-        ("> It is quoted.", ["It is quoted."]),
-        ("*It* is snake_case.", ["*It* is snake_case."]),
+        pytest.param(
+            "It is 2. In 1702 it grew.",
+            ["It is 2.", "In 1702 it grew."],
+            id="a number that ends a sentence",
+        ),
+        pytest.param("> It is quoted.", ["It is quoted."], id="quotation"),
+        pytest.param("*It* is snake_case.", ["*It* is snake_case."], id="emphasis is kept"),
     ],
 )
-def test_sentences_are_without_markdown(response, sentences):
-    assert list(LongForm().prepare(generation(response)).sentences) == sentences
+def test_sentences_are_found_without_markdown(response, sentences):
+    assert list(LongForm().prepare(make_text(response)).sentences) == sentences
     assert strip_markdown(strip_markdown(response)) == strip_markdown(response)

@@ -1,8 +1,6 @@
 """F1@K, precision and their bounds, by hand and against LongFact's and FActScore's definitions
 written out."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -18,49 +16,55 @@ from lm_factuality.benchmarks.biographies.types import (
 from lm_factuality.benchmarks.longform.metrics import FactTally, long_form_metrics
 from lm_factuality.ground.thinking import UNFINISHED
 
+JUDGEMENTS = {
+    "s": Judgement("supported", 1.0, reason="cut off"),
+    "n": Judgement("not_supported", 0.0, reason="cut off"),
+    "i": Judgement("irrelevant", 0.0, reason="cut off"),
+    "u": Judgement("unscored", None, reason="cut off"),
+}
 
-def f1_at(supported: int, not_supported: int, k: int) -> float:
-    """Section 5 of Wei et al., as its equations stand."""
+
+def f1_of_the_paper(supported, not_supported, k):
+    """Compute F1@K by the equations in section 5 of Wei et al. (2024)."""
     if supported == 0:
         return 0.0
-    precision, recall = supported / (supported + not_supported), min(supported / k, 1)
+    precision = supported / (supported + not_supported)
+    recall = min(supported / k, 1)
     return 2 / (1 / precision + 1 / recall)
 
 
-def judged(outcomes: str, index: str = "0", **changes) -> JudgedBiography:
-    """A response whose facts are supported (s), not (n), irrelevant (i) or unscored (u)."""
-    names = {
-        "s": ("supported", 1.0),
-        "n": ("not_supported", 0.0),
-        "i": ("irrelevant", 0.0),
-        "u": ("unscored", None),
-    }
+def make_judged(outcomes, **changes):
+    """Make a response from the letters of its facts: supported (s), not supported (n), irrelevant
+    (i) or unscored (u). For example, ``ssn`` has three facts."""
     facts = tuple(Fact(f"It is {number}.", 0) for number in range(len(outcomes)))
-    matrix = tuple((Judgement(*names[each], reason="cut off"),) for each in outcomes)
     groups = (tuple(range(len(facts))),) if facts else ()
-    given = GeneratedText(index, "Tell me about it.", "", "It is.", ())
     return JudgedBiography(
-        given, ("It is.",), facts, groups, ("",), matrix, (0,) * len(groups), **changes
+        generation=GeneratedText("0", "Tell me about it.", "", "It is.", ()),
+        sentences=("It is.",),
+        facts=facts,
+        groups=groups,
+        entities=("",),
+        matrix=tuple((JUDGEMENTS[letter],) for letter in outcomes),
+        links=(0,) * len(groups),
+        **changes,
     )
 
 
 def test_f1_at_k_is_that_of_the_paper():
     draw = random.Random(0)
     for _ in range(500):
-        supported, not_supported, k = (
-            draw.randrange(200),
-            draw.randrange(50),
-            draw.choice((1, 7, 64, 178)),
-        )
-        tally = FactTally(supported, not_supported)
+        supported = draw.randrange(200)
+        not_supported = draw.randrange(50)
+        k = draw.choice((1, 7, 64, 178))
         if supported + not_supported:
-            assert tally.f1_at(k) == pytest.approx(f1_at(supported, not_supported, k))
+            expected = f1_of_the_paper(supported, not_supported, k)
+            assert FactTally(supported, not_supported).f1_at(k) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
-        (
+        pytest.param(
             "ssn",
             {
                 "precision": 2 / 3,
@@ -69,20 +73,24 @@ def test_f1_at_k_is_that_of_the_paper():
                 "factscore": 2 / 3,
                 "facts_per_response": 3,
             },
+            id="two of three facts are supported",
         ),
-        (
+        pytest.param(
             "ssni",
             {
                 "precision": 2 / 3,
                 "recall_at_k": 0.5,
                 "factscore": 0.5,
-                "factscore_penalised": 0.5 * math.exp(-1.5),
+                "factscore_penalised": 0.5 * math.exp(-1.5),  # four facts, of ten: exp(1 - 10 / 4)
             },
+            id="an irrelevant fact counts in factscore alone",
         ),
-        ("ssssss", {"precision": 1, "recall_at_k": 1, "f1_at_k": 1}),
-        ("nn", {"precision": 0, "f1_at_k": 0}),
-        ("ii", {"precision": None, "f1_at_k": 0, "factscore": 0}),
-        (
+        pytest.param(
+            "ssssss", {"precision": 1, "recall_at_k": 1, "f1_at_k": 1}, id="recall is at most 1"
+        ),
+        pytest.param("nn", {"precision": 0, "f1_at_k": 0}, id="no fact is supported"),
+        pytest.param("ii", {"f1_at_k": 0, "factscore": 0}, id="all facts are irrelevant"),
+        pytest.param(
             "su",
             {
                 "precision": 1,
@@ -91,51 +99,67 @@ def test_f1_at_k_is_that_of_the_paper():
                 "f1_at_k": 0.4,
                 "f1_at_k_best": 2 / 3,
             },
+            id="an unscored fact counts in the bounds alone",
         ),
-        (
-            "uu",
-            {
-                "precision": None,
-                "f1_at_k": None,
-                "f1_at_k_worst": 0,
-                "f1_at_k_best": 2 / 3,
-                "unscored": "no fact has a verdict",
-            },
-        ),
+        pytest.param("uu", {"f1_at_k_worst": 0, "f1_at_k_best": 2 / 3}, id="no fact is scored"),
     ],
 )
-def test_a_row_by_hand(outcomes, expected):
-    found = long_form_metrics(judged(outcomes), "", (4, 8))
-    for name, value in expected.items():
-        assert found[name] == (value if isinstance(value, str | None) else pytest.approx(value)), (
-            name
-        )
+def test_metrics_of_a_response_worked_by_hand(outcomes, expected):
+    metrics = long_form_metrics(make_judged(outcomes), "", (4, 8))
+
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
-def test_further_values_of_k_are_scores_of_their_own():
-    found = long_form_metrics(judged("ssn"), "", (4, 8))
-    assert found["f1_at_8"] == pytest.approx(f1_at(2, 1, 8))
-    assert "d_factscore" not in found
+def test_precision_of_irrelevant_facts_is_undefined():
+    assert long_form_metrics(make_judged("ii"), "", (4, 8))["precision"] is None
+
+
+def test_a_response_whose_facts_are_all_unscored_has_no_scores():
+    metrics = long_form_metrics(make_judged("uu"), "", (4, 8))
+
+    assert metrics["precision"] is None
+    assert metrics["f1_at_k"] is None
+    assert metrics["unscored"] == "no fact has a verdict"
+
+
+def test_further_values_of_k_are_metrics_of_their_own():
+    metrics = long_form_metrics(make_judged("ssn"), "", (4, 8))
+
+    assert metrics["f1_at_8"] == pytest.approx(f1_of_the_paper(2, 1, 8))
+
+
+def test_d_factscore_is_left_out_where_names_are_not_shared():
+    assert "d_factscore" not in long_form_metrics(make_judged("ssn"), "", (4, 8))
 
 
 @pytest.mark.parametrize(
-    ("changes", "f1", "ends", "responds", "unscored"),
+    ("changes", "respond_ratio"),
     [
-        (
-            {"abstained": True},
-            0,
-            (0, 0),
-            0,
-            None,
-        ),  # it tells nothing, which F1@K counts and precision does not
-        ({"problem": NO_FACTS}, 0, (0, 0), 1, None),
-        ({"problem": NO_SENTENCES}, 0, (0, 0), 1, None),
-        ({"problem": "the judge failed: down"}, None, (0, 1), 1, "the judge failed: down"),
-        ({"problem": UNFINISHED}, None, (0, 1), None, UNFINISHED),
+        pytest.param({"abstained": True}, 0, id="abstained"),
+        pytest.param({"problem": NO_FACTS}, 1, id="no facts"),
+        pytest.param({"problem": NO_SENTENCES}, 1, id="no sentences"),
     ],
 )
-def test_a_response_without_facts(changes, f1, ends, responds, unscored):
-    found = long_form_metrics(judged("", **changes), "", (4,))
-    assert (found["f1_at_k"], found["precision"]) == (f1, None)
-    assert (found["f1_at_k_worst"], found["f1_at_k_best"]) == ends
-    assert (found["respond_ratio"], found["unscored"]) == (responds, unscored)
+def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respond_ratio):
+    metrics = long_form_metrics(make_judged("", **changes), "", (4,))
+
+    assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, 0, 0)
+    assert metrics["precision"] is None
+    assert metrics["respond_ratio"] == respond_ratio
+    assert metrics["unscored"] is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "respond_ratio"),
+    [
+        pytest.param("the judge failed: down", 1, id="the judge failed"),
+        pytest.param(UNFINISHED, None, id="unfinished thinking"),
+    ],
+)
+def test_a_response_that_could_not_be_judged_is_unscored_with_bounds(problem, respond_ratio):
+    metrics = long_form_metrics(make_judged("", problem=problem), "", (4,))
+
+    assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, None, 1)
+    assert metrics["precision"] is None
+    assert metrics["respond_ratio"] == respond_ratio
+    assert metrics["unscored"] == problem

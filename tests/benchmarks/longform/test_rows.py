@@ -1,8 +1,6 @@
 """A YAML of one's own: prompts from files of any kind, what is known of each, and what is
 refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -21,115 +19,158 @@ from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.build import build_index, build_knowledge
 
 PAGE = {"title": "Grayport", "text": "Grayport is a harbour town in Eastmark."}
+ROWS = "rows.jsonl"
 PROMPT = {"prompt": "Tell me about Grayport.", "title": "Grayport"}
 
 
 @pytest.fixture
 def read(tmp_path):
-    """The documents of a task whose YAML lies in ``tmp_path``."""
+    """A function that reads the documents of a task whose YAML lies in ``tmp_path``; its table
+    there is ``rows.jsonl``, and further arguments are the metadata of the YAML."""
 
-    def documents(rows=(PROMPT,), data_dir=None, path="rows.jsonl", doc_to_text=None, **metadata):
-        if path == "rows.jsonl":
-            (tmp_path / path).write_text(
-                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-            )
-        about = {"config_source": str(tmp_path / "my.yaml"), "judge": "lexical", **metadata}
-        config = {"task": "my", "output_type": "generate_until", "metadata": about}
-        config |= {
-            key: value
-            for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text))
-            if value
+    def read_documents(rows=(PROMPT,), data_dir=None, doc_to_text=None, table=ROWS, **metadata):
+        if table == ROWS:
+            write_lines(tmp_path / ROWS, rows)
+        config = {
+            "task": "my",
+            "output_type": "generate_until",
+            "metadata": {"config_source": str(tmp_path / "my.yaml"), "judge": "lexical"} | metadata,
         }
+        if table:
+            config["dataset_path"] = table
+        if doc_to_text:
+            config["doc_to_text"] = doc_to_text
         task = check_config(LongFormYaml, config)
         knowledge = open_knowledge(task.knowledge_path) if task.knowledge_path else None
         return read_prompts(task, knowledge, data_dir)[0]
 
-    return documents
+    return read_documents
+
+
+def write_lines(path, rows):
+    """Write rows as lines of JSON."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def list_passages(doc):
+    """List the title and the text of each passage of a document."""
+    return [(passage["title"], passage["text"]) for passage in doc["passages"]]
 
 
 @pytest.fixture
 def pages(tmp_path):
-    """A page in a SQLite file, and in an index."""
-    (tmp_path / "pages.jsonl").write_text(json.dumps(PAGE) + "\n", encoding="utf-8")
+    """The page about Grayport in a SQLite file ``pages.db``, and in an index ``index``."""
+    write_lines(tmp_path / "pages.jsonl", [PAGE])
     build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
     build_index(tmp_path / "pages.jsonl", tmp_path / "index")
 
 
-def test_pages_are_found_by_title(read, pages):
+@pytest.mark.usefixtures("pages")
+def test_the_prompt_and_the_name_of_a_document_come_from_its_row(read):
     (doc,) = read(knowledge="pages.db", columns={"title": "title"})
-    assert (doc["text"], doc["question"], doc["name"], doc["index"]) == (
-        PROMPT["prompt"],
-        PROMPT["prompt"],
-        "Grayport",
-        "0",
-    )
-    assert (doc["passages"], doc["evidence"]) == ([PAGE], "documents")
+
+    assert doc["text"] == doc["question"] == "Tell me about Grayport."
+    assert doc["name"] == "Grayport"
+    assert doc["index"] == "0"
 
 
-def test_an_index_is_asked_about_facts_and_where_names_are_shared_about_the_prompt(read, pages):
+@pytest.mark.usefixtures("pages")
+def test_pages_are_found_by_title(read):
+    (doc,) = read(knowledge="pages.db", columns={"title": "title"})
+
+    assert doc["passages"] == [PAGE]
+    assert doc["evidence"] == "documents"
+
+
+@pytest.mark.usefixtures("pages")
+def test_an_index_is_left_to_be_searched_for_each_fact(read):
     (doc,) = read(knowledge="index")
-    assert (doc["passages"], doc["evidence"]) == ([], "index")
+
+    assert doc["passages"] == []
+    assert doc["evidence"] == "index"
+
+
+@pytest.mark.usefixtures("pages")
+def test_an_index_is_searched_for_the_prompt_where_entities_share_names(read):
     (doc,) = read(knowledge="index", entities=True, entity_kind="town")
-    assert (doc["passages"], doc["evidence"]) == ([PAGE], "documents")
+
+    assert doc["passages"] == [PAGE]
+    assert doc["evidence"] == "documents"
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 @pytest.mark.parametrize(
     ("cell", "passages"),
     [
-        ("It is old.", [("", "It is old.")]),
-        (["It is old.", {"text": "It is big."}], [("", "It is old."), ("", "It is big.")]),
-        ([{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")]),
+        pytest.param("It is old.", [("", "It is old.")], id="a text"),
+        pytest.param(
+            ["It is old.", {"text": "It is big."}],
+            [("", "It is old."), ("", "It is big.")],
+            id="a list of texts",
+        ),
+        pytest.param(
+            [{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")], id="with a title"
+        ),
     ],
 )
-def test_passages_come_in_a_column(read, tmp_path, cell, passages, ending):
-    row = {"ask": "Grayport", "known": cell, "key": "g1"}
+def test_passages_are_read_from_a_column(read, tmp_path, cell, passages, ending):
+    row = {"ask": "Grayport", "known": cell}
     write_table(tmp_path / f"own{ending}", [row], list(row))
+
+    (doc,) = read(table=f"own{ending}", columns={"prompt": "ask", "passages": "known"})
+
+    assert list_passages(doc) == passages
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
+def test_the_columns_of_a_table_are_named_in_the_yaml(read, tmp_path, ending):
+    row = {"ask": "Grayport", "known": "It is old.", "key": "g1"}
+    write_table(tmp_path / f"own{ending}", [row], list(row))
+
     (doc,) = read(
-        path=f"own{ending}",
+        table=f"own{ending}",
         doc_to_text="Write about {{ ask }} at length.",
         columns={"prompt": "ask", "passages": "known", "id": "key"},
     )
+
     assert doc["text"] == "Write about Grayport at length."
-    assert (doc["question"], doc["index"]) == ("Grayport", "g1")
-    assert [(page["title"], page["text"]) for page in doc["passages"]] == passages
+    assert doc["question"] == "Grayport"
+    assert doc["index"] == "g1"
 
 
-def test_several_titles_are_candidates(read, tmp_path):
+def test_the_pages_of_several_titles_are_the_candidates_of_one_name(read, tmp_path):
     towns = [
-        {"title": f"Grayport ({where})", "text": f"It is in {where}."}
-        for where in ("Eastmark", "Norland")
+        {"title": "Grayport (Eastmark)", "text": "It is in Eastmark."},
+        {"title": "Grayport (Norland)", "text": "It is in Norland."},
     ]
-    (tmp_path / "pages.jsonl").write_text(
-        "".join(json.dumps(each) + "\n" for each in towns), encoding="utf-8"
-    )
+    write_lines(tmp_path / "pages.jsonl", towns)
     build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
-    row = {**PROMPT, "title": [each["title"] for each in towns]}
+    row = {**PROMPT, "title": ["Grayport (Eastmark)", "Grayport (Norland)"]}
+
     (doc,) = read([row], knowledge="pages.db", columns={"title": "title"}, entities="true")
-    assert (doc["passages"], doc["name"]) == (
-        towns,
-        "Grayport",
-    )  # the name does not tell that there are two
+
+    assert doc["passages"] == towns
+    assert doc["name"] == "Grayport"  # the name does not tell that there are two
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("changes", "message"),
     [
         (
             {"knowledge": None},
             "expected exactly one source to verify facts against: metadata.knowledge",
         ),
         (
-            {"path": None},
+            {"table": None},
             "expected exactly one source of prompts: dataset_path or metadata.longfact",
         ),
         ({"longfact": "objects"}, "expected exactly one source of prompts"),
         (
-            {"longfact": "objcts", "path": None},
+            {"longfact": "objcts", "table": None},
             "metadata.longfact is 'objcts'; expected 'concepts' or 'objects'",
         ),
         (
-            {"longfact": "objects", "path": None, "topics": "astronmy"},
+            {"longfact": "objects", "table": None, "topics": "astronmy"},
             "did you mean longfact_objects_astronomy",
         ),
         ({"columns": {"passages": "p"}}, "expected exactly one source to verify facts against"),
@@ -153,15 +194,18 @@ def test_several_titles_are_candidates(read, tmp_path):
         ),
     ],
 )
-def test_a_yaml_that_cannot_be_used(read, pages, given, message):
-    whole = {"knowledge": "pages.db", "columns": {"title": "title"}} | given
-    with pytest.raises(ConfigError) as caught:
-        read(**whole)
-    assert message in str(caught.value)
+@pytest.mark.usefixtures("pages")
+def test_a_yaml_that_cannot_be_used_is_refused(read, changes, message):
+    settings = {"knowledge": "pages.db", "columns": {"title": "title"}, **changes}
+
+    with pytest.raises(ConfigError) as error:
+        read(**settings)
+
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("rows", "given", "message"),
+    ("rows", "changes", "message"),
     [
         (
             [PROMPT, {**PROMPT, "prompt": " "}],
@@ -186,42 +230,71 @@ def test_a_yaml_that_cannot_be_used(read, pages, given, message):
         ),
     ],
 )
-def test_rows_that_cannot_be_used(read, pages, rows, given, message):
-    whole = {"knowledge": "pages.db", "columns": {"title": "title"}} | given
+@pytest.mark.usefixtures("pages")
+def test_rows_that_cannot_be_used_are_refused(read, rows, changes, message):
+    settings = {"knowledge": "pages.db", "columns": {"title": "title"}, **changes}
+
     with pytest.raises(DataError, match=message):
-        read(rows, **whole)
+        read(rows, **settings)
 
 
-def test_longfact_is_published_on_38_topics():
-    assert (len({source.name for source in SOURCES}), sum(source.rows for source in SOURCES)) == (
-        76,
-        2280,
+def test_longfact_has_2280_prompts_in_two_files_for_each_of_38_topics():
+    assert len({source.name for source in SOURCES}) == 2 * 38
+    assert sum(source.rows for source in SOURCES) == 2 * 38 * 30
+
+
+@pytest.fixture
+def read_longfact(read, pages):
+    """A function that reads prompts of LongFact, whose facts are verified against an index."""
+
+    def read_documents(data_dir, **metadata):
+        return read(table=None, knowledge="index", data_dir=data_dir, **metadata)
+
+    return read_documents
+
+
+def test_the_files_of_longfact_are_the_published_ones(shared):
+    blobs = {source.filename: source.blob for source in SOURCES}
+
+    for path in (shared / "data" / "longfact").glob("*.jsonl"):
+        assert blob_id(path) == blobs[path.name]
+
+
+@pytest.mark.parametrize("longfact", ["objects", "concepts"])
+def test_a_topic_of_longfact_has_30_prompts(read_longfact, shared, longfact):
+    docs = read_longfact(
+        shared / "data" / "longfact", longfact=longfact, topics="20th-century-events"
     )
 
-
-def test_longfacts_prompts_come_without_the_line_against_training(read, shared, pages):
-    folder = shared / "data" / "longfact"
-    by_name = {source.filename: source for source in SOURCES}
-    for path in folder.glob("*.jsonl"):
-        assert blob_id(path) == by_name[path.name].blob
-    given = {
-        "path": None,
-        "knowledge": "index",
-        "topics": "20th-century-events",
-        "data_dir": folder,
-    }
-    for which in ("objects", "concepts"):
-        docs = read(longfact=which, **given)
-        assert len({doc["question"] for doc in docs}) == len(docs) == 30
-        assert {doc["topic"] for doc in docs} == {"20th-century-events"}
-        assert "canary" not in json.dumps(docs).lower()
+    assert len({doc["question"] for doc in docs}) == len(docs) == 30
+    assert {doc["topic"] for doc in docs} == {"20th-century-events"}
 
 
-def test_a_file_of_longfact_that_is_not_there_is_named(read, shared, tmp_path, pages):
+@pytest.mark.parametrize("longfact", ["objects", "concepts"])
+def test_prompts_of_longfact_are_without_the_canary_line(read_longfact, shared, longfact):
+    """A line of each file asks not to train on it."""
+    docs = read_longfact(
+        shared / "data" / "longfact", longfact=longfact, topics="20th-century-events"
+    )
+
+    assert "canary" not in json.dumps(docs).lower()
+
+
+@pytest.fixture
+def astronomy_folder(shared, tmp_path):
+    """A folder with a single file of LongFact, on concepts of astronomy."""
     shutil.copy(shared / "data" / "longfact" / "longfact-concepts_astronomy.jsonl", tmp_path)
-    given = {"path": None, "knowledge": "index", "longfact": "concepts", "data_dir": tmp_path}
-    assert len(read(topics="astronomy", **given)) == 30
-    with pytest.raises(
-        DataError, match="longfact-concepts_20th-century-events.jsonl: no such file"
-    ):
-        read(**given)
+    return tmp_path
+
+
+def test_a_topic_of_longfact_needs_no_file_but_its_own(read_longfact, astronomy_folder):
+    docs = read_longfact(astronomy_folder, longfact="concepts", topics="astronomy")
+
+    assert len(docs) == 30
+
+
+def test_a_missing_file_of_longfact_is_named(read_longfact, astronomy_folder):
+    message = "longfact-concepts_20th-century-events.jsonl: no such file"
+
+    with pytest.raises(DataError, match=message):
+        read_longfact(astronomy_folder, longfact="concepts")
