@@ -19,6 +19,14 @@ from lm_factuality.ground.files import write_json, write_lines, write_text
 if TYPE_CHECKING:
     from lm_factuality.retrieval.index import Index
 
+# How `cite` describes what it measured, with keys of metrics.json in braces.
+_CITATION_COUNTS = (
+    "{num_responses} responses ({responses_without_citation} without a citation,"
+    " {responses_without_sentence} without a sentence), {num_sentences} sentences"
+    " ({sentences_without_citation} without a citation), {num_citations} citations and"
+    " {dangling_citations} of passages that were not given; intervals: 95%, bootstrap over names"
+)
+
 app = App()
 
 
@@ -39,6 +47,7 @@ def page(
     from lm_factuality.benchmarks.biographies.viewer import build_page
 
     records = _read_page_records(verdicts)
+    # The page is called after the folder, such as the name of a run.
     title = f"Biographies: {verdicts.parent.resolve().name}"
     write_text(out, build_page(records, title))
     mebibytes = out.stat().st_size / 2**20
@@ -152,25 +161,21 @@ def _print_citation_scores(summary: Mapping[str, Any], provenance: Mapping[str, 
     """
     rows = []
     unscored = summary["unscored"]
-    for name in ("recall", "precision"):
-        key = f"citation_{name}"
-        value = format_number(summary[key])
-        confidence_interval = format_interval(summary["intervals"][key])
+    for name in ("citation_recall", "citation_precision"):
+        value = format_number(summary[name])
+        confidence_interval = format_interval(summary["intervals"][name])
         # The score if all unscored items failed, and if all passed.
-        bounds = format_interval((unscored["worst"][key], unscored["best"][key]))
-        rows.append((f"citation {name}", value, confidence_interval, bounds))
+        bounds = format_interval((unscored["worst"][name], unscored["best"][name]))
+        rows.append((name.replace("_", " "), value, confidence_interval, bounds))
 
     notes = [f"protocol {summary['protocol']}:"]
     notes += [f"  {choice}" for choice in summary["choices"]]
-    notes += [
-        f"{summary['num_responses']} responses ({summary['responses_without_citation']} without a"
-        f" citation, {summary['responses_without_sentence']} without a sentence),"
-        f" {summary['num_sentences']} sentences ({summary['sentences_without_citation']} without a"
-        f" citation), {summary['num_citations']} citations and {summary['dangling_citations']} of"
-        " passages that were not given; intervals: 95%, bootstrap over names",
-        f"{provenance['pairs']} pairs judged by {provenance['nli']}",
-        f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations",
-    ]
+    # The template names keys of metrics.json, such as num_responses.
+    notes.append(_CITATION_COUNTS.format_map(summary))
+    notes.append(f"{provenance['pairs']} pairs judged by {provenance['nli']}")
+    notes.append(
+        f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations"
+    )
     # The sign # marks columns of numbers, which are flush right.
     columns = ("figure", "#value", "#95% interval", "#worst - best")
     print_table("Citations", columns, rows, notes)

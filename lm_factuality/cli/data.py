@@ -126,8 +126,9 @@ def _find_local_file(source: "Source", data_dir: str | None) -> Path:
     """
     from lm_factuality.ground.published import cached_path, locate
 
-    # A folder of the user replaces the downloads.
-    if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
+    # The file is looked for in a folder of the user, if there is one, instead of the downloads.
+    has_own_folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
+    if has_own_folder:
         return locate(source, data_dir).path
     path = cached_path(source)
     if not path.is_file():
@@ -256,10 +257,11 @@ def fetch_references(
     source = locate(FELM, data_dir).path
     links = _read_links(source)
     texts = ReferenceCache(cache)
-    delay = request_settings.delay
-    fetched = fetch_references(links.urls, texts, network, delay, retry_dead=retry_dead)
+    fetched = fetch_references(
+        links.urls, texts, network, request_settings.delay, retry_dead=retry_dead
+    )
+    # Pages are fetched one by one while the progress bar takes their outcomes.
     outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
-
     summary = FetchReport(outcomes, links.not_links)
     if report:
         summary.write(report)
@@ -310,9 +312,10 @@ def _print_fetch_report(
     if dead_links:
         notes.append(f"{dead_links} links are dead; {report or '--report FILE'} lists them")
 
-    rows = []
-    for name, this_run, from_cache, meaning in summary.counts():
-        rows.append((name, f"{this_run:,}", f"{from_cache:,}", meaning))
+    rows = [
+        (outcome, f"{this_run:,}", f"{from_cache:,}", meaning)
+        for outcome, this_run, from_cache, meaning in summary.counts()
+    ]
     # The sign # marks columns of numbers, which are flush right.
     columns = ("outcome", "#this run", "#from cache", "meaning")
     print_table(f"{source}: {len(summary.references):,} links", columns, rows, notes)

@@ -139,14 +139,16 @@ def info(
 
     manifest = read_manifest(index)
     check_files(index, manifest, compare_checksums=verify)
-    parameters = []
-    for name, value in manifest.parameters.items():
-        # The columns of the sources are long, and say nothing about the index.
-        if name != "fields":
-            parameters.append(f"{name} {value}")
-    notes = [f"{manifest.num_passages:,} passages", f"parameters: {', '.join(parameters)}"]
-    notes += [f"source {source.path}: {source.version}" for source in manifest.sources]
-    notes.append(f"made by lm-factuality {manifest.suite_version}")
+    # The columns of the sources ("fields") are long, and say nothing about the index.
+    parameters = [
+        f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields"
+    ]
+    notes = [
+        f"{manifest.num_passages:,} passages",
+        f"parameters: {', '.join(parameters)}",
+        *(f"source {source.path}: {source.version}" for source in manifest.sources),
+        f"made by lm-factuality {manifest.suite_version}",
+    ]
     if verify:
         notes.append("every file is as it was built")
 
@@ -170,7 +172,7 @@ def query(
     from lm_factuality.retrieval.build import open_index
 
     # An index takes several queries and returns a list of hits for each.
-    hits = open_index(index).retrieve([text], k)[0]
+    (hits,) = open_index(index).retrieve([text], k)
     rows = []
     for rank, hit in enumerate(hits, start=1):
         passage = hit.passage

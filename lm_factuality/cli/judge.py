@@ -15,6 +15,7 @@ from typer import Argument, Option, echo
 from lm_factuality.ground.command_line import App, option_of_names
 from lm_factuality.ground.console import format_number, print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
+from lm_factuality.ground.files import write_json, write_lines
 
 if TYPE_CHECKING:
     from judges.answers import Usage
@@ -47,6 +48,20 @@ MaxCost = Annotated[
         " judge's YAML file has to name prices."
     ),
 ]
+
+
+# The columns of a plan. The sign # marks those of numbers, which are flush right.
+_PLAN_COLUMNS = (
+    "step",
+    "#requests",
+    "#on disk",
+    "#to send",
+    "#at most",
+    "#prompt tokens",
+    "#generated at most",
+    "#USD estimated",
+    "#USD at most",
+)
 
 
 def _task_names() -> Collection[str]:
@@ -114,28 +129,17 @@ def judge(
     """
     from judges.certificates import find_certificates
     from judges.judge import Judge
-    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
-    from lm_factuality.ground.files import write_json, write_lines
-    from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import require_capabilities
 
+    files = samples or generations
     # Exactly one of the two options has to be used.
-    has_both = samples and generations
-    if has_both or not (samples or generations):
+    if not files or (samples and generations):
         raise typer.BadParameter("give either --samples or --generations")
 
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
     require_capabilities(config, method)
-    # A doc is a row of the task, and its responses are the texts that the model generated for it.
-    if samples:
-        docs, responses = read_samples(samples, method)
-    else:
-        alce_responses = read_generations(generations or ())
-        docs = [generation_to_doc(response) for response in alce_responses]
-        # lm_eval's samples can hold several texts per row. ALCE's files hold one.
-        responses = [(response.output,) for response in alce_responses]
-
+    docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
     with Judge.open(config, store) as opened_judge:
         if dry_run:
             print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
@@ -155,7 +159,7 @@ def judge(
     }
     if config.capabilities.caution:
         provenance["caution"] = config.capabilities.caution
-    provenance["samples"] = [path.name for path in samples or generations or ()]
+    provenance["samples"] = [path.name for path in files]
     provenance.update(getattr(method, "recorded_settings", {}))
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
@@ -171,6 +175,31 @@ def judge(
             f"judge {config.name}: no response got a verdict; the first error is:"
             f" {verdicts[0]['unscored']}"
         )
+
+
+def _read_texts(
+    files: Sequence[Path], method: "JudgedMethod", is_alce_format: bool
+) -> tuple[list[dict[str, Any]], list[tuple[str, ...]]]:
+    """Read the texts that a model generated from the samples files of a run, or from ALCE's files.
+
+    Args:
+        files: The files of one run.
+        method: The method by which a judge marks the texts of the task.
+        is_alce_format: Whether the files are in ALCE's JSON format.
+
+    Returns:
+        The rows of the task (docs), and the texts that the model generated for each row.
+    """
+    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
+    from lm_factuality.harness.generation import read_generations as read_samples
+
+    if not is_alce_format:
+        return read_samples(files, method)
+    generations = read_generations(files)
+    docs = [generation_to_doc(generation) for generation in generations]
+    # lm_eval's samples can hold several texts per row. ALCE's files hold one.
+    responses = [(generation.output,) for generation in generations]
+    return docs, responses
 
 
 def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
@@ -234,8 +263,10 @@ def _parse_metadata(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    # YAML reads {k: 64, linking: none} as a mapping, and it reads JSON as well.
-    mapping = text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"
+    # YAML reads JSON, and it reads "{k: 64, linking: none}" as a mapping with typed values.
+    mapping = text
+    if not text.startswith("{"):
+        mapping = "{" + text.replace("=", ": ") + "}"
     try:
         return dict(yaml.safe_load(mapping))
     except yaml.YAMLError as error:
@@ -389,10 +420,17 @@ def certify(
 
     config = load_judge_config(judge)
     settings = certifiable_settings()
-    certifiable = settings[setting] if setting else _default_setting(settings.values(), config)
+    if setting:
+        certifiable = settings[setting]
+    else:
+        certifiable = next(
+            candidate for candidate in settings.values() if candidate.is_default(config)
+        )
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    options = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
+    options = CertifyOptions(
+        data_dir=data_dir, files=tuple(data or ()), sample=sample, rows=rows, claims=claims
+    )
     _refuse_unused_options(options, certifiable, settings.values())
 
     # A trial is the setting with its data, which the judge is measured on.
@@ -417,18 +455,6 @@ def certify(
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
         echo("Later runs will not attach this certificate: its data is not the data as published.")
-
-
-def _default_setting(
-    settings: Iterable["CertifiableSetting"], config: "JudgeConfig"
-) -> "CertifiableSetting":
-    """Return the setting in which ``certify`` measures a judge if the user names none.
-
-    Args:
-        settings: All settings. Each says for which judges it is the default.
-        config: The judge.
-    """
-    return next(setting for setting in settings if setting.is_default(config))
 
 
 def _refuse_unused_options(
@@ -464,18 +490,6 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         judge: The name of the judge.
         steps: The name of each step, such as ``claims``, and its plan. Each is a row of the table.
     """
-    # The sign # marks columns of numbers, which are flush right.
-    columns = (
-        "step",
-        "#requests",
-        "#on disk",
-        "#to send",
-        "#at most",
-        "#prompt tokens",
-        "#generated at most",
-        "#USD estimated",
-        "#USD at most",
-    )
     rows = [_plan_row(step, plan) for step, plan in steps]
     plans = [plan for _, plan in steps]
     counted_by = ", ".join(sorted({plan.estimate.counted_by for plan in plans}))
@@ -485,7 +499,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
         " possible, and the judge does not think longer.",
         _describe_total_cost(plans),
     ]
-    print_table(f"{subject}, judged by {judge}: planned requests", columns, rows, notes)
+    print_table(f"{subject}, judged by {judge}: planned requests", _PLAN_COLUMNS, rows, notes)
 
 
 def _plan_row(step: str, plan: "Plan") -> list[str]:

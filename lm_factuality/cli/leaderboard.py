@@ -94,18 +94,19 @@ def pack(
     lm_eval's files. The command writes nothing if a file holds a credential, or if 'leaderboard
     check' would refuse the submission.
     """
-    from lm_factuality.leaderboard.pack import PackOptions, pack
+    from lm_factuality.leaderboard.pack import PackOptions
+    from lm_factuality.leaderboard.pack import pack as pack_submission
 
     options = PackOptions(
-        model,
-        revision,
-        dtype,
-        certificate,
-        rules,
-        key,
-        tuple(labels or ()),
+        model=model,
+        revision=revision,
+        dtype=dtype,
+        certificate=certificate,
+        rules=rules,
+        key=key,
+        labels=tuple(labels or ()),
     )
-    folder = pack(results, options, out)
+    folder = pack_submission(results, options, out)
     echo(
         f"{folder}: a submission of {model}; every score follows from its"
         f" samples{_rules_note(rules)}"
@@ -161,7 +162,7 @@ def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
     from lm_factuality.leaderboard.check import check_submission
     from lm_factuality.leaderboard.rules import leaderboard_names
 
-    # A folder without rules is the caller's mistake: report it before submissions are refused.
+    # This refuses a folder without rules, with which every submission would be refused.
     leaderboard_names(rules)
     progress = tqdm(folders, "checking", unit="submission", delay=2, disable=None)
     return [check_submission(folder, rules) for folder in progress]
@@ -245,14 +246,15 @@ def rerun(
     The command writes the outcome to SUBMISSION.rerun.json, and 'leaderboard build' shows it. The
     exit code is 1 if something differs.
     """
-    from lm_factuality.leaderboard import rerun
+    from lm_factuality.leaderboard.rerun import RERUN_SUFFIX
+    from lm_factuality.leaderboard.rerun import rerun as rerun_submission
 
-    tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
+    tasks = rerun_submission(submission.resolve(), rows, model_args, seed, rules).tasks
     # The fields of a task's outcome are the columns of the table.
     table_rows = [tuple(map(str, task)) for task in tasks]
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{submission}, run again", columns, table_rows)
-    echo(f"Written to {submission}{rerun.RERUN_SUFFIX}")
+    echo(f"Written to {submission}{RERUN_SUFFIX}")
     return int(any(task.outcome == "differs" for task in tasks))
 
 
@@ -275,8 +277,8 @@ def init(
         echo(path)
 
 
-@app.command()
-def changed(
+@app.command("changed")
+def check_changes(
     submissions: Submissions,
     base: Annotated[str, Option(help="Git revision that the pull request is compared with.")],
     rules: Rules = None,
@@ -299,4 +301,5 @@ def changed(
     lines += [str(problem) for problem in change.problems]
     for line in lines or ["no submission is changed"]:
         echo(line)
-    return int(bool(change.problems) or any(submission.refusals for submission in checked))
+    has_refusals = any(submission.refusals for submission in checked)
+    return int(has_refusals or bool(change.problems))

@@ -64,8 +64,8 @@ def root(version: Version = False) -> None:
 
 
 # A plain command, since lm_eval sets up logging by itself.
-@app.command(cls=TyperCommand, context_settings=_ANY_ARGUMENTS)
-def run(context: typer.Context) -> None:
+@app.command("run", cls=TyperCommand, context_settings=_ANY_ARGUMENTS)
+def run_harness(context: typer.Context) -> None:
     """Run lm_eval with the suite's tasks and models.
 
     \b
@@ -78,6 +78,7 @@ def run(context: typer.Context) -> None:
     arguments = context.args or ["--help"]
     if "-h" in arguments or "--help" in arguments:
         typer.echo(_RUN_HELP)
+    # lm_eval's own run then parses these arguments, or prints its help below ours.
     run(arguments, _show_outcome)
 
 

@@ -193,27 +193,25 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
     from lm_factuality.results.compare import score_cells
 
     rows = []
-    notes = []
+    # A dictionary, since scores that were corrected in the same way share a note.
+    correction_notes: dict[str, None] = {}
     for name in result.metrics:
         corrected = correction.scores.get(name)
         if corrected is None:
             continue
         score = displayed_score(result.kind, name)
-        value, interval = score_cells(score_figure(result, name), score)
         row = (
             f"{result.task}, {name}",
-            value,
-            interval,
+            *score_cells(score_figure(result, name), score),
             score.format_value(corrected.value),
             score.format_interval(corrected.low, corrected.high),
             f"{corrected.weight or 0:.2f}",
             f"{corrected.labelled} of {corrected.units}",
         )
         rows.append(row)
-        notes.append(f"{result.task}: corrected {corrected.how}")
+        correction_notes[f"{result.task}: corrected {corrected.how}"] = None
 
-    # Scores that were corrected in the same way share a note.
-    notes = list(dict.fromkeys(notes))
+    notes = list(correction_notes)
     notes.append(
         "lambda: how much weight the judge's verdicts get, from 0 (only labels count) to 1."
     )

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from lm_factuality.benchmarks.felm.rows import RowClaims
 
+# How `score ambigbio` describes the facts without a verdict, with keys of the report in braces.
+_LOST_FACTS = (
+    "grouping lost {facts} facts ({first_facts} of them the first of a response) and made up"
+    " {facts_made_up}; {responses} responses have no verdict left; D-FActScore of all facts would"
+    " be {worst} if no lost fact were supported, {best} if all were"
+)
+
 app = App()
 claims = App()
 DataFolder = Annotated[
@@ -92,20 +99,9 @@ def _print_felm_scores(report: Mapping[str, Any], file: str) -> None:
         if domain == "unscored":
             continue
         for level, scores in levels.items():
-            shares = [scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy")]
-            counts = [str(scores[key]) for key in ("tp", "fp", "fn", "tn")]
+            shares = [scores[name] for name in ("f1", "precision", "recall", "balanced_accuracy")]
+            counts = [str(scores[name]) for name in ("tp", "fp", "fn", "tn")]
             rows.append((f"{domain}, {level}", *map(format_percent, shares), *counts))
-
-    unscored = report["unscored"]
-    note = f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"
-    if unscored["responses"]:
-        worst = format_percent(unscored["worst"]["segment"]["f1"])
-        best = format_percent(unscored["best"]["segment"]["f1"])
-        note += (
-            f"; segment F1 would be {worst} if all of them were judged wrongly, {best} if rightly"
-        )
-    notes = [note]
-    notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
     # The sign # marks columns of numbers, which are flush right.
     columns = (
         "domain, level",
@@ -118,7 +114,27 @@ def _print_felm_scores(report: Mapping[str, Any], file: str) -> None:
         "#fn",
         "#tn",
     )
+    notes = _describe_unscored(report["unscored"])
     print_table(f"FELM, {file}: finding errors", columns, rows, notes)
+
+
+def _describe_unscored(unscored: Mapping[str, Any]) -> list[str]:
+    """Say how many outputs could not be read, how they could change the F1 score, and why.
+
+    Args:
+        unscored: The entry ``unscored`` of FELM's scores.
+
+    Returns:
+        The notes "unscored: 2 responses, 5 segments; ..." and, for each reason, "  2 x no answer".
+    """
+    note = f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"
+    if unscored["responses"]:
+        worst = format_percent(unscored["worst"]["segment"]["f1"])
+        best = format_percent(unscored["best"]["segment"]["f1"])
+        note += (
+            f"; segment F1 would be {worst} if all of them were judged wrongly, {best} if rightly"
+        )
+    return [note, *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items())]
 
 
 @app.command()
@@ -155,8 +171,8 @@ def _print_ambigbio_scores(report: Mapping[str, Any], file: str) -> None:
     """Print a table with FActScore, D-FActScore and counts of the scored biographies.
 
     Args:
-        report: The scores with their intervals, the protocol, and the facts that are unscored
-            because the step that groups facts by person lost them.
+        report: The content of the metrics file: scores, their ``intervals``, the ``protocol`` and
+            its ``choices``, and counts.
         file: The name of the file with the decisions, for the title.
     """
     rows = []
@@ -166,20 +182,33 @@ def _print_ambigbio_scores(report: Mapping[str, Any], file: str) -> None:
         confidence_interval = format_interval(report["intervals"].get(key), figure["form"])
         rows.append((figure["name"], value, confidence_interval))
 
-    unscored = report["unscored"]
-    worst = format_percent(unscored["d_factscore"]["worst"])
-    best = format_percent(unscored["d_factscore"]["best"])
     notes = [f"protocol {report['protocol']}:"]
     notes += [f"  {choice}" for choice in report["choices"]]
-    notes += [
+    notes.append(
         f"{report['num_responses']} responses to {report['num_names']} names; intervals: 95%,"
-        " bootstrap over names",
-        f"grouping lost {unscored['facts']} facts ({unscored['first_facts']} of them the first of a"
-        f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
-        f" have no verdict left; D-FActScore of all facts would be {worst} if no lost fact were"
-        f" supported, {best} if all were",
-    ]
+        " bootstrap over names"
+    )
+    notes.append(_describe_lost_facts(report["unscored"]))
     print_table(f"AmbigBio, {file}", ("figure", "#value", "#95% interval"), rows, notes)
+
+
+def _describe_lost_facts(unscored: Mapping[str, Any]) -> str:
+    """Describe the facts that the authors' program lost when it grouped facts by person.
+
+    Args:
+        unscored: The entry ``unscored`` of the scores: counts of facts and responses, and bounds of
+            D-FActScore.
+
+    Returns:
+        A note such as "grouping lost 3 facts (1 of them the first of a response) and ...".
+    """
+    bounds = unscored["d_factscore"]
+    # The template names keys of `unscored`, such as first_facts.
+    return _LOST_FACTS.format(
+        **unscored,
+        worst=format_percent(bounds["worst"]),
+        best=format_percent(bounds["best"]),
+    )
 
 
 def _write_report(path: Path, report: Mapping[str, Any]) -> None:

@@ -18,7 +18,15 @@ from lm_factuality.ground.suite import tasks_folder
 
 if TYPE_CHECKING:
     from lm_factuality.harness.suite_task import TaskReport
-    from lm_factuality.sample.quickstart import CheckpointScore, JudgeComparison
+    from lm_factuality.sample.quickstart import CheckpointScore, JudgedSample
+
+_BIOGRAPHIES_QUESTION = "merge people who share a name? The offline judge compared with the truth"
+_NEXT_STEPS = (
+    "Next, run a real model on the published benchmarks (this needs a network or a local copy of"
+    " the data):",
+    "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path"
+    " results",
+)
 
 app = App()
 
@@ -37,12 +45,12 @@ def quickstart(
     """
     # lm_eval reads its log level when it is imported.
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
-    from lm_factuality.sample import quickstart as sample_runs
+    from lm_factuality.sample.quickstart import PAGE, TASK, judge_sample, run_checkpoints
 
-    _print_factor_scores(sample_runs.quickstart(output), sample_runs.TASK, output)
+    _print_factor_scores(run_checkpoints(output), TASK, output)
     biographies_folder = output / "biographies"
-    num_responses, measures = sample_runs.judge_sample(biographies_folder)
-    _print_biography_measures(measures, num_responses, biographies_folder / sample_runs.PAGE)
+    judged = judge_sample(biographies_folder)
+    _print_biography_scores(judged, biographies_folder / PAGE)
 
 
 def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output: Path) -> None:
@@ -77,48 +85,36 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         )
         rows.append(row)
     notes = [
-        "Intervals: clustered by document. Floor: the guess baseline.",
+        "Intervals: clustered by document.",
         f"lm_eval's results and samples: {output}",
     ]
     title = f"{task}: is the true sentence more likely than three minimally edited ones?"
     print_table(title, columns, rows, notes)
 
 
-def _print_biography_measures(
-    measures: Iterable["JudgeComparison"], num_responses: int, page: Path
-) -> None:
+def _print_biography_scores(judged: "JudgedSample", page: Path) -> None:
     """Print how close the offline judge comes to the true scores of the sample biographies.
 
     Args:
-        measures: The mean of each measure by the judge and in truth, and their correlation.
-        num_responses: How many biographies were judged.
-        page: The HTML file that shows them, which a note names.
+        judged: The number of biographies, and each score by the judge and in truth.
+        page: The HTML file that shows the biographies, which a note names.
     """
     rows = []
-    for measure in measures:
-        # FactScore and D-FActScore are shares, and the other measures are counts.
-        number_format = ".1%" if measure.name.endswith("Score") else ".2f"
+    for score in judged.comparisons:
+        # FActScore and D-FActScore are shares, and the other scores are counts.
+        format_spec = ".1%" if score.name.endswith("Score") else ".2f"
         row = (
-            measure.name,
-            format(measure.judge, number_format),
-            format(measure.truth, number_format),
-            f"{measure.pearson:.2f}",
-            str(measure.responses),
+            score.name,
+            format(score.judge, format_spec),
+            format(score.truth, format_spec),
+            f"{score.pearson:.2f}",
+            str(score.responses),
         )
         rows.append(row)
-    title = (
-        f"sample_ambigbio: do {num_responses} biographies merge people who share a name? The"
-        " offline judge compared with the truth"
-    )
+    title = f"sample_ambigbio: do {judged.num_biographies} biographies {_BIOGRAPHIES_QUESTION}"
     # The sign # marks columns of numbers, which are flush right.
     columns = ("mean of", "#judge", "#truth", "#Pearson's r", "#responses")
-    notes = [
-        f"Each response, its facts and their evidence: {page}",
-        "Next, run a real model on the published benchmarks (this needs a network or a local copy"
-        " of the data):",
-        "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path"
-        " results",
-    ]
+    notes = (f"Each response, its facts and their evidence: {page}", *_NEXT_STEPS)
     print_table(title, columns, rows, notes)
 
 

@@ -4,10 +4,11 @@ The command `lm-factuality people agree` prints these measures as tables, togeth
 figures of the same kind.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
@@ -96,59 +97,77 @@ def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Ag
     return AgreementCell(table, row, column, Measure(number, None, None, number), times=1, digits=0)
 
 
+class TextCell(NamedTuple):
+    """A cell of a printed table."""
+
+    row: tuple[str, ...]
+    """The texts that begin the row, such as ``("fluent", "all")``."""
+
+    column: str
+    """The heading of the column."""
+
+    text: str
+    """The text to print."""
+
+
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
     """Arrange measures of agreement as tables, with published figures beside them.
 
     Args:
         cells: The measures, each with its table, row and column.
-        figures: Published values. A published column is added if the table has its heading or one
-            of its rows.
+        figures: Published values, to be shown where a table has comparable measures.
 
     Yields:
         The tables that have cells, in the order of ``tables.yaml``.
     """
-    for name, description in load_yaml(__package__, "tables.yaml").items():
-        texts = {(cell.row, cell.column): cell.text for cell in cells if cell.table == name}
-        if not texts:
+    for name, layout in load_yaml(__package__, "tables.yaml").items():
+        measured = [
+            TextCell(cell.row, cell.column, cell.text) for cell in cells if cell.table == name
+        ]
+        if not measured:
             continue
-        _add_published(texts, figures.get(name, {}))
+        table_cells = _with_published(measured, figures.get(name, {}))
 
-        # Dictionaries keep the first occurrence of each row and column, in order.
-        rows = dict.fromkeys(row for row, _ in texts)
-        columns = dict.fromkeys(column for _, column in texts)
-        # A heading that starts with # is of a column of numbers.
-        header = (*description["rows"], *(f"#{column}" for column in columns))
+        texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+        for cell in table_cells:
+            texts_by_row[cell.row][cell.column] = cell.text
+        # A dictionary keeps each column once, in the order of the cells.
+        columns = list(dict.fromkeys(cell.column for cell in table_cells))
         lines = []
-        for row in rows:
-            values_of_row = [texts.get((row, column), "") for column in columns]
-            lines.append((*row, *values_of_row))
-        yield ComparisonTable(description["title"], header, lines, (description["note"], ""))
+        for row, texts in texts_by_row.items():
+            lines.append([*row, *(texts.get(column, "") for column in columns)])
+        # A heading that starts with # is of a column of numbers.
+        header = layout["rows"] + [f"#{column}" for column in columns]
+        yield ComparisonTable(layout["title"], header, lines, (layout["note"], ""))
 
 
-def _add_published(
-    texts: dict[tuple[tuple[str, ...], str], str],
-    figures: Mapping[str, Mapping[str, Number]],
-) -> None:
-    """Add published figures to the texts of a table, where they can be compared with its cells.
+def _with_published(
+    measured: Sequence[TextCell], figures: Mapping[str, Mapping[str, Number]]
+) -> list[TextCell]:
+    """Add the published columns that can be compared with a table's cells.
+
+    A column can be compared if the table has its heading or one of its rows.
 
     Args:
-        texts: The text of each cell by row and column, to which cells are added.
+        measured: The cells of the table.
         figures: Published values by column and row, such as ``{"GPT-4": {"fluent | all": 81.5}}``.
-            A column is added if the table has its heading or one of its rows.
+
+    Returns:
+        The measured cells, then the published ones.
     """
+    cells = list(measured)
     for column, values in figures.items():
-        published = {}
-        for row, value in values.items():
-            # The row "fluent | all" of a YAML file is the tuple (fluent, all).
-            published[tuple(row.split(" | ")), column] = f"{value:g}"
-        published_rows = {row for row, _ in published}
-        if any(heading == column or row in published_rows for row, heading in texts):
-            texts.update(published)
+        # The row "fluent | all" of a YAML file is the tuple (fluent, all).
+        texts = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
+        is_comparable = any(cell.column == column or cell.row in texts for cell in cells)
+        if is_comparable:
+            cells += [TextCell(row, column, text) for row, text in texts.items()]
+    return cells
 
 
 @dataclass(frozen=True)
 class AnsweredItem:
-    """An item of a sheet that at least one person answered, with all answers to it."""
+    """An item (question about a text) that at least one person answered, with all answers."""
 
     item: SheetItem
     """The item where the sheet shows it first."""
@@ -163,8 +182,33 @@ class AnsweredItem:
     first_answers: tuple[str, ...]
     """The answers of people when the item was shown first, without skipped ones."""
 
-    skipped: int
+    num_skipped: int
     """The number of skipped answers."""
+
+
+class ItemAnswers(NamedTuple):
+    """The answers to one item that are compared with each other."""
+
+    item: SheetItem
+    """The item, with the weight and the cluster that it counts with."""
+
+    answers: tuple[str, ...]
+    """The answers, such as ``("true", "false")`` of two people."""
+
+
+class ItemValue(NamedTuple):
+    """The value of one item in a mean."""
+
+    item: SheetItem
+    """The item, with the weight and the cluster that it counts with."""
+
+    value: float
+    """The value from 0 to 1, such as True if two people agree."""
+
+    @property
+    def weighted_counts(self) -> tuple[float, float]:
+        """Return the weighted value and the weight, whose sums give the weighted mean."""
+        return self.item.weight * self.value, self.item.weight
 
 
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
@@ -181,8 +225,8 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     Args:
         key: The key of the sheet.
         labels: People's answers to the sheet.
-        by: The kind of groups: a stratum of the units, such as ``domain``, or another question
-            on the same text, whose majority answers then are the groups. Defaults to no groups.
+        by: The kind of groups: a stratum, such as ``domain``, or another question on the same
+            text, whose majority answers then are the groups. Defaults to no groups.
 
     Returns:
         The cells of all tables, by question and group.
@@ -190,7 +234,6 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     Raises:
         ConfigError: There is no such stratum or question.
     """
-    # Units can be grouped by strata, and items also by answers to other questions.
     strata = {name for item in key.items for name in item.strata}
     names = [*sorted(strata), *key.questions]
     if by and by not in names:
@@ -198,30 +241,19 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
             f"--by {by!r}: expected one of {', '.join(names)}{did_you_mean(by, names)}"
         )
 
-    groups: dict[tuple[str, str], list[AnsweredItem]] = defaultdict(list)
+    items_by_question: dict[str, list[AnsweredItem]] = defaultdict(list)
     for answered in _answered_items(key, labels):
-        question = answered.item.question
-        # Every item is in the group of all items, and in one of the others if there are any.
-        groups[question, ALL].append(answered)
-        if by and by != question:
-            groups[question, _group_of(answered.item, by, key, labels)].append(answered)
-
-    def sort_position(row: tuple[str, str]) -> tuple[int, bool, bool, str]:
-        """Sort by question. All items come first, undecided ones last."""
-        question, group = row
-        return key.questions.index(question), group != ALL, group == UNDECIDED, group
+        items_by_question[answered.item.question].append(answered)
 
     cells: list[AgreementCell] = []
-    for row in sorted(groups, key=sort_position):
-        items = groups[row]
-        cells += _cells_of_people(row, items, labels.people)
-        # Groups can be too small to compare single people.
-        is_all = row[1] == ALL
-        pairs = _pairs_to_compare(labels.people) if is_all else [(TOGETHER, JUDGE)]
-        for first, second in pairs:
-            cells += _cells_of_pair((*row, first, second), items, key.benchmark)
-        cells += _shares_of_answers(row, items)
-        cells += _count_left_out(row, items, key, labels.people)
+    for question in key.questions:
+        items = items_by_question[question]
+        if items:
+            cells += _cells_of_group((question, ALL), items, key, labels.people)
+        # A question that is grouped by its own answers would agree with itself.
+        if by and by != question:
+            for group, group_items in _group_items(items, by, key, labels).items():
+                cells += _cells_of_group((question, group), group_items, key, labels.people)
     return cells
 
 
@@ -247,28 +279,76 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
             JUDGE: item.judge or SKIP,
         }
         answers = {name: answer for name, answer in all_answers.items() if answer != SKIP}
-        first_answers = tuple(answers[person] for person in labels.people if person in answers)
-        num_skipped = list(people_answers.values()).count(SKIP)
-        yield AnsweredItem(item, answers, first_answers, num_skipped)
+        yield AnsweredItem(
+            item=item,
+            answers=answers,
+            first_answers=tuple(answers[person] for person in labels.people if person in answers),
+            num_skipped=list(people_answers.values()).count(SKIP),
+        )
 
 
-def _group_of(item: SheetItem, by: str, key: Key, labels: Labels) -> str:
-    """Return the group of an item: its stratum, or the majority answer to another question.
+def _group_items(
+    items: Sequence[AnsweredItem], by: str, key: Key, labels: Labels
+) -> dict[str, list[AnsweredItem]]:
+    """Group the items of a question by stratum, or by the answer to another question.
 
     Args:
-        item: The item.
+        items: The items.
         by: The kind of stratum, such as ``domain``, or the name of the other question.
         key: The key of the sheet.
         labels: People's answers to the sheet.
 
     Returns:
-        The group. It is ``none`` without a stratum and `UNDECIDED` without a majority answer.
+        The items by group, such as ``math``. Groups are sorted by name, with `UNDECIDED` last.
     """
-    if by not in key.questions:
-        return item.strata.get(by) or "none"
+    groups: dict[str, list[AnsweredItem]] = defaultdict(list)
+    for answered in items:
+        if by in key.questions:
+            group = _majority_answer_to(by, answered.item, labels)
+        else:
+            group = answered.item.strata.get(by) or "none"
+        groups[group].append(answered)
+    names = sorted(groups, key=lambda name: (name == UNDECIDED, name))
+    return {name: groups[name] for name in names}
+
+
+def _majority_answer_to(question: str, item: SheetItem, labels: Labels) -> str:
+    """Return what most people answered to another question on an item's text, or `UNDECIDED`."""
     # Questions on the same text share the end of the id: "fluent:0" and "error_type:0".
-    item_of_same_text = by + item.item.removeprefix(item.question)
+    item_of_same_text = question + item.item.removeprefix(item.question)
     return labels.majority_answers.get(item.unit_key, {}).get(item_of_same_text, UNDECIDED)
+
+
+def _cells_of_group(
+    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
+) -> Iterator[AgreementCell]:
+    """Measure all that the tables show about a group of items.
+
+    Args:
+        row: The question and the name of the group.
+        items: The answered items of this question and group.
+        key: The key of the sheet.
+        people: The names of all annotators.
+    """
+    question, group = row
+    yield from _cells_of_people(row, items, people)
+    # Groups can be too small to compare single people.
+    pairs = _pairs_to_compare(people) if group == ALL else [(TOGETHER, JUDGE)]
+    calls_right = _options_that_say_right(key.benchmark, question)
+    for first, second in pairs:
+        yield from _cells_of_pair((*row, first, second), items, calls_right)
+    yield from _shares_of_answers(row, items)
+
+    asked = [item for item in key.items if item.question == question and item.repeat_of is None]
+    # Without any verdict, no judge was asked, so none left an item unscored.
+    was_judged = any(item.judge for item in asked)
+    left_out = _count_left_out(items, len(people), was_judged)
+    # Items without an answer are in no group but that of all items.
+    if group == ALL:
+        left_out["no answer"] = len(asked) - len(items)
+    for reason in LEFT_OUT:
+        if left_out[reason]:
+            yield count_cell("left out", row, reason, left_out[reason])
 
 
 def _cells_of_people(
@@ -284,25 +364,24 @@ def _cells_of_people(
     Returns:
         The numbers of items and people, the share of equal answers, and the two coefficients.
     """
-    with_answer = [answered for answered in items if answered.first_answers]
-    with_several = [answered for answered in items if len(answered.first_answers) > 1]
-    # Not everybody answers every question.
-    num_people = sum(
-        any(person in answered.answers for answered in with_answer) for person in people
-    )
-    agreements = [pairwise_agreement(answered.first_answers) for answered in with_several]
-    several_answers = [answered.first_answers for answered in with_several]
-    alpha = _measure_coefficient(with_several, several_answers, krippendorff_alpha)
-
+    with_answer = [
+        ItemAnswers(answered.item, answered.first_answers)
+        for answered in items
+        if answered.first_answers
+    ]
+    with_several = [item for item in with_answer if len(item.answers) > 1]
     # Fleiss' kappa needs the same number of answers to every item.
-    most_answers = max(map(len, several_answers), default=0)
-    complete = [item for item in with_several if len(item.first_answers) == most_answers]
-    complete_answers = [answered.first_answers for answered in complete]
-    kappa = _measure_coefficient(complete, complete_answers, fleiss_kappa)
+    most_answers = max((len(item.answers) for item in with_several), default=0)
+    complete = [item for item in with_several if len(item.answers) == most_answers]
+    # Not everybody answers every question.
+    respondents = {person for answered in items for person in people if person in answered.answers}
+
+    kappa = _measure_coefficient(complete, fleiss_kappa)
+    alpha = _measure_coefficient(with_several, krippendorff_alpha)
     return [
         count_cell("people", row, "items", len(with_answer)),
-        count_cell("people", row, "people", num_people),
-        AgreementCell("people", row, AGREEMENT, _measure_share(with_several, agreements)),
+        count_cell("people", row, "people", len(respondents)),
+        AgreementCell("people", row, AGREEMENT, _measure_agreement(with_several)),
         AgreementCell("people", row, "Fleiss' kappa", kappa, times=1, digits=2),
         AgreementCell("people", row, "Krippendorff's alpha", alpha, times=1, digits=2),
     ]
@@ -328,106 +407,6 @@ def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _cells_of_pair(
-    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], kind: str
-) -> Iterator[AgreementCell]:
-    """Measure how far two people, or people and the judge, agree.
-
-    Args:
-        row: The question, the group of items, and the names of the two that are compared.
-        items: The items of this question and group.
-        kind: The kind of the benchmark, which declares which answers call a text right.
-
-    Yields:
-        The number of items, the share of equal answers and Cohen's kappa, and for the judge its
-        sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
-    """
-    question, _, first, second = row
-    items_of_both = []
-    answer_pairs = []
-    for answered in items:
-        if first in answered.answers and second in answered.answers:
-            items_of_both.append(answered)
-            answer_pairs.append((answered.answers[first], answered.answers[second]))
-    if not items_of_both:
-        return
-
-    # The share of equal answers is the mean of these truth values.
-    agreements = [answer == second_answer for answer, second_answer in answer_pairs]
-    kappa = _measure_coefficient(items_of_both, answer_pairs, cohen_kappa)
-    yield count_cell("pairs", row, "items", len(items_of_both))
-    yield AgreementCell("pairs", row, AGREEMENT, _measure_share(items_of_both, agreements))
-    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, times=1, digits=2)
-    if second == JUDGE:
-        yield from _judge_accuracy(row, items_of_both, _options_that_say_right(kind, question))
-
-
-def _judge_accuracy(
-    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], calls_right: Mapping[str, bool]
-) -> Iterator[AgreementCell]:
-    """Measure how often the judge agrees where people say wrong, and where they say right.
-
-    Args:
-        row: The question, the group of items, the name of the people, and `JUDGE`.
-        items: The items that both of them answered.
-        calls_right: Whether an option calls the text right. Items with other answers are left out.
-
-    Yields:
-        Sensitivity (the share of people's wrong that the judge also calls wrong), specificity (the
-        same for right) and their mean, the balanced accuracy. Nothing without items.
-    """
-    rater = row[2]
-    # Answers such as "irrelevant" call a text neither right nor wrong.
-    decided = [
-        answered
-        for answered in items
-        if answered.answers[rater] in calls_right and answered.answers[JUDGE] in calls_right
-    ]
-    if not decided:
-        return
-    wrong_items = [answered for answered in decided if not calls_right[answered.answers[rater]]]
-    right_items = [answered for answered in decided if calls_right[answered.answers[rater]]]
-    # These are the judge's hits, item by item.
-    called_wrong = [not calls_right[answered.answers[JUDGE]] for answered in wrong_items]
-    called_right = [calls_right[answered.answers[JUDGE]] for answered in right_items]
-
-    counts = [_agreement_counts(answered, rater, calls_right) for answered in decided]
-    clusters = [answered.item.cluster for answered in decided]
-    balanced = measure_share(counts, clusters, _balanced_accuracy)
-    yield AgreementCell("pairs", row, "sensitivity, %", _measure_share(wrong_items, called_wrong))
-    yield AgreementCell("pairs", row, "specificity, %", _measure_share(right_items, called_right))
-    yield AgreementCell("pairs", row, "balanced, %", balanced)
-
-
-def _agreement_counts(
-    answered: AnsweredItem, rater: str, calls_right: Mapping[str, bool]
-) -> tuple[float, float, float, float]:
-    """Return what an item adds to the sums that the balanced accuracy is computed from.
-
-    Args:
-        answered: The item, with its weight.
-        rater: The name of the people whose answer is taken as the truth.
-        calls_right: Whether an option calls the text right.
-
-    Returns:
-        Agreements and items where people say wrong, then agreements and items where they say right.
-    """
-    people_say_right = calls_right[answered.answers[rater]]
-    judge_says_right = calls_right[answered.answers[JUDGE]]
-    # An item that stands for many undrawn ones weighs more.
-    weight = answered.item.weight
-    agreement = weight if people_say_right == judge_says_right else 0.0
-    if people_say_right:
-        return 0.0, 0.0, agreement, weight
-    return agreement, weight, 0.0, 0.0
-
-
-def _balanced_accuracy(sums: Sequence[float]) -> float:
-    """Compute the mean of sensitivity and specificity from summed `_agreement_counts`."""
-    wrong_agreed, wrong_total, right_agreed, right_total = sums
-    return (ratio(wrong_agreed, wrong_total) + ratio(right_agreed, right_total)) / 2
-
-
 def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
     """Find the options of a question that call a text right (True) or wrong (False).
 
@@ -437,18 +416,107 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
 
     Returns:
         Whether the option calls the text right, by its value: ``{"true": True, "false": False}``.
-        Options that say neither are missing.
+        Options that say neither, such as ``irrelevant``, are missing.
     """
     benchmark = find_benchmark(kind)
     if benchmark is None or benchmark.people is None:
         return {}
     calls_right = {}
     for question in benchmark.people.questions:
-        if question.name == question_name:
-            # Options such as "irrelevant" say neither.
-            decisive = [option for option in question.options if option.good is not None]
-            calls_right = {option.value: bool(option.good) for option in decisive}
+        if question.name != question_name:
+            continue
+        for option in question.options:
+            if option.good is not None:
+                calls_right[option.value] = option.good
     return calls_right
+
+
+def _cells_of_pair(
+    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], calls_right: Mapping[str, bool]
+) -> Iterator[AgreementCell]:
+    """Measure how far two people, or people and the judge, agree.
+
+    Args:
+        row: The question, the group of items, and the names of the two that are compared.
+        items: The items of this question and group.
+        calls_right: Whether an answer calls the text right, such as ``{"true": True}``.
+
+    Yields:
+        The number of items, the share of equal answers and Cohen's kappa, and for the judge its
+        sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
+    """
+    _, _, first, second = row
+    pairs = []
+    for answered in items:
+        answers = answered.answers
+        if first in answers and second in answers:
+            pairs.append(ItemAnswers(answered.item, (answers[first], answers[second])))
+    if not pairs:
+        return
+
+    kappa = _measure_coefficient(pairs, cohen_kappa)
+    yield count_cell("pairs", row, "items", len(pairs))
+    yield AgreementCell("pairs", row, AGREEMENT, _measure_agreement(pairs))
+    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, times=1, digits=2)
+    if second == JUDGE:
+        for column, measure in _judge_accuracy(pairs, calls_right).items():
+            yield AgreementCell("pairs", row, column, measure)
+
+
+def _judge_accuracy(
+    pairs: Sequence[ItemAnswers], calls_right: Mapping[str, bool]
+) -> dict[str, Measure]:
+    """Measure how often the judge agrees where people say wrong, and where they say right.
+
+    Args:
+        pairs: For each item, the answer of people and then that of the judge.
+        calls_right: Whether an answer calls the text right, such as ``{"true": True}``. Items with
+            an answer that is missing from it do not count.
+
+    Returns:
+        The measures by their columns. Sensitivity is the share of the texts that people call wrong
+        which the judge also calls wrong. Specificity is the same for right, and balanced accuracy
+        is their mean. It is empty if no item counts.
+    """
+    wrong_texts = []
+    right_texts = []
+    for item, (people_answer, judge_answer) in pairs:
+        # Answers such as "irrelevant" call a text neither right nor wrong.
+        if people_answer not in calls_right or judge_answer not in calls_right:
+            continue
+        people_say_right = calls_right[people_answer]
+        judge_agrees = calls_right[judge_answer] == people_say_right
+        texts = right_texts if people_say_right else wrong_texts
+        texts.append(ItemValue(item, judge_agrees))
+    if not wrong_texts and not right_texts:
+        return {}
+    return {
+        "sensitivity, %": _measure_mean(wrong_texts),
+        "specificity, %": _measure_mean(right_texts),
+        "balanced, %": _measure_balanced_accuracy(wrong_texts, right_texts),
+    }
+
+
+def _measure_balanced_accuracy(
+    wrong_texts: Sequence[ItemValue], right_texts: Sequence[ItemValue]
+) -> Measure:
+    """Measure the mean of sensitivity and specificity, with its 95% interval by clusters.
+
+    Args:
+        wrong_texts: Whether the judge agrees, for each text that people call wrong.
+        right_texts: Whether the judge agrees, for each text that people call right.
+    """
+    # The bootstrap adds up four columns: agreements and weights of wrong, then of right texts.
+    counts = [(*text.weighted_counts, 0.0, 0.0) for text in wrong_texts]
+    counts += [(0.0, 0.0, *text.weighted_counts) for text in right_texts]
+    clusters = [text.item.cluster for text in (*wrong_texts, *right_texts)]
+
+    def balanced_accuracy(sums: Sequence[float]) -> float:
+        """Compute the balanced accuracy from the sums of the four columns."""
+        wrong_agreed, wrong_total, right_agreed, right_total = sums
+        return (ratio(wrong_agreed, wrong_total) + ratio(right_agreed, right_total)) / 2
+
+    return measure_share(counts, clusters, balanced_accuracy)
 
 
 def _shares_of_answers(
@@ -467,79 +535,66 @@ def _shares_of_answers(
     # Items of one question can have different options.
     options = dict.fromkeys(option for answered in decided for option in answered.item.options)
     for option in options:
-        has_option = [answered.answers[TOGETHER] == option for answered in decided]
-        share = _measure_share(decided, has_option)
+        share = _measure_mean(
+            [ItemValue(answered.item, answered.answers[TOGETHER] == option) for answered in decided]
+        )
         if share.value:
             yield AgreementCell("answers", (*row, option), "share, %", share)
 
 
 def _count_left_out(
-    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
-) -> Iterator[AgreementCell]:
-    """Count the answers and items that count in no measure.
+    items: Sequence[AnsweredItem], num_people: int, was_judged: bool
+) -> Counter[str]:
+    """Count the answers and items that count in no measure of agreement.
 
     Args:
-        row: The question and the group of the items.
-        items: The answered items of this question and group.
-        key: The key of the sheet.
-        people: The names of all annotators.
-
-    Yields:
-        The number for each reason in `LEFT_OUT` that occurs.
-    """
-    question, group = row
-    asked = [item for item in key.items if item.question == question and item.repeat_of is None]
-    counts = dict.fromkeys(LEFT_OUT, 0)
-    # Without any verdict, no judge was asked, so none left an item unscored.
-    was_judged = any(item.judge for item in asked)
-    for answered in items:
-        num_answers = len(answered.first_answers)
-        counts["skipped"] += answered.skipped
-        if num_answers == 1 and len(people) > 1:
-            counts["one answer"] += 1
-        if TOGETHER not in answered.answers:
-            counts["no majority"] += num_answers > 1
-        elif was_judged and JUDGE not in answered.answers:
-            counts["unscored by the judge"] += 1
-    # Items without an answer are in no group but that of all items.
-    if group == ALL:
-        counts["no answer"] = len(asked) - len(items)
-
-    for reason, number in counts.items():
-        if number:
-            yield count_cell("left out", row, reason, number)
-
-
-def _measure_share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Measure:
-    """Measure the mean of one value per item, with its 95% interval by clusters.
-
-    Args:
-        items: The items, whose weights count.
-        values: The value of each item, from 0 to 1.
+        items: The answered items.
+        num_people: The number of annotators.
+        was_judged: Whether a judge was asked about these items.
 
     Returns:
-        The weighted mean, which is not defined without items.
+        The numbers by reason, which is one of `LEFT_OUT`. Example: ``{"skipped": 2}``.
     """
-    weighted_counts = []
-    for answered, value in zip(items, values, strict=True):
-        weight = answered.item.weight
-        weighted_counts.append((weight * value, weight))
+    left_out: Counter[str] = Counter()
+    for answered in items:
+        num_answers = len(answered.first_answers)
+        has_majority = TOGETHER in answered.answers
+        left_out["skipped"] += answered.num_skipped
+        # Items of a sheet with one annotator never have more than one answer.
+        if num_answers == 1 and num_people > 1:
+            left_out["one answer"] += 1
+        if num_answers > 1 and not has_majority:
+            left_out["no majority"] += 1
+        if has_majority and was_judged and JUDGE not in answered.answers:
+            left_out["unscored by the judge"] += 1
+    return left_out
+
+
+def _measure_agreement(items: Sequence[ItemAnswers]) -> Measure:
+    """Measure the share of pairs of equal answers, as the weighted mean over the items."""
+    return _measure_mean([ItemValue(item, pairwise_agreement(answers)) for item, answers in items])
+
+
+def _measure_mean(values: Sequence[ItemValue]) -> Measure:
+    """Measure the weighted mean of the items' values, with its 95% interval by clusters.
+
+    It is not defined without items.
+    """
+    counts = [value.weighted_counts for value in values]
     # Items of one document are not independent.
-    clusters = [answered.item.cluster for answered in items]
-    return measure_share(weighted_counts, clusters, lambda sums: ratio(*sums))
+    clusters = [value.item.cluster for value in values]
+    return measure_share(counts, clusters, lambda sums: ratio(*sums))
 
 
 def _measure_coefficient(
-    items: Sequence[AnsweredItem],
-    answers: Sequence[Sequence[str]],
-    compute: Callable[[Sequence[Sequence[str]]], float],
+    items: Sequence[ItemAnswers], compute: Callable[[Sequence[Sequence[str]]], float]
 ) -> Measure:
     """Measure a coefficient such as Fleiss' kappa, with its 95% interval by clusters.
 
     Args:
-        items: The items.
-        answers: The answers to each item.
+        items: The items with their answers.
         compute: Computes the coefficient of the answers to some items.
     """
-    clusters = [answered.item.cluster for answered in items]
+    answers = [item.answers for item in items]
+    clusters = [item.item.cluster for item in items]
     return measure_coefficient(answers, clusters, compute)

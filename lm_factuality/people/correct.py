@@ -16,7 +16,7 @@ from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import SampleDisplay, Score, ScoreRange
 from lm_factuality.benchmarks.pairs import sample_row_of, score_of_sums
-from lm_factuality.benchmarks.rows import Counts, SampleRow
+from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import Corrected, TaskResult
@@ -147,47 +147,46 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
         DataError: The sheet was not drawn from these samples, or people can be asked about none.
     """
     path, people, display = asked_samples(result)
-    source = _source_index(result.task, path, key)
+    source = _find_source(result.task, path, key)
+    # A unit is a sample with the questions about it. These are the drawn ones.
     weights = {item.unit: item.weight for item in key.items if item.source == source}
 
     samples = []
     left_out: Counter[str] = Counter()
     units = units_of_run(result, key.sources[source].model)
     for unit, sample in zip(units, read_samples(path), strict=True):
-        row = sample_row_of(result, display, sample)
-        people_sample: Mapping[str, Any] | None = None
-        if not unit.items:
+        is_asked = bool(unit.items)
+        sample_by_people: Mapping[str, Any] | None = None
+        if not is_asked:
             # No question is about this sample, so people would score it as the judge does.
-            people_sample = sample
-            left_out[_UNSCORED] += row.outcome == "unscored"
+            sample_by_people = sample
+            outcome = sample_row_of(result, display, sample).outcome
+            left_out[_UNSCORED] += int(outcome == "unscored")
         elif unit.key in weights:
-            # People may have answered only some of the drawn items.
+            # People may have answered only some of the drawn questions.
             answers = labels.majority_answers.get((source, unit.key), {})
-            people_sample = people.relabel(result, sample, answers)
-            left_out[_UNDECIDED] += people_sample is None
+            sample_by_people = people.relabel(result, sample, answers)
+            left_out[_UNDECIDED] += int(sample_by_people is None)
 
         people_counts = None
-        if people_sample is not None:
-            people_row = sample_row_of(result, display, people_sample)
-            people_counts = _score_counts(people_row, display, people_sample)
-        is_asked = bool(unit.items)
-        samples.append(
-            LabelledSample(
-                cluster=unit.cluster,
-                # Samples without questions are never drawn, so they are strata of their own.
-                stratum=f"{is_asked} {unit.stratum(key.stratify)}",
-                weight=weights.get(unit.key, 1.0),
-                is_asked=is_asked,
-                judged=_score_counts(row, display, sample),
-                people=people_counts,
-            )
+        if sample_by_people is not None:
+            people_counts = _score_counts(result, display, sample_by_people)
+        labelled_sample = LabelledSample(
+            cluster=unit.cluster,
+            # Samples without questions are never drawn, so they are strata of their own.
+            stratum=f"{is_asked} {unit.stratum(key.stratify)}",
+            weight=weights.get(unit.key, 1.0),
+            is_asked=is_asked,
+            judged=_score_counts(result, display, sample),
+            people=people_counts,
         )
+        samples.append(labelled_sample)
     # The unary plus drops reasons that no sample has.
     return LabelledRun(samples, dict(+left_out))
 
 
-def _source_index(task: str, samples: Path, key: Key) -> int:
-    """Find a samples file among the files that the questions of a sheet were drawn from.
+def _find_source(task: str, samples: Path, key: Key) -> int:
+    """Find a samples file among the files that a sheet was drawn from.
 
     Args:
         task: The name of the task.
@@ -209,15 +208,22 @@ def _source_index(task: str, samples: Path, key: Key) -> int:
         f"{source.samples or source.file} ({source.samples_sha256[:12]})" for source in key.sources
     ]
     raise DataError(
-        f"{samples}: sheet {key.sheet} was not drawn from these samples (SHA-256 {sha256[:12]}),"
-        f" but from {listed(sources)}; give the results that the sheet was made of, as they were"
+        f"{samples} (SHA-256 {sha256[:12]}): sheet {key.sheet} was not drawn from these samples,"
+        f" but from {listed(sources)}; give the results that the sheet was made of"
     )
 
 
 def _score_counts(
-    row: SampleRow, display: SampleDisplay, sample: Mapping[str, Any]
+    result: TaskResult, display: SampleDisplay, sample: Mapping[str, Any]
 ) -> dict[str, Counts]:
-    """Return the counts that a sample adds to each score, such as ``{"accuracy": (1.0, 1.0)}``."""
+    """Return the counts that a sample adds to each score, such as ``{"accuracy": (1.0, 1.0)}``.
+
+    Args:
+        result: The task of the run.
+        display: How the benchmark reads its samples.
+        sample: The sample, scored by the judge or by people.
+    """
+    row = sample_row_of(result, display, sample)
     return {**row.score_counts, **display.pooled_counts(sample)}
 
 
@@ -273,19 +279,21 @@ def _is_labelled(sample: LabelledSample, name: str) -> bool:
     """
     if not sample.is_asked or sample.people is None:
         return False
-    return any((*sample.judged.get(name, ()), *sample.people.get(name, ())))
+    judge_counts = sample.judged.get(name, ())
+    people_counts = sample.people.get(name, ())
+    return any(judge_counts) or any(people_counts)
 
 
 def _to_units(samples: Sequence[LabelledSample], name: str) -> Units:
-    """Arrange what the samples add to a score as arrays.
+    """Arrange the samples of a run as arrays, from which the estimator corrects a score.
 
     Args:
-        samples: The samples of a run, by the judge and by people.
+        samples: The samples, by the judge and by people.
         name: The name of the score.
 
     Returns:
-        Counts of shape (samples, counts), such as (value, weight) in each line for a mean, and
-        other arrays of shape (samples,).
+        Arrays with one line per sample. Those of counts have a column for each count of the score,
+        such as two for (value, weight) of a mean.
     """
     judge_counts = [sample.judged.get(name, ()) for sample in samples]
     people_counts = [(sample.people or {}).get(name, ()) for sample in samples]

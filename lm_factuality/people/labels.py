@@ -7,10 +7,11 @@ with the answers filled in. The commands `lm-factuality people` and leaderboards
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import multimode
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt
@@ -182,13 +183,13 @@ class Labels:
 
 
 def read_key(path: Path) -> Key:
-    """Read the key of a sheet: what its questions are about, and how the judge answered them.
+    """Read the key of a sheet, i.e. what annotators do not see, such as the judge's verdicts.
 
     Args:
         path: The file ``NAME.key.json`` that was written with the sheet.
 
     Returns:
-        The key. Its id and its repeated items are checked.
+        The key.
 
     Raises:
         DataError: The file cannot be read, is no key, or was changed since the sheet was made.
@@ -200,15 +201,13 @@ def read_key(path: Path) -> Key:
 
     # The id is a hash of the content, so it reveals every change.
     if key.with_sheet_id() != key:
-        raise DataError(
-            f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make"
-            " the sheet again"
-        )
+        raise DataError(f"{path}: changed since sheet {key.sheet} was made; make the sheet again")
     for number, item in enumerate(key.items, start=1):
-        if item.repeat_of is not None and item.repeat_of not in range(1, number):
+        # An item can only repeat an earlier one.
+        if item.repeat_of is not None and not 1 <= item.repeat_of < number:
             raise DataError(
-                f"{path}: repeat_of of item {number} is {item.repeat_of}, expected an item before"
-                " it; make the sheet again"
+                f"{path}: item {number} repeats item {item.repeat_of}, expected an item before it;"
+                " make the sheet again"
             )
     return key
 
@@ -237,7 +236,6 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         name = f"{person} again" if is_second_answer else person
         answers_to_item[name] = answer
 
-    # People are named by the label files only; the key knows none.
     people = tuple(sorted({person for _, person in answers_by_label}))
     return Labels(people, answers, _find_majority_answers(key, people, answers))
 
@@ -342,35 +340,24 @@ def _checked_answer(label: LabelLine, key: Key) -> str:
 def _find_majority_answers(
     key: Key, people: Sequence[str], answers: Mapping[int, Mapping[str, str]]
 ) -> dict[tuple[int, str], dict[str, str]]:
-    """Find the answer that most people gave to each item, i.e. question, of a sheet.
-
-    Each person has one vote, the answer given when the sheet showed the item first. Skipped
-    answers are no votes.
+    """Find the answer that most people gave to each item, which is one question about a text.
 
     Args:
         key: The key of the sheet, with its items in order.
-        people: The names of the annotators.
+        people: The names of the annotators. Each has one vote per item.
         answers: The answers by the number of the item and by person, as in `Labels.answers`.
 
     Returns:
-        The majority answers by unit, i.e. the sample that the item is about, and by the id of the
-        item. Items without a vote, or with a tie for the first place, are missing.
+        The majority answers by unit (the sample that the item is about) and by the id of the item.
+        Items without an answer, or with a tie, are missing.
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for number, answers_to_item in answers.items():
-        # Second answers are stored under other names, which `people` does not contain.
-        votes = [answers_to_item[person] for person in people if person in answers_to_item]
-        vote_counts = Counter(vote for vote in votes if vote != SKIP)
-        if not vote_counts:
-            continue
-
-        # A majority need not be absolute: two votes of four win against one and one.
-        most_votes = max(vote_counts.values())
-        winners = [answer for answer, count in vote_counts.items() if count == most_votes]
-        is_tie = len(winners) > 1
-        if is_tie:
-            continue
-        # Numbers count from 1.
-        sheet_item = key.items[number - 1]
-        majority_answers[sheet_item.unit_key][sheet_item.item] = winners[0]
+        # The second answer to a repeated item is under "NAME again", so it is no vote.
+        first_answers = [answers_to_item[person] for person in people if person in answers_to_item]
+        winners = multimode(answer for answer in first_answers if answer != SKIP)
+        if len(winners) == 1:
+            # Numbers count from 1.
+            item = key.items[number - 1]
+            majority_answers[item.unit_key][item.item] = winners[0]
     return dict(majority_answers)

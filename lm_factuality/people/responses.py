@@ -6,7 +6,7 @@ of Chiang and Lee (2024) also report.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
     # A run belongs to the sheet if its samples are still the ones that the sheet was drawn from.
-    # The models stay in this dictionary until their samples are found.
+    # Each source leaves this dictionary when its run is read, so the missing ones remain.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses = []
     for file in read_results_files(paths):
@@ -170,15 +170,16 @@ def _mean_cells(model: str, pairs: Sequence[ScorePair], score: Score) -> Iterato
     Args:
         model: The label of the model.
         pairs: The score of each response.
-        score: The score, which sets factor and decimals.
+        score: The declaration of the score, with the factor and the decimals to print it with.
     """
-    people_scores, judge_scores = zip(*pairs, strict=True)
-    for rater, values in (("people", people_scores), ("judge", judge_scores)):
+    people_mean = sum(pair.people for pair in pairs) / len(pairs)
+    judge_mean = sum(pair.judge for pair in pairs) / len(pairs)
+    for rater, mean in (("people", people_mean), ("judge", judge_mean)):
         yield AgreementCell(
             table="means",
             row=(model, rater),
             column=score.label,
-            measure=Measure(sum(values) / len(values), None, None, len(values)),
+            measure=Measure(mean, None, None, len(pairs)),
             times=int(score.display_factor),
             digits=score.decimals,
         )
@@ -194,17 +195,18 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
         The correlation, with the interval by Fisher's z transformation if there are four pairs.
         It is not defined for fewer than three pairs, or if one side is constant.
     """
+    undefined = Measure(None, None, None, len(pairs))
     if len(pairs) < 3:
-        return Measure(None, None, None, len(pairs))
+        return undefined
     people_scores, judge_scores = zip(*pairs, strict=True)
     # Pearson's r would divide by a standard deviation of zero.
     if len(set(people_scores)) == 1 or len(set(judge_scores)) == 1:
-        return Measure(None, None, None, len(pairs))
+        return undefined
 
     result = pearsonr(people_scores, judge_scores)
     correlation = float(result.statistic)
     # The standard error of Fisher's z is 1 / sqrt(n - 3), so three pairs have no interval.
     if len(pairs) == 3:
-        return Measure(correlation, None, None, len(pairs))
+        return replace(undefined, value=correlation)
     interval = result.confidence_interval()
     return Measure(correlation, float(interval.low), float(interval.high), len(pairs))

@@ -140,28 +140,21 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
     Raises:
         ConfigError: The runs have no samples to ask about, or not of this task.
     """
-    runs_by_task: dict[str, dict[str, Run]] = defaultdict(dict)
-    # The text of a date sorts by time, since it begins with the year.
-    for file in sorted(files, key=lambda file: file.date_text):
-        for result in file.tasks:
-            if find_asked_samples(result) is not None:
-                # A later run of the same model replaces an earlier one.
-                runs_by_task[result.task][file.label] = Run(file, result)
+    runs_by_task = _latest_runs_by_task(files)
     if not runs_by_task:
         raise ConfigError(
             "--task: found no samples that people can be asked about, expected those of a judged"
             " task, of a run with --log_samples"
         )
-
     name = task or ""
     if not task and len(runs_by_task) == 1:
         (name,) = runs_by_task
     _check_name("--task", name, sorted(runs_by_task))
-    runs = list(runs_by_task[name].values())
+
     sources = []
     units: list[Unit] = []
-    for number, run in enumerate(runs):
-        samples = asked_samples(run.task).path
+    for number, run in enumerate(runs_by_task[name].values()):
+        samples, people, _ = asked_samples(run.task)
         source = SheetSource(
             file=str(run.file.path),
             sha256=sha256_of(run.file.path),
@@ -172,10 +165,24 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
         )
         sources.append(source)
         units += [replace(unit, source=number) for unit in units_of_run(run.task, run.file.label)]
-    # All runs of a task have the same questions.
-    last_task = runs[-1].task
-    questions = asked_samples(last_task).people.questions
-    return Pool(last_task.kind, questions, tuple(sources), tuple(units))
+    # All runs of a task have the same benchmark and the same questions.
+    return Pool(run.task.kind, people.questions, tuple(sources), tuple(units))
+
+
+def _latest_runs_by_task(files: Iterable[ResultsFile]) -> dict[str, dict[str, Run]]:
+    """Find the latest run of each model whose samples people can be asked about.
+
+    Returns:
+        The runs by task and by the label of the model: ``{"felm_gen": {"gpt2": Run(...)}}``.
+    """
+    runs_by_task: dict[str, dict[str, Run]] = defaultdict(dict)
+    # The text of a date sorts by time, since it begins with the year.
+    for file in sorted(files, key=lambda file: file.date_text):
+        for result in file.tasks:
+            if find_asked_samples(result) is not None:
+                # A later run of the same model replaces an earlier one.
+                runs_by_task[result.task][file.label] = Run(file, result)
+    return runs_by_task
 
 
 def _pool_of_data(paths: Iterable[Path]) -> Pool:
@@ -253,7 +260,7 @@ def asked_samples(result: TaskResult) -> AskedSamples:
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
-    """Yield a unit for each sample of a task: the sample with the questions that people can answer.
+    """Yield each sample of a task as a unit, i.e. with the questions (items) for people about it.
 
     Args:
         result: The task of the run.
@@ -268,18 +275,20 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
         DataError: The task has no samples that people can be asked about.
     """
     path, people, display = asked_samples(result)
-    labels = dict(zip(("right", "wrong", "unscored", "none"), display.outcome_labels, strict=True))
+    right, wrong, unscored, other = display.outcome_labels
+    # Benchmarks have words of their own for a verdict, such as "factual" for "right".
+    verdicts = {"right": right, "wrong": wrong, "unscored": unscored, "none": other}
     for sample in read_samples(path):
         row = sample_row_of(result, display, sample)
         # A sample that was changed by hand gets an error with its number.
         with sample_errors(result, sample):
             items = tuple(people.items(result, sample))
-        strata = {
+        groups = {
             "model": model,
-            "verdict": labels[row.outcome],
+            "verdict": verdicts[row.outcome],
             display.facet_label.lower(): " + ".join(row.facets),
         }
-        yield Unit(row.key, row.cluster, items, strata)
+        yield Unit(row.key, row.cluster, items, groups)
 
 
 def make_sheet(
@@ -324,26 +333,12 @@ def make_sheet(
     order = _order_items(len(drawn_items), repeat, rng)
     for number, index in enumerate(order, start=1):
         unit, item = drawn_items[index]
-        first_number = order.index(index) + 1
         stratum = strata_by_name[unit.stratum(stratify)]
-        probability = stratum.drawn / stratum.units
-        # An item's own options replace those of its question.
-        options = item.options or questions[item.question].options
-        sheet_item = SheetItem(
-            source=unit.source,
-            unit=unit.key,
-            cluster=unit.cluster,
-            stratum=stratum.name,
-            strata=dict(unit.strata),
-            probability=probability,
-            weight=1 / probability,
-            number=number,
-            item=item.id,
-            question=item.question,
-            options=tuple(option.value for option in options),
-            judge=item.judge,
-            repeat_of=first_number if first_number < number else None,
-        )
+        sheet_item = _sheet_item(number, unit, item, stratum, questions[item.question])
+        # A repeated item has the same index in the order twice.
+        first_number = order.index(index) + 1
+        if first_number < number:
+            sheet_item = replace(sheet_item, repeat_of=first_number)
         sheet_items.append(sheet_item)
         contents.append(item)
 
@@ -359,6 +354,37 @@ def make_sheet(
         items=tuple(sheet_items),
     )
     return Sheet(key.with_sheet_id(), tuple(contents), questions)
+
+
+def _sheet_item(
+    number: int, unit: Unit, item: Item, stratum: Stratum, question: Question
+) -> SheetItem:
+    """Describe an item of a sheet as the sheet's key stores it.
+
+    Args:
+        number: The number of the item on the sheet, from 1.
+        unit: The sample, or row of a data file, that the item is about.
+        item: The item.
+        stratum: The group that the unit was drawn from.
+        question: The question that the item asks.
+    """
+    probability = stratum.drawn / stratum.units
+    # An item's own options replace those of its question.
+    options = item.options or question.options
+    return SheetItem(
+        source=unit.source,
+        unit=unit.key,
+        cluster=unit.cluster,
+        stratum=stratum.name,
+        strata=dict(unit.strata),
+        probability=probability,
+        weight=1 / probability,
+        number=number,
+        item=item.id,
+        question=item.question,
+        options=tuple(option.value for option in options),
+        judge=item.judge,
+    )
 
 
 def draw_units(

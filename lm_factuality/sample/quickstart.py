@@ -123,7 +123,7 @@ class TrueScores:
     """The number of people of this name that these individuals are."""
 
 
-def quickstart(output: Path) -> list[CheckpointScore]:
+def run_checkpoints(output: Path) -> list[CheckpointScore]:
     """Run the sample's FACTOR benchmark with each tiny model.
 
     Args:

@@ -216,7 +216,7 @@ def test_a_key_is_read_as_it_was_written(key_path, sheet):
     [
         pytest.param(
             lambda content: content["items"][0].update(judge="fooled"),
-            "was changed by hand",
+            "changed since sheet",
             id="another verdict",
         ),
         pytest.param(
@@ -256,5 +256,5 @@ def test_a_key_with_a_repetition_of_no_earlier_item_is_refused(key_path, sheet):
     key = replace(sheet.key, items=(repetition, *more_items)).with_sheet_id()
     key_path.write_text(json.dumps(asdict(key)), encoding="utf-8")
 
-    with pytest.raises(DataError, match="repeat_of of item 1 is"):
+    with pytest.raises(DataError, match="item 1 repeats item"):
         read_key(key_path)

@@ -14,14 +14,15 @@ from lm_factuality.sample.quickstart import (
     PAGE,
     VERDICTS,
     judge_sample,
-    quickstart,
+    run_checkpoints,
 )
 from tests.conftest import TASKS
 
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory):
-    return {score.checkpoint: score for score in quickstart(tmp_path_factory.mktemp("quickstart"))}
+    folder = tmp_path_factory.mktemp("quickstart")
+    return {score.checkpoint: score for score in run_checkpoints(folder)}
 
 
 def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores):
@@ -38,9 +39,9 @@ def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """The folder that the judged biographies are left in, their number, and the comparisons."""
+    """The folder that the judged biographies are left in, and their comparison with the truth."""
     folder = tmp_path_factory.mktemp("judged")
-    return folder, *judge_sample(folder)
+    return folder, judge_sample(folder)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +50,17 @@ def judged(tmp_path_factory):
 )
 def test_the_offline_judge_comes_near_the_truth(judged, name, tolerance, pearson):
     """Between people and its pipeline the paper reports 8 points and 0.1."""
-    comparison = {comparison.name: comparison for comparison in judged[2]}[name]
+    _, sample = judged
+    comparison = {comparison.name: comparison for comparison in sample.comparisons}[name]
     assert abs(comparison.judge - comparison.truth) < tolerance
     assert comparison.pearson > pearson
     assert comparison.responses > 90
 
 
 def test_verdicts_and_page_are_left_in_the_folder(judged):
-    folder, responses, _ = judged
+    folder, sample = judged
     lines = read_verdicts(folder / VERDICTS)
-    assert len(lines) == responses
+    assert len(lines) == sample.num_biographies
     assert {(line["protocol"], line["linking"]) for line in lines} == {("paper", "greedy")}
     record = json.loads((folder / VERDICTS).read_text(encoding="utf-8").split("\n")[0])
     assert 0 <= record["scores"]["d_factscore"] <= record["scores"]["factscore"] <= 1
@@ -68,8 +70,8 @@ def test_verdicts_and_page_are_left_in_the_folder(judged):
 
 def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores, judged):
     module = "lm_factuality.sample.quickstart"
-    monkeypatch.setattr(f"{module}.quickstart", lambda output: list(scores.values()))
-    monkeypatch.setattr(f"{module}.judge_sample", lambda output: judged[1:])
+    monkeypatch.setattr(f"{module}.run_checkpoints", lambda output: list(scores.values()))
+    monkeypatch.setattr(f"{module}.judge_sample", lambda output: judged[1])
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out
