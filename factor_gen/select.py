@@ -114,16 +114,18 @@ class SelectStage:
         return [example if example.unused else self._select(example) for example in examples]
 
     def _select(self, example: Example) -> Example:
-        """Return an example with the first suitable sentence, or drop it with the reason.
+        """Draw the first suitable sentence of a document, after those that were tried before.
 
         Args:
             example: A document. Its draw says how many sentences were tried before.
 
         Returns:
-            The example with completion and prefix, or marked as unused.
+            The example with the sentence as its completion and the text before it as its prefix. If
+            no sentence passes all checks, the example is marked as unused, with the reason.
         """
         document = _Document(example, self._settings, self._language)
         num_tried = example.draw.tried
+        # The index of the last check that a sentence came to.
         furthest_check = -1
         # The order is the same in every draw, so that this one continues where the last ended.
         for span in self._order_sentences(example)[num_tried:]:
@@ -137,7 +139,7 @@ class SelectStage:
                     completion=sentence.text,
                     draw=replace(example.draw, tried=num_tried),
                 )
-            # The document's reason is the latest check that any of its sentences failed.
+            # The best sentence, which came furthest, gives the reason.
             furthest_check = max(furthest_check, failed_check)
 
         reason = self._reason_unused(example, furthest_check)

@@ -5,6 +5,7 @@ The package of a benchmark calls `scored_benchmark` to declare it, and derives i
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from string import Formatter
 from typing import Any, ClassVar
 
@@ -43,44 +44,73 @@ def scored_benchmark(
         cluster: The column of the data by which standard errors are clustered.
         **benchmark_fields: Other fields of `Benchmark`, such as ``kind`` and ``title``.
     """
-    value_range = score.value_range or ACCURACY
-    worst_value, best_value = value_range.low, value_range.high
-    # For an error rate, for example, the highest value is the worst.
-    if not score.higher_is_better:
-        worst_value, best_value = best_value, worst_value
+    answers = _ScoredAnswers(score, score_answer, cluster)
+    unscored = Score("unscored", Aggregation(count_present), higher_is_better=False)
+    scoring = Scoring(
+        scores=(score, *score.worst_and_best(), unscored),
+        headlines=(score.name,),
+        keep_row=answers.keep_row,
+        make_rescorer=answers.make_rescorer,
+    )
+    return Benchmark(scoring=scoring, **benchmark_fields)
 
-    def keep_row(sample: Sample) -> KeptRow:
-        # lm_eval nests responses in lists, and here there is one.
+
+@dataclass(frozen=True)
+class _ScoredAnswers:
+    """Scores the answers to the documents of a benchmark, in runs and again from saved samples."""
+
+    score: Score
+
+    score_answer: Callable[[Doc, str], float | str]
+    """Returns the value of an answer, or the reason why it is unscored."""
+
+    cluster_column: str
+    """The column of the data by which standard errors are clustered."""
+
+    def keep_row(self, sample: Sample) -> KeptRow:
+        """Take the document and the answer from a sample."""
+        # lm_eval nests responses in lists, of which this one has a single element.
         (answer,) = flatten_responses(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
-    def row_metrics(row: KeptRow) -> JsonObject:
-        """Score the ``answer`` to a ``doc``, or say under ``unscored`` why it has no score."""
+    def make_rescorer(self, task: TaskResult, rows: KeptRows) -> Rescorer:
+        """Return the function that scores a kept row. It depends neither on task nor other rows."""
+        return Rescorer(self.row_metrics)
+
+    def row_metrics(self, row: KeptRow) -> JsonObject:
+        """Score an answer, in itself and in the worst and the best case.
+
+        Args:
+            row: The document under ``doc``, and the model's ``answer`` to it.
+
+        Returns:
+            The outcomes by the name of the score, and under ``unscored`` the reason why there is no
+            score, or None.
+        """
         document = row["doc"]
         value_or_reason: float | str = UNFINISHED
         if without_thinking(row["answer"]) is not None:
-            value_or_reason = score_answer(document, row["answer"])
+            value_or_reason = self.score_answer(document, row["answer"])
 
-        cluster_name = str(document[cluster])
+        name = self.score.name
+        cluster = str(document[self.cluster_column])
         # A text is the reason why the answer is unscored.
         if isinstance(value_or_reason, str):
-            worst = Outcome(worst_value, cluster_name)
-            best = Outcome(best_value, cluster_name)
-            bounds = worst_and_best_of(score.name, worst, best)
-            return {score.name: None, **bounds, "unscored": value_or_reason}
+            worst, best = self._worst_and_best_values()
+            bounds = worst_and_best_of(name, Outcome(worst, cluster), Outcome(best, cluster))
+            return {name: None, **bounds, "unscored": value_or_reason}
 
         # A scored answer has the same value in the worst and in the best case.
-        outcome = Outcome(float(value_or_reason), cluster_name)
-        bounds = worst_and_best_of(score.name, outcome, outcome)
-        return {score.name: outcome, **bounds, "unscored": None}
+        outcome = Outcome(float(value_or_reason), cluster)
+        return {name: outcome, **worst_and_best_of(name, outcome, outcome), "unscored": None}
 
-    def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
-        return Rescorer(row_metrics)
-
-    unscored = Score("unscored", Aggregation(count_present), higher_is_better=False)
-    scores = (score, *score.worst_and_best(), unscored)
-    scoring = Scoring(scores, (score.name,), keep_row, make_rescorer)
-    return Benchmark(scoring=scoring, **benchmark_fields)
+    def _worst_and_best_values(self) -> tuple[float, float]:
+        """Return the worst and the best value that the score can have."""
+        value_range = self.score.value_range or ACCURACY
+        if self.score.higher_is_better:
+            return value_range.low, value_range.high
+        # For an error rate, for example, the highest value is the worst.
+        return value_range.high, value_range.low
 
 
 class ScoredTask(SuiteTask):

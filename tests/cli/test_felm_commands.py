@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from judges.certificates import certified_identity, find_certificates, save_certificate
+from judges.config import JudgeConfig, load_judge_config
+from judges.judge import Judge
 from lm_factuality.cli import main
 from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
@@ -17,214 +21,256 @@ SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
 
 
 def answer(prompt: str, attempt: int) -> Act:
-    """A judge that flags the first unit, and takes each segment for one claim; one prompt gets no
-    claims."""
-    asked = prompt.rsplit("Question:", 1)[1]
+    """A script of the server: it flags the first unit of a response, and takes each segment for
+    one claim, but gives no claims of the Priswick Observatory."""
+    question = prompt.rsplit("Question:", 1)[1]
     if "Write down the factual claims" not in prompt:
         return Act(text="Thought: the first is wrong.\nAnswer: 1")
-    if "Priswick Observatory" in asked:
+    if "Priswick Observatory" in question:
         return Act(text="I cannot do that.")
-    segments = re.findall(r"^(\d+)\. (.*)$", asked, flags=re.MULTILINE)
-    return Act(
-        text=json.dumps(
-            {"segments": [{"segment": int(number), "claims": [text]} for number, text in segments]}
-        )
-    )
+    segments = re.findall(r"^(\d+)\. (.*)$", question, flags=re.MULTILINE)
+    claims = [{"segment": int(number), "claims": [text]} for number, text in segments]
+    return Act(text=json.dumps({"segments": claims}))
 
 
 @pytest.fixture
-def judge(tmp_path, monkeypatch):
-    """(YAML of a judge, its server)"""
+def judge_yaml_and_server(tmp_path, monkeypatch):
+    """The path of a judge's YAML, and the server that it names, which answers by ``answer``."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
     server = JudgeServer(answer)
     path = tmp_path / "judge.yaml"
-    prices = {"prompt": 1.0, "completion": 2.0}
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "backend": "openai",
-                "model": "small-judge",
-                "base_url": server.base_url,
-                "prices": prices,
-            }
-        )
-    )
+    content = {
+        "backend": "openai",
+        "model": "small-judge",
+        "base_url": server.base_url,
+        "prices": {"prompt": 1.0, "completion": 2.0},
+    }
+    path.write_text(yaml.safe_dump(content))
     yield str(path), server
     server.close()
 
 
 @pytest.fixture
 def data_dir(tmp_path) -> Path:
+    """A folder with the first 12 rows of the sample in the place of the published data."""
     folder = tmp_path / "felm"
     folder.mkdir()
-    (folder / "all.jsonl").write_text("".join(SAMPLE.read_text().splitlines(keepends=True)[:12]))
+    lines = SAMPLE.read_text().splitlines(keepends=True)
+    (folder / "all.jsonl").write_text("".join(lines[:12]))
     return folder
 
 
-def test_score_counts_what_it_cannot_read_and_refuses_what_is_broken(data_dir, tmp_path, capsys):
-    outputs, out = tmp_path / "outputs.jsonl", tmp_path / "metrics.json"
-    lines = [
-        {"index": "0", "domain": "wk", "output": "Answer: 0"},
-        {"index": "1", "domain": "wk", "output": "Answer: 1"},
-    ]
-    outputs.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = [
-        "score",
-        "felm",
-        "--outputs",
-        str(outputs),
-        "--data-dir",
-        str(data_dir),
-        "--out",
-        str(out),
-    ]
-    assert main(arguments) == 0
-    unscored = json.loads(out.read_text())["unscored"]
-    assert unscored["responses"] == 11
+@pytest.fixture
+def score_outputs(data_dir, tmp_path):
+    """Runs ``score felm`` on these outputs of a model (text in JSONL), with "metrics.json" as its
+    output; returns the exit code."""
+
+    def run(outputs: str, *options: str) -> int:
+        path = tmp_path / "outputs.jsonl"
+        path.write_text(outputs)
+        paths = ["--outputs", str(path), "--data-dir", str(data_dir)]
+        return main(["score", "felm", *paths, "--out", str(tmp_path / "metrics.json"), *options])
+
+    return run
+
+
+TWO_OUTPUTS = """\
+{"index": "0", "domain": "wk", "output": "Answer: 0"}
+{"index": "1", "domain": "wk", "output": "Answer: 1"}
+"""
+
+
+def test_score_counts_rows_without_a_readable_output(score_outputs, tmp_path, capsys):
+    assert score_outputs(TWO_OUTPUTS) == 0
+
+    unscored = json.loads((tmp_path / "metrics.json").read_text())["unscored"]
+    assert unscored["responses"] == 11  # of 12 rows
     assert unscored["reasons"] == {"no output for this row": 10, "id 0; the last is 3": 1}
-    printed = capsys.readouterr().out
-    assert "unscored: 11 responses" in printed
-    assert main([*arguments, "--protocol", "code"]) == 0
-    out.unlink()
-    outputs.write_text('{"index": "99", "domain": "wk", "output": "1"}\nnot json\n')
-    assert main(arguments) == 1
-    message = capsys.readouterr().err
-    assert "outputs.jsonl:1: no row has the index '99'" in message
-    assert "outputs.jsonl:2:" in message
-    assert not out.exists()
+    assert "unscored: 11 responses" in capsys.readouterr().out
 
 
-def test_claims_are_extracted_once_and_scored_as_claims(judge, data_dir, tmp_path, capsys):
-    config, server = judge
-    out = tmp_path / "claims.jsonl"
-    arguments = [
-        "claims",
-        "extract",
-        "--judge",
-        config,
-        "--data-dir",
-        str(data_dir),
-        "--out",
-        str(out),
-    ]
-    assert main([*arguments, "--dry-run"]) == 0
-    assert not out.exists()
+def test_score_can_follow_the_protocol_of_the_authors_code(score_outputs):
+    assert score_outputs(TWO_OUTPUTS, "--protocol", "code") == 0
+
+
+def test_score_refuses_broken_outputs(score_outputs, tmp_path, capsys):
+    outputs = '{"index": "99", "domain": "wk", "output": "1"}\nnot json\n'
+
+    assert score_outputs(outputs) == 1
+
+    error = capsys.readouterr().err
+    assert "outputs.jsonl:1: no row has the index '99'" in error
+    assert "outputs.jsonl:2:" in error
+    assert not (tmp_path / "metrics.json").exists()
+
+
+@pytest.fixture
+def extract_claims(data_dir, tmp_path):
+    """Runs ``claims extract`` with a judge, with "claims.jsonl" as its output; returns the exit
+    code."""
+
+    def run(judge: str, *options: str) -> int:
+        paths = ["--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
+        return main(["claims", "extract", "--judge", judge, *paths, *options])
+
+    return run
+
+
+def test_a_dry_run_extracts_no_claims(judge_yaml_and_server, extract_claims, tmp_path):
+    judge_yaml, server = judge_yaml_and_server
+
+    assert extract_claims(judge_yaml, "--dry-run") == 0
+
+    assert not (tmp_path / "claims.jsonl").exists()
     assert not server.attempts
-    assert main(arguments) == 0
-    records = [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_rows_without_claims_are_counted(judge_yaml_and_server, extract_claims, tmp_path, capsys):
+    judge_yaml, _ = judge_yaml_and_server
+
+    assert extract_claims(judge_yaml) == 0
+
+    records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
     assert len(records) == 12
+    # The server gives no claims for the row of the Priswick Observatory.
     assert sum(record["problem"] is not None for record in records) == 1
-    assert (
-        "rows without claims, which are unscored when claims are judged: 1"
-        in capsys.readouterr().out
-    )
-    asked = sum(server.attempts.values())
-    first = out.read_text()
-    assert main(arguments) == 0
-    assert sum(server.attempts.values()) == asked
-    assert out.read_text() == first
+    printed = capsys.readouterr().out
+    assert "rows without claims, which are unscored when claims are judged: 1" in printed
 
 
-def test_claims_by_rules_ask_nobody(data_dir, tmp_path):
-    out = tmp_path / "claims.jsonl"
-    assert (
-        main(
-            [
-                "claims",
-                "extract",
-                "--judge",
-                "rules",
-                "--data-dir",
-                str(data_dir),
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
-    assert {json.loads(line)["source"] for line in out.read_text().splitlines()} == {"rules"}
+def test_claims_are_asked_for_once(judge_yaml_and_server, extract_claims, tmp_path):
+    judge_yaml, server = judge_yaml_and_server
+    assert extract_claims(judge_yaml) == 0
+    attempts = dict(server.attempts)
+    claims = (tmp_path / "claims.jsonl").read_text()
+
+    assert extract_claims(judge_yaml) == 0
+
+    assert server.attempts == attempts
+    assert (tmp_path / "claims.jsonl").read_text() == claims
 
 
-def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(
-    judge, data_dir, tmp_path, capsys
-):
-    from judges.certificates import find_certificates
-    from judges.config import load_judge_config
-    from judges.judge import Judge
+def test_claims_can_be_extracted_by_rules(extract_claims, tmp_path):
+    assert extract_claims("rules") == 0
 
-    config, server = judge
-    out = tmp_path / "certificate.json"
-    arguments = ["certify", "--judge", config, "--data-dir", str(data_dir)]
-    assert main([*arguments, "--dry-run"]) == 0
+    lines = (tmp_path / "claims.jsonl").read_text().splitlines()
+    assert {json.loads(line)["source"] for line in lines} == {"rules"}
+
+
+@pytest.fixture
+def certificate(judge_yaml_and_server, data_dir, tmp_path) -> dict:
+    """What ``certify`` writes about the judge, who flags the first segment of each of 12 rows."""
+    judge_yaml, _ = judge_yaml_and_server
+    path = tmp_path / "certificate.json"
+    options = ["--judge", judge_yaml, "--data-dir", str(data_dir), "--out", str(path)]
+    assert main(["certify", *options]) == 0
+    return json.loads(path.read_text())
+
+
+def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsys):
+    judge_yaml, server = judge_yaml_and_server
+
+    assert main(["certify", "--judge", judge_yaml, "--data-dir", str(data_dir), "--dry-run"]) == 0
+
     assert not server.attempts
     assert "All steps: $0.0" in capsys.readouterr().out
-    assert main([*arguments, "--out", str(out)]) == 0
-    certificate = json.loads(out.read_text())
+
+
+def test_a_certificate_says_how_good_a_judge_is(certificate, data_dir):
     rows = [json.loads(line) for line in (data_dir / "all.jsonl").read_text().splitlines()]
-    wrong = sum(not row["labels"][0] for row in rows)
-    found = certificate["scores"]["ALL"]["segment"]
-    assert (found["tp"], found["fp"]) == (wrong, 12 - wrong)
-    assert certificate["setting"] == "segment_cot"
-    assert certificate["usage"]["calls"] == 12
+    wrong_first_segments = sum(not row["labels"][0] for row in rows)
+
+    segment_scores = certificate["scores"]["ALL"]["segment"]
+    assert segment_scores["tp"] == wrong_first_segments
+    assert segment_scores["fp"] == 12 - wrong_first_segments
     assert len(certificate["intervals"]["segment"]["f1"]) == 2
     assert certificate["baselines"]["flag everything"]["segment"]["recall"] == 1
+
+
+def test_a_certificate_says_how_it_came_about(certificate):
+    assert certificate["setting"] == "segment_cot"
+    assert certificate["usage"]["calls"] == 12
     assert certificate["data"]["is_published"] is False
     assert set(certificate["prompt_hashes"]) == {"felm/segment_cot"}
-    assert "key-of-nobody" not in out.read_text()
-    with Judge.open(load_judge_config(config)) as opened:
-        assert find_certificates(opened) is None  # not the published data
+    assert "key-of-nobody" not in json.dumps(certificate)
 
 
-def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
-    import dataclasses
+def test_a_certificate_on_other_than_the_published_data_is_not_found_again(
+    judge_yaml_and_server, certificate
+):
+    judge_yaml, _ = judge_yaml_and_server
 
-    from judges.certificates import certified_identity, find_certificates, save_certificate
-    from judges.config import load_judge_config
-    from judges.judge import Judge
+    with Judge.open(load_judge_config(judge_yaml)) as judge:
+        assert find_certificates(judge) is None
 
-    config, _ = judge
-    other = tmp_path / "own.jinja"
-    other.write_text("{{ question }}")
-    plain = load_judge_config(config)
+
+@pytest.fixture
+def judge_config(judge_yaml_and_server) -> JudgeConfig:
+    judge_yaml, _ = judge_yaml_and_server
+    return load_judge_config(judge_yaml)
+
+
+def certified_identity_of(judge_config: JudgeConfig) -> str:
+    """The identity under which the certificates of a judge with this config are kept."""
+    with Judge.open(judge_config) as judge:
+        return certified_identity(judge.config, judge.identity)
+
+
+def certificate_of(
+    judge_config: JudgeConfig, setting: str, date: str, is_published: bool = True
+) -> dict:
+    """A certificate of the judge, on the published data if it ``is_published``."""
+    return {
+        "identity": certified_identity_of(judge_config),
+        "judge": {"name": "j"},
+        "setting": setting,
+        "date": date,
+        "suite_version": "0",
+        "prompt_hashes": {},
+        "intervals": {},
+        "data": {"is_published": is_published},
+        "scores": {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 0}},
+    }
+
+
+def test_every_setting_that_changes_verdicts_needs_a_certificate_of_its_own(judge_config, tmp_path):
+    prompt = tmp_path / "own.jinja"
+    prompt.write_text("{{ question }}")
     variants = [
-        plain,
-        dataclasses.replace(plain, samples=3),
-        dataclasses.replace(plain, system="Be strict."),
-        dataclasses.replace(plain, thinking_tokens=4000),
-        dataclasses.replace(plain, schema=False),
-        dataclasses.replace(plain, prompts={"felm/segment_cot": other}),
+        judge_config,
+        dataclasses.replace(judge_config, samples=3),
+        dataclasses.replace(judge_config, system="Be strict."),
+        dataclasses.replace(judge_config, thinking_tokens=4000),
+        dataclasses.replace(judge_config, schema=False),
+        dataclasses.replace(judge_config, prompts={"felm/segment_cot": prompt}),
     ]
-    identities = set()
-    for variant in variants:
-        with Judge.open(variant, store=tmp_path / "answers") as opened:
-            identities.add(certified_identity(opened.config, opened.identity))
+
+    identities = {certified_identity_of(variant) for variant in variants}
+
     assert len(identities) == len(variants)
 
-    def certificate(setting, date, is_published=True):
-        with Judge.open(plain, store=tmp_path / "answers") as opened:
-            identity = certified_identity(opened.config, opened.identity)
-        scores = {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 0}}
-        return {
-            "identity": identity,
-            "judge": {"name": "j"},
-            "setting": setting,
-            "date": date,
-            "suite_version": "0",
-            "prompt_hashes": {},
-            "intervals": {},
-            "data": {"is_published": is_published},
-            "scores": scores,
-        }
 
-    assert len(save_certificate(certificate("segment_cot", "first"), None)) == 1
-    assert len(save_certificate(certificate("segment_doc", "second"), None)) == 1
-    assert save_certificate(certificate("segment_cot", "third", is_published=False), None) == []
-    with Judge.open(plain, store=tmp_path / "answers") as opened:
-        found = find_certificates(opened) or {}
-    assert {name: each["date"] for name, each in found.items()} == {
-        "segment_cot": "first",
-        "segment_doc": "second",
-    }
-    with Judge.open(variants[1], store=tmp_path / "answers") as opened:
-        assert find_certificates(opened) is None
+def test_certificates_are_found_by_judge_and_setting(judge_config):
+    first = certificate_of(judge_config, "segment_cot", "first")
+    second = certificate_of(judge_config, "segment_doc", "second")
+
+    assert len(save_certificate(first, None)) == 1
+    assert len(save_certificate(second, None)) == 1
+
+    with Judge.open(judge_config) as judge:
+        certificates = find_certificates(judge)
+    dates = {setting: certificate["date"] for setting, certificate in certificates.items()}
+    assert dates == {"segment_cot": "first", "segment_doc": "second"}
+    with Judge.open(dataclasses.replace(judge_config, samples=3)) as other_judge:
+        assert find_certificates(other_judge) is None
+
+
+def test_a_certificate_on_unpublished_data_replaces_none(judge_config):
+    save_certificate(certificate_of(judge_config, "segment_cot", "first"), None)
+    unpublished = certificate_of(judge_config, "segment_cot", "second", is_published=False)
+
+    assert save_certificate(unpublished, None) == []
+
+    with Judge.open(judge_config) as judge:
+        assert find_certificates(judge)["segment_cot"]["date"] == "first"

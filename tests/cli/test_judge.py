@@ -51,58 +51,57 @@ def judge_yaml(server, tmp_path) -> Path:
 
 
 @pytest.fixture
-def samples(tmp_path) -> Path:
+def samples_path(tmp_path) -> Path:
+    """Saved samples of FELM-Gen: the five rows of the rule, with ``RESPONSES``."""
     path = tmp_path / "samples_felm_gen.jsonl"
-    lines = [
-        {
-            "doc": {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text]},
-            "resps": [[response]],
-        }
-        for (index, domain, prompt, text), response in zip(ROWS, RESPONSES, strict=True)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for (index, domain, prompt, text), response in zip(ROWS, RESPONSES, strict=True):
+            doc = {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text]}
+            file.write(json.dumps({"doc": doc, "resps": [[response]]}) + "\n")
     return path
 
 
 @pytest.fixture
-def judge(samples, judge_yaml, tmp_path):
-    def run(*options: str, name: str | Path = judge_yaml, out: str = "judged") -> int:
-        return main(
-            [
-                "judge",
-                "felm_gen",
-                "--samples",
-                str(samples),
-                "--judge",
-                str(name),
-                "--out",
-                str(tmp_path / out),
-                *options,
-            ]
-        )
+def judge_samples(samples_path, judge_yaml, tmp_path):
+    """Runs ``judge felm_gen`` on the samples, with "judged" as its output; returns the exit
+    code."""
+
+    def run(*options: str, judge: str | Path = judge_yaml) -> int:
+        paths = ["--samples", str(samples_path), "--out", str(tmp_path / "judged")]
+        return main(["judge", "felm_gen", *paths, "--judge", str(judge), *options])
 
     return run
 
 
-def read(folder: Path) -> tuple[dict, list[dict]]:
-    lines = (folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
-    return json.loads((folder / "metrics.json").read_text(encoding="utf-8")), [
-        json.loads(line) for line in lines
-    ]
+def read_metrics(folder: Path) -> dict:
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
 
 
-def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
-    assert judge() == 0
-    metrics, verdicts = read(tmp_path / "judged")
+def test_metrics_are_written(judge_samples, tmp_path):
+    assert judge_samples() == 0
+
+    metrics = read_metrics(tmp_path / "judged")
     assert metrics["wrong_segments"] == {"knowledge": 1, "reasoning": 1}
     assert metrics["unscored"] == {}
     assert metrics["no_answer"] == {"empty": 1}
     assert metrics["about"]["judge"]["name"] == "my_judge"
     assert metrics["about"]["samples"] == ["samples_felm_gen.jsonl"]
-    assert [each["index"] for each in verdicts] == [row[0] for row in ROWS]
-    assert verdicts[0]["errors"] == ["knowledge", None]
+
+
+def test_the_verdicts_on_each_row_are_written(judge_samples, tmp_path):
+    assert judge_samples() == 0
+
+    lines = (tmp_path / "judged" / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    verdicts = [json.loads(line) for line in lines]
+    assert [verdict["index"] for verdict in verdicts] == [row[0] for row in ROWS]
+    assert verdicts[0]["errors"] == ["knowledge", None]  # by segment of the response
+
+
+def test_a_table_is_printed(judge_samples, tmp_path, capsys):
+    assert judge_samples() == 0
+
     printed = capsys.readouterr().out
-    assert "33.3" in printed
+    assert "33.3" in printed  # percent of the wrong segments: 2 of 6
     assert (
         "marking segments (behind all scores): not certified; run lm-factuality certify --judge"
         in printed
@@ -110,8 +109,9 @@ def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert str(tmp_path / "judged" / "metrics.json") in printed
 
 
-def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
-    assert judge("--dry-run") == 0
+def test_a_dry_run_sends_nothing(judge_samples, server, tmp_path, capsys):
+    assert judge_samples("--dry-run") == 0
+
     assert not server.bodies
     assert not (tmp_path / "judged").exists()
     printed = capsys.readouterr().out
@@ -119,33 +119,48 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
     assert "Nothing was sent" in printed
     assert "USD estimated" in printed
     assert "USD at most" in printed
-    estimated, most = (
-        float(found)
-        for found in re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", printed).groups()
-    )
-    assert 0 < estimated < most
-    assert judge("--max-cost", str(most * 1.001)) == 0  # what it says is enough
 
 
-def test_the_lexical_judge_needs_no_server(judge, tmp_path, capsys):
-    assert judge(name="lexical") == 0
-    metrics, _ = read(tmp_path / "judged")
-    assert (metrics["unscored"], metrics["no_answer"]) == ({"no evidence": 2}, {"empty": 1})
+def test_the_highest_cost_of_a_dry_run_is_enough(judge_samples, capsys):
+    judge_samples("--dry-run")
+    costs = re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", capsys.readouterr().out)
+    estimated_cost = float(costs[1])
+    highest_cost = float(costs[2])
+
+    assert 0 < estimated_cost < highest_cost
+    # What is printed is rounded.
+    assert judge_samples("--max-cost", str(highest_cost * 1.001)) == 0
+
+
+def test_the_lexical_judge_needs_no_server(judge_samples, tmp_path, capsys):
+    assert judge_samples(judge="lexical") == 0
+
+    metrics = read_metrics(tmp_path / "judged")
+    assert metrics["unscored"] == {"no evidence": 2}
+    assert metrics["no_answer"] == {"empty": 1}
     assert "Unscored: no evidence 2." in capsys.readouterr().out
 
 
-def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server, capsys):
-    lines = samples.read_text(encoding="utf-8").splitlines()
-    samples.write_text("\n".join([lines[0], "{}", lines[0], "no"]) + "\n", encoding="utf-8")
-    assert judge() == 1
-    message = capsys.readouterr().err
-    assert f"{samples}:2: " in message
+def test_bad_samples_are_refused_before_anything_is_asked(
+    judge_samples, samples_path, server, capsys
+):
+    sound_line = samples_path.read_text(encoding="utf-8").splitlines()[0]
+    lines = [sound_line, "{}", sound_line, "no"]
+    samples_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    assert judge_samples() == 1
+
+    assert f"{samples_path}:2: " in capsys.readouterr().err
     assert not server.bodies
 
 
-def test_wrong_names_are_refused(judge, samples, tmp_path, capsys):
-    assert judge(name="lexicl") == 1
+def test_an_unknown_judge_is_refused(judge_samples, capsys):
+    assert judge_samples(judge="lexicl") == 1
     assert "did you mean lexical" in capsys.readouterr().err
-    arguments = ["--samples", str(samples), "--judge", "lexical", "--out", str(tmp_path)]
-    assert main(["judge", "felm", *arguments]) == 2
+
+
+def test_an_unknown_benchmark_is_refused(samples_path, tmp_path, capsys):
+    options = ["--samples", str(samples_path), "--judge", "lexical", "--out", str(tmp_path)]
+
+    assert main(["judge", "felm", *options]) == 2
     assert "did you mean felm_gen" in capsys.readouterr().err

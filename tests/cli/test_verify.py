@@ -28,152 +28,168 @@ PAIRS = [
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Runs the command on lines; returns what it wrote."""
+def verify_pairs(tmp_path):
+    """Runs the command on pairs (or lines of text) with the lexical judge, and returns the lines
+    that it wrote: ``verify_pairs([{"claim": "A.", "passages": ["B."]}], "--dry-run")``."""
 
-    def run(lines, *arguments):
-        pairs, out = tmp_path / "pairs.jsonl", tmp_path / "out" / "verdicts.jsonl"
-        pairs.write_text(
-            "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines),
-            encoding="utf-8",
-        )
-        base = [
-            "--pairs",
-            str(pairs),
-            "--judge",
-            "lexical",
-            "--out",
-            str(out),
-            "--store",
-            str(tmp_path / "answers.sqlite"),
-        ]
-        assert run_command("verify", *base, *arguments) == 0
-        return (
-            [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-            if out.exists()
-            else None
-        )
+    def run(pairs, *arguments):
+        pairs_path = tmp_path / "pairs.jsonl"
+        verdicts_path = tmp_path / "out" / "verdicts.jsonl"
+        lines = [pair if isinstance(pair, str) else json.dumps(pair) for pair in pairs]
+        pairs_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        paths = ["--pairs", str(pairs_path), "--out", str(verdicts_path)]
+        store = ["--store", str(tmp_path / "answers.sqlite")]
+        assert run_command("verify", *paths, *store, "--judge", "lexical", *arguments) == 0
+        if not verdicts_path.exists():
+            return None
+        text = verdicts_path.read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
 
     return run
 
 
-def test_verdict_score_and_reason_are_added(run, capsys):
-    found = run(PAIRS)
-    assert [each["verdict"] for each in found] == [
-        "supported",
-        "not_supported",
-        "unscored",
-        "supported",
-    ]
-    assert [
-        {key: each[key] for key in each if key not in ("verdict", "score", "reason", "said")}
-        for each in found
-    ] == PAIRS
-    assert found[0]["score"] > found[1]["score"]
-    assert "not in the passages: 1923" in found[1]["reason"]
-    assert (found[2]["score"], found[2]["reason"], found[2]["said"]) == (None, "no evidence", [])
-    assert json.loads(found[0]["said"][0])["verdict"] == "supported"
-    output = capsys.readouterr().out
-    for text in (
-        "4 pairs judged by lexical",
-        "supported",
-        "no evidence",
-        "50.0% if none of the unscored pairs is, 75.0% if all are",
+def test_pairs_get_a_verdict_a_score_and_a_reason(verify_pairs):
+    agreeing, contradicted, without_passages, exact = verify_pairs(PAIRS)
+
+    assert agreeing["verdict"] == "supported"
+    assert json.loads(agreeing["said"][0])["verdict"] == "supported"
+    assert contradicted["verdict"] == "not_supported"
+    assert contradicted["score"] < agreeing["score"]
+    assert "not in the passages: 1923" in contradicted["reason"]
+    assert without_passages["verdict"] == "unscored"
+    assert without_passages["score"] is None
+    assert without_passages["reason"] == "no evidence"
+    assert without_passages["said"] == []
+    assert exact["verdict"] == "supported"
+
+
+def test_pairs_keep_their_own_fields(verify_pairs):
+    records = verify_pairs(PAIRS)
+
+    for record in records:
+        for added_key in ("verdict", "score", "reason", "said"):
+            del record[added_key]
+    assert records == PAIRS
+
+
+def test_a_summary_is_printed(verify_pairs, capsys):
+    verify_pairs(PAIRS)
+
+    printed = capsys.readouterr().out
+    assert "4 pairs judged by lexical" in printed
+    assert "supported" in printed
+    assert "no evidence" in printed
+    # Two of four pairs are supported, and one is unscored.
+    assert "50.0% if none of the unscored pairs is, 75.0% if all are" in printed
+
+
+def test_a_dry_run_writes_nothing(verify_pairs, capsys):
+    assert verify_pairs(PAIRS, "--dry-run") is None
+
+    printed = capsys.readouterr().out
+    assert "Nothing was sent" in printed
+    assert "no model, so no tokens" in printed
+    assert " 3 " in printed  # the pair without passages is not asked
+
+
+BAD_LINES = [
+    ("{", "not JSON"),
+    ("[]", "found []"),
+    ({"passages": []}, "claim is missing"),
+    ({"claim": 3, "passages": []}, "claim is 3"),
+    ({"claim": "x"}, "passages is missing"),
+    ({"claim": "x", "passages": "p"}, "passages is 'p'"),
+    ({"claim": "x", "passages": ["p", 3]}, "passages[1]"),
+    ({"claim": "x", "passages": [{"title": "t"}]}, "passages[0]"),
+    ('{"claim": "\\ud800", "passages": ["p"]}', "surrogate"),
+    ({**PAIRS[0], "verdict": "mine", "reason": ""}, "has verdict, reason already"),
+]
+
+
+def test_all_bad_lines_are_reported_before_anything_is_asked(verify_pairs, tmp_path):
+    # A sound line comes first, and an empty one, that is ignored, after it.
+    lines = [PAIRS[0], "", *(line for line, _ in BAD_LINES)]
+
+    with pytest.raises(DataError) as error:
+        verify_pairs(lines)
+
+    *problems, last_line = str(error.value).splitlines()
+    assert len(problems) == len(BAD_LINES)
+    for line_number, (problem, (_, message)) in enumerate(
+        zip(problems, BAD_LINES, strict=True), start=3
     ):
-        assert text in output
-
-
-def test_dry_run_writes_nothing(run, capsys):
-    assert run(PAIRS, "--dry-run") is None
-    output = capsys.readouterr().out
-    assert "Nothing was sent" in output
-    assert "no model, so no tokens" in output
-    assert " 3 " in output  # the pair without passages is not asked
-
-
-def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
-    lines = [
-        PAIRS[0],
-        "{",
-        "[]",
-        {"passages": []},
-        {"claim": 3, "passages": []},
-        {"claim": "x"},
-        "",
-        {"claim": "x", "passages": "p"},
-        {"claim": "x", "passages": ["p", 3]},
-        {"claim": "x", "passages": [{"title": "t"}]},
-        '{"claim": "\\ud800", "passages": ["p"]}',
-        {**PAIRS[0], "verdict": "mine", "reason": ""},
-    ]
-    with pytest.raises(DataError) as caught:
-        run(lines)
-    reported = str(caught.value).splitlines()
-    assert [int(line.split(".jsonl:")[1].split(":")[0]) for line in reported[:-1]] == [
-        2,
-        3,
-        4,
-        5,
-        6,
-        8,
-        9,
-        10,
-        11,
-        12,
-    ]
-    for number, said in enumerate(
-        (
-            "not JSON",
-            "found []",
-            "claim is missing",
-            "claim is 3",
-            "passages is missing",
-            "passages is 'p'",
-            "passages[1]",
-            "passages[0]",
-            "surrogate",
-            "has verdict, reason already",
-        )
-    ):
-        assert said in reported[number]
-    assert reported[-1].startswith("Nothing was asked")
+        assert f".jsonl:{line_number}:" in problem
+        assert message in problem
+    assert last_line.startswith("Nothing was asked")
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "answers.sqlite").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--judge", "lexicla"], "lexical"),
         (["--pairs", "no_such.jsonl"], "no_such.jsonl: no such file"),
         (["--max-cost", "2"], "max_cost"),
     ],
+    ids=["unknown judge", "missing file", "cost without prices"],
 )
-def test_what_cannot_be_done_is_said(run, arguments, said):
-    with pytest.raises(FactualityError, match=said):
-        run(PAIRS, *arguments)
+def test_an_impossible_option_is_refused(verify_pairs, arguments, message):
+    with pytest.raises(FactualityError, match=message):
+        verify_pairs(PAIRS, *arguments)
 
 
-def test_an_output_that_cannot_be_written_is_said_before_anything_is_asked(run, tmp_path):
+def test_a_folder_as_output_is_refused(verify_pairs, tmp_path):
     with pytest.raises(ConfigError, match="is a folder"):
-        run(PAIRS, "--out", str(tmp_path))
+        verify_pairs(PAIRS, "--out", str(tmp_path))
+
+
+def test_an_output_below_a_file_is_refused(verify_pairs, tmp_path):
     (tmp_path / "file").write_text("")
+
     with pytest.raises(DataError, match="cannot be written"):
-        run(PAIRS, "--out", str(tmp_path / "file" / "verdicts.jsonl"))
+        verify_pairs(PAIRS, "--out", str(tmp_path / "file" / "verdicts.jsonl"))
 
 
-def test_the_probability_of_true_is_the_score(run, tmp_path):
-    config = tmp_path / "server.yaml"
+@pytest.fixture
+def true_server():
+    """A server whose model writes "True", with log-probabilities of that and of "False"."""
     token = {"token": "True", "logprob": -0.5, "top_logprobs": [{"token": "False", "logprob": -1}]}
     with closing(JudgeServer()) as server:
         server.script = lambda prompt, attempt: Act(text="True", logprobs={"content": [token]})
-        content = {"backend": "openai", "model": "m", "base_url": server.base_url}
-        config.write_text(json.dumps({**content, "verdicts": "logprobs"}), encoding="utf-8")
-        run(PAIRS[1:2], "--judge", str(config), "--dry-run")
-        assert not server.bodies
-        found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
-    assert found[0]["verdict"] == "supported"
-    assert 0.5 < found[0]["score"] < 1
-    assert "by log-probabilities: true " in found[0]["reason"]
-    assert found[0]["said"] == ["True"]
-    assert found[1]["reason"] == "no evidence"
+        yield server
+
+
+@pytest.fixture
+def logprobs_judge(true_server, tmp_path):
+    """The YAML of a judge that asks ``true_server`` for log-probabilities."""
+    path = tmp_path / "server.yaml"
+    content = {
+        "backend": "openai",
+        "model": "m",
+        "base_url": true_server.base_url,
+        "verdicts": "logprobs",
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def test_the_probability_of_true_is_the_score(verify_pairs, logprobs_judge):
+    pair_with_passages = PAIRS[0]
+    pair_without_passages = PAIRS[2]
+
+    supported, unscored = verify_pairs(
+        [pair_with_passages, pair_without_passages], "--judge", logprobs_judge
+    )
+
+    assert supported["verdict"] == "supported"
+    assert 0.5 < supported["score"] < 1
+    assert "by log-probabilities: true " in supported["reason"]
+    assert supported["said"] == ["True"]
+    assert unscored["reason"] == "no evidence"
+
+
+def test_a_dry_run_asks_no_log_probabilities(verify_pairs, logprobs_judge, true_server):
+    verify_pairs(PAIRS[1:2], "--judge", logprobs_judge, "--dry-run")
+
+    assert not true_server.bodies

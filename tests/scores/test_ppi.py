@@ -1,3 +1,5 @@
+"""Scores corrected by labels, against ppi-python and known cases."""
+
 import json
 import math
 from pathlib import Path
@@ -12,133 +14,187 @@ REFERENCE = json.loads(Path(__file__).with_name("ppi_reference.json").read_text(
 
 
 def ratio(sums):
+    """Return the mean, whose sums are those of values and of units."""
     return sums[0] / sums[1] if sums[1] else math.nan
 
 
-def units(judged, people, labelled, clusters=None, strata=None, weights=None):
-    number = len(judged)
-    clusters = np.arange(number) if clusters is None else np.asarray(clusters)
-    strata = np.zeros(number, int) if strata is None else np.asarray(strata)
-    weights = np.ones(number) if weights is None else np.asarray(weights, float)
-    ones = np.ones(number)
+def make_units(judged, people, is_labelled, clusters=None, strata=None, weights=None):
+    """Return units of one value each, by default independent, in one stratum and of weight 1.
+
+    Args:
+        judged: The judge's value of each unit.
+        people: People's value of each unit, which counts only where it is labelled.
+        is_labelled: Whether people labelled each unit.
+        clusters: The cluster of each unit.
+        strata: The stratum of each unit.
+        weights: One over the probability with which each unit was drawn.
+    """
+    num_units = len(judged)
+    ones = np.ones(num_units)
     return Units(
-        np.stack([judged, ones], 1),
-        np.stack([people, ones], 1),
-        np.asarray(labelled, bool),
-        clusters,
-        strata,
-        weights,
+        judge_counts=np.stack([judged, ones], axis=1),
+        people_counts=np.stack([people, ones], axis=1),
+        is_labelled=np.asarray(is_labelled, bool),
+        clusters=np.arange(num_units) if clusters is None else np.asarray(clusters),
+        strata=np.zeros(num_units, int) if strata is None else np.asarray(strata),
+        weights=ones if weights is None else np.asarray(weights, float),
     )
 
 
-def drawn(case):
-    """The labelled units of a case of the reference come first."""
+def first_labelled(num_labelled, num_units):
+    """Return whether each unit is labelled, if the first ones are."""
+    return np.arange(num_units) < num_labelled
+
+
+def reference_units(case):
+    """Return the units of a case of the reference, the labelled ones first."""
+    num_labelled = len(case["people"])
+    num_unlabelled = len(case["judged_unlabelled"])
     judged = np.array(case["judged_labelled"] + case["judged_unlabelled"], float)
-    people = np.array(case["people"] + [0] * len(case["judged_unlabelled"]), float)
-    return units(judged, people, np.arange(len(judged)) < len(case["people"]))
+    people = np.array(case["people"] + [0] * num_unlabelled, float)
+    return make_units(judged, people, first_labelled(num_labelled, len(judged)))
 
 
-@pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case: case["name"])
+def judge_weight_of(case, reference_lambda):
+    """Return our weight of the judge for a lambda of ppi-python.
+
+    Lambda is of the unlabelled units alone, and our weight of all units.
+    """
+    num_labelled = len(case["people"])
+    num_unlabelled = len(case["judged_unlabelled"])
+    return reference_lambda * (num_labelled + num_unlabelled) / num_unlabelled
+
+
+each_case = pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case: case["name"])
+
+
+@each_case
 def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
-    """Lambda there is of the unlabelled units alone, here of all, so that ours is (n + N) / N times
-    theirs."""
-    labelled, unlabelled = len(case["people"]), len(case["judged_unlabelled"])
-    for given in case["given"]:
-        found = correct_by_labels(
-            drawn(case), ratio, judge_weight=given["lambda"] * (labelled + unlabelled) / unlabelled
-        )
-        assert found.value == pytest.approx(given["value"], abs=1e-9)
-        assert found.stderr == pytest.approx(
-            given["stderr"], rel=0.06
-        )  # wider by leverage: 1 / n and more
-    tuned = correct_by_labels(drawn(case), ratio)
-    theirs = min(1.0, max(0.0, case["tuned"]["lambda"] * (labelled + unlabelled) / unlabelled))
-    assert tuned.judge_weight == pytest.approx(theirs, abs=0.02)
-    assert tuned.value == pytest.approx(case["tuned"]["value"], abs=2e-3)
+    for expected in case["given"]:
+        judge_weight = judge_weight_of(case, expected["lambda"])
+
+        estimate = correct_by_labels(reference_units(case), ratio, judge_weight=judge_weight)
+
+        assert estimate.value == pytest.approx(expected["value"], abs=1e-9)
+        # Ours is wider by leverage, i.e. by 1/n and more.
+        assert estimate.stderr == pytest.approx(expected["stderr"], rel=0.06)
+
+
+@each_case
+def test_the_best_weight_of_the_judge_is_that_of_ppi_python(case):
+    expected = case["tuned"]
+
+    estimate = correct_by_labels(reference_units(case), ratio)
+
+    expected_weight = np.clip(judge_weight_of(case, expected["lambda"]), 0.0, 1.0)
+    assert estimate.judge_weight == pytest.approx(expected_weight, abs=0.02)
+    assert estimate.value == pytest.approx(expected["value"], abs=2e-3)
 
 
 def test_labels_on_everything_give_the_plain_score_of_people():
     random = np.random.default_rng(1)
-    people, clusters = random.binomial(1, 0.3, 200).astype(float), random.integers(60, size=200)
-    found = correct_by_labels(
-        units(
-            random.random(200), people, np.ones(200), np.unique(clusters, return_inverse=True)[1]
-        ),
-        ratio,
-        0,
-        1,
-    )
+    people = random.binomial(1, 0.3, 200).astype(float)
+    clusters = random.integers(60, size=200)
+    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    units = make_units(random.random(200), people, np.ones(200), cluster_numbers)
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
     outcomes = [
         Outcome(value, str(cluster)) for value, cluster in zip(people, clusters, strict=True)
     ]
-    assert found.value == pytest.approx(mean(outcomes), abs=1e-12)
-    assert found.stderr == pytest.approx(clustered_stderr(outcomes), rel=1e-4)
-    assert (found.judge_weight, found.num_labelled) == (0.0, 200)
+    assert estimate.value == pytest.approx(mean(outcomes), abs=1e-12)
+    assert estimate.stderr == pytest.approx(clustered_stderr(outcomes), rel=1e-4)
+    assert estimate.judge_weight == 0.0
+    assert estimate.num_labelled == 200
 
 
-def test_a_judge_who_is_always_right_is_believed_and_one_who_guesses_is_not():
-    random = np.random.default_rng(2)
-    truth, labelled = random.binomial(1, 0.4, 4000).astype(float), np.arange(4000) < 300
-    right = correct_by_labels(units(truth, truth, labelled), ratio, 0, 1)
-    guessed = correct_by_labels(units(random.binomial(1, 0.4, 4000), truth, labelled), ratio, 0, 1)
-    alone = correct_by_labels(units(truth, truth, labelled), ratio, 0, 1, judge_weight=0.0)
-    assert right.value == pytest.approx(truth.mean(), abs=2e-3)
-    assert right.judge_weight > 0.95
-    assert right.high - right.low < 0.4 * (alone.high - alone.low)
-    assert guessed.judge_weight < 0.15
+@pytest.fixture
+def truth():
+    """Return the value of each of 4000 units, of which 40% have an error."""
+    return np.random.default_rng(2).binomial(1, 0.4, 4000).astype(float)
 
 
-def test_no_disagreement_among_labels_does_not_mean_that_there_is_none():
-    """Of 30 labels none differs from the judge; the interval is wider than that of the judge
-    believed."""
-    random = np.random.default_rng(3)
-    truth = random.binomial(1, 0.5, 4000).astype(float)
-    found = correct_by_labels(units(truth, truth, np.arange(4000) < 30), ratio, 0, 1)
-    assert found.stderr > 1.5 * math.sqrt(0.25 / 4000)
+def test_a_judge_who_is_always_right_narrows_the_interval(truth):
+    units = make_units(truth, truth, first_labelled(300, 4000))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+    without_judge = correct_by_labels(units, ratio, 0, 1, judge_weight=0.0)
+
+    assert estimate.value == pytest.approx(truth.mean(), abs=2e-3)
+    assert estimate.judge_weight > 0.95
+    assert estimate.high - estimate.low < 0.4 * (without_judge.high - without_judge.low)
 
 
-def test_strata_are_weighted_by_their_units_and_not_by_their_labels():
-    """Nine of ten units are in a stratum of which people find no error, half of the labels are in
-    the other."""
+def test_a_judge_who_guesses_has_little_weight(truth):
+    guesses = np.random.default_rng(6).binomial(1, 0.4, 4000)
+
+    estimate = correct_by_labels(make_units(guesses, truth, first_labelled(300, 4000)), ratio, 0, 1)
+
+    assert estimate.judge_weight < 0.15
+
+
+def test_the_judge_is_not_taken_for_perfect_if_few_labels_agree():
+    truth = np.random.default_rng(3).binomial(1, 0.5, 4000).astype(float)
+
+    estimate = correct_by_labels(make_units(truth, truth, first_labelled(30, 4000)), ratio, 0, 1)
+
+    stderr_of_perfect_judge = math.sqrt(0.5 * 0.5 / 4000)
+    assert estimate.stderr > 1.5 * stderr_of_perfect_judge
+
+
+def test_strata_count_by_their_units_and_not_by_their_labels():
     strata = np.repeat([0, 1], [900, 100])
+    # People find no error in the first stratum, and one in every second unit of the other.
     people = np.where(strata == 1, np.arange(1000) % 2, 0).astype(float)
-    labelled = np.zeros(1000, bool)
-    labelled[:20] = labelled[900:920] = True
-    found = correct_by_labels(units(np.zeros(1000), people, labelled, strata=strata), ratio, 0, 1)
-    assert found.value == pytest.approx(0.05, abs=1e-9)
+    is_labelled = np.zeros(1000, bool)
+    is_labelled[:20] = True
+    is_labelled[900:920] = True
+    units = make_units(np.zeros(1000), people, is_labelled, strata=strata)
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    assert estimate.value == pytest.approx(0.1 * 0.5, abs=1e-9)
 
 
 def test_units_of_a_cluster_vary_together():
-    random = np.random.default_rng(4)
-    people = np.repeat(random.binomial(1, 0.5, 100), 10).astype(float)
-    labelled, clusters = np.arange(1000) % 10 < 5, np.repeat(np.arange(100), 10)
-    alone = correct_by_labels(units(np.zeros(1000), people, labelled), ratio, 0, 1)
-    together = correct_by_labels(units(np.zeros(1000), people, labelled, clusters), ratio, 0, 1)
+    people = np.repeat(np.random.default_rng(4).binomial(1, 0.5, 100), 10).astype(float)
+    is_labelled = np.arange(1000) % 10 < 5
+    clusters = np.repeat(np.arange(100), 10)
+
+    alone = correct_by_labels(make_units(np.zeros(1000), people, is_labelled), ratio, 0, 1)
+    together = correct_by_labels(
+        make_units(np.zeros(1000), people, is_labelled, clusters), ratio, 0, 1
+    )
+
     assert together.value == alone.value
     assert together.stderr > 2 * alone.stderr
 
 
 @pytest.mark.parametrize(
-    ("labelled", "clusters"),
+    ("is_labelled", "clusters"),
     [
-        ([True] + [False] * 5, None),
-        ([True, True] + [False] * 4, [0, 0, 1, 2, 3, 4]),
+        pytest.param([True] + [False] * 5, None, id="one unit"),
+        pytest.param([True, True] + [False] * 4, [0, 0, 1, 2, 3, 4], id="two units of a cluster"),
     ],
 )
-def test_fewer_than_two_labelled_clusters_correct_nothing(labelled, clusters):
-    assert correct_by_labels(units(np.zeros(6), np.ones(6), labelled, clusters), ratio) is None
+def test_fewer_than_two_labelled_clusters_correct_nothing(is_labelled, clusters):
+    units = make_units(np.zeros(6), np.ones(6), is_labelled, clusters)
+
+    assert correct_by_labels(units, ratio) is None
 
 
 def test_a_score_that_is_not_defined_has_no_correction():
-    assert (
-        correct_by_labels(
-            Units(
-                *np.zeros((2, 6, 2)), np.ones(6, bool), np.arange(6), np.zeros(6, int), np.ones(6)
-            ),
-            ratio,
-        )
-        is None
+    units = Units(
+        judge_counts=np.zeros((6, 2)),
+        people_counts=np.zeros((6, 2)),
+        is_labelled=np.ones(6, bool),
+        clusters=np.arange(6),
+        strata=np.zeros(6, int),
+        weights=np.ones(6),
     )
+
+    assert correct_by_labels(units, ratio) is None
 
 
 @pytest.mark.parametrize(
@@ -155,42 +211,62 @@ def test_intervals_stay_in_the_range(value, stderr, low, high):
     assert interval_within(value, 2 * stderr, 0, 1) == pytest.approx((low, high), abs=2e-3)
 
 
-def test_an_interval_holds_its_value_whatever_the_labels_say():
-    random = np.random.default_rng(5)
-    for _ in range(200):
-        number = int(random.integers(4, 40))
-        given = units(
-            random.binomial(1, random.random(), number),
-            random.binomial(1, random.random(), number),
-            random.random(number) < 0.6,
-            np.unique(random.integers(number, size=number), return_inverse=True)[1],
-            random.integers(3, size=number),
-            random.random(number) + 0.5,
-        )
-        found = correct_by_labels(given, ratio, 0, 1)
-        assert found is None or (
-            isinstance(found, Estimate) and 0 <= found.low <= found.value <= found.high <= 1
-        )
+@pytest.mark.parametrize("seed", range(200))
+def test_an_interval_contains_its_value_whatever_the_labels(seed):
+    random = np.random.default_rng(seed)
+    num_units = int(random.integers(4, 40))
+    units = make_units(
+        judged=random.binomial(1, random.random(), num_units),
+        people=random.binomial(1, random.random(), num_units),
+        is_labelled=random.random(num_units) < 0.6,
+        clusters=np.unique(random.integers(num_units, size=num_units), return_inverse=True)[1],
+        strata=random.integers(3, size=num_units),
+        weights=random.random(num_units) + 0.5,
+    )
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    if estimate is not None:
+        assert isinstance(estimate, Estimate)
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
-def test_labels_that_are_all_alike_do_not_make_a_score_certain():
-    """Of 20 labels none has an error, whatever the judge says: no narrower than the exact interval
-    of 0 of 20 (Clopper, Pearson)."""
-    for judged in (np.zeros(4000), np.arange(4000) % 20 == 19):
-        found = correct_by_labels(
-            units(judged.astype(float), np.zeros(4000), np.arange(4000) < 20), ratio, 0, 1
-        )
-        assert (found.value, found.low) == (0, 0)
-        assert found.high == pytest.approx(1 - 0.025 ** (1 / 20), abs=1e-3)
-    right = correct_by_labels(
-        units(np.ones(4000), np.ones(4000), np.arange(4000) < 20), ratio, 0, 1
-    )
-    assert (right.low, right.high) == (pytest.approx(0.025 ** (1 / 20), abs=1e-3), 1)
-    strata = np.append(np.zeros(100, int), 1)  # one unit has an error, and it is all of its stratum
-    most = correct_by_labels(
-        units(np.arange(101) > 99, strata, (np.arange(101) < 20) | (strata == 1), strata=strata),
-        ratio,
-        0,
-        1,
-    )
-    assert most.high == pytest.approx(most.value + 80 / 101 * (1 - 0.025 ** (1 / 20)), abs=1e-3)
+# The exact bound of 0 of 20 at 97.5% (Clopper and Pearson, 1934).
+BOUND_OF_20_ALIKE = 1 - 0.025 ** (1 / 20)
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [np.zeros(4000), (np.arange(4000) % 20 == 19).astype(float)],
+    ids=["judge finds none", "judge finds some"],
+)
+def test_20_labels_without_an_error_give_the_exact_interval(judged):
+    units = make_units(judged, np.zeros(4000), first_labelled(20, 4000))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    assert estimate.value == 0
+    assert estimate.low == 0
+    assert estimate.high == pytest.approx(BOUND_OF_20_ALIKE, abs=1e-3)
+
+
+def test_20_labels_with_errors_only_give_the_exact_interval():
+    units = make_units(np.ones(4000), np.ones(4000), first_labelled(20, 4000))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    assert estimate.low == pytest.approx(1 - BOUND_OF_20_ALIKE, abs=1e-3)
+    assert estimate.high == 1
+
+
+def test_labels_that_are_alike_give_the_exact_interval_beside_a_stratum_of_one_unit():
+    # The last unit has an error, and is all of its stratum.
+    is_last = np.arange(101) == 100
+    is_labelled = first_labelled(20, 101) | is_last
+    units = make_units(is_last, is_last.astype(int), is_labelled, strata=is_last.astype(int))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    # 80 of 101 units have no label.
+    expected = estimate.value + 80 / 101 * BOUND_OF_20_ALIKE
+    assert estimate.high == pytest.approx(expected, abs=1e-3)

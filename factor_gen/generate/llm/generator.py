@@ -63,7 +63,7 @@ class LLMGenerator:
         Args:
             settings: The settings of the stage.
             folder: The folder from which relative paths of the settings start.
-            store: The folder of the answers; None for the store that all judges share.
+            store: Where the answers are kept. None: in the store that all judges share.
             language: The ISO 639-1 code of the texts' language.
 
         Raises:

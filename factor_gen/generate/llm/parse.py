@@ -102,7 +102,10 @@ def parse_numbered_answer(answer: Answer) -> ParsedReply[Contradictions]:
 def candidates_of_reply(
     reply: ParsedReply[Contradictions], completion: str, error_type: str, most: int | None = None
 ) -> ReplyCandidates:
-    """Check the contradictions of a reply, and turn the usable ones into candidates.
+    """Check the contradictions of a reply, and turn the usable ones into candidates for a row.
+
+    A contradiction is the completion with one or more edits that make it false. The model first
+    plans the edits, and then writes the sentence.
 
     Args:
         reply: The reply of a model, in JSON or numbered lines.
