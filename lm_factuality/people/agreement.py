@@ -473,8 +473,8 @@ def _judge_accuracy(
         which the judge also calls wrong. Specificity is the same for right, and balanced accuracy
         is their mean. It is empty if no item counts.
     """
-    wrong_texts = []
-    right_texts = []
+    wrong_texts: list[ItemValue] = []
+    right_texts: list[ItemValue] = []
     for item, (people_answer, judge_answer) in pairs:
         # Answers such as "irrelevant" call a text neither right nor wrong.
         if people_answer not in calls_right or judge_answer not in calls_right:

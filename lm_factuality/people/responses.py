@@ -137,7 +137,7 @@ def compare_responses(
             yield count_cell("means", (model, rater), "responses", len(model_responses))
 
     for score in scores:
-        for model, model_responses in [*responses_by_model.items(), (OVERALL, responses)]:
+        for model, model_responses in [*responses_by_model.items(), (OVERALL, list(responses))]:
             pairs = _score_pairs(model_responses, score)
             if not pairs:
                 continue
