@@ -127,7 +127,7 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
 
     Args:
         judged: The biography with the judge's facts.
-        released: The texts of the released facts.
+        released: The texts of the facts that the authors released.
 
     Returns:
         One comparison for each fact that is in both lists or in one of them. If the judge found no
@@ -138,22 +138,25 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
     facts = [fact.text for fact in judged.facts]
     num_matched = count_matches(facts, released, judged.generation.name)
     # There are no true negatives: nobody lists the facts that a text does not state.
-    return [
-        *[Comparison(judged=True, released=True)] * num_matched,
-        *[Comparison(judged=True, released=False)] * (len(facts) - num_matched),
-        *[Comparison(judged=False, released=True)] * (len(released) - num_matched),
-    ]
+    counts = Counter(
+        {
+            Comparison(judged=True, released=True): num_matched,
+            Comparison(judged=True, released=False): len(facts) - num_matched,
+            Comparison(judged=False, released=True): len(released) - num_matched,
+        }
+    )
+    return list(counts.elements())
 
 
 def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
     """Count the facts that occur in both lists, perhaps in slightly different words.
 
     A fact is matched with at most one fact of the other list, and as many as possible are matched.
-    Two facts match if the F1 of their content words is at least 0.7.
+    Two facts match if the F1 of their content words is at least `MIN_SIMILARITY`.
 
     Args:
         facts: The facts that a judge found.
-        released: The released facts.
+        released: The facts that the authors released.
         name: The name that the response is about. It is no content word, since a pronoun may stand
             for it.
     """
@@ -161,13 +164,14 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
     from scipy.optimize import linear_sum_assignment
 
     words_by_released_fact = [_content_words(fact, name) for fact in released]
+    # Rows are the judge's facts, and columns are the released ones.
     is_similar = np.zeros((len(facts), len(released)), dtype=bool)
-    for fact_index, fact in enumerate(facts):
+    for row, fact in enumerate(facts):
         words = _content_words(fact, name)
-        for released_index, released_words in enumerate(words_by_released_fact):
+        for column, released_words in enumerate(words_by_released_fact):
             num_common = len(words & released_words)
             f1 = ratio(2 * num_common, len(words) + len(released_words))
-            is_similar[fact_index, released_index] = f1 >= MIN_SIMILARITY
+            is_similar[row, column] = f1 >= MIN_SIMILARITY
     matching = linear_sum_assignment(is_similar, maximize=True)
     return int(is_similar[matching].sum())
 
@@ -185,14 +189,15 @@ def _grouping_cases(response: ReleasedResponse) -> list[Case]:
         response: The released response.
 
     Returns:
-        One case with the released groups, or none if fewer than two facts are in a group.
+        One case with the released groups, or none if all groups together have fewer than two facts.
     """
     # A response without sentences has no facts to group.
     if not response.biography.sentences:
         return []
     groups = [group.facts for group in response.groups]
+    num_grouped_facts = sum(len(facts) for facts in groups)
     # Groups are compared by pairs of facts, and a single fact makes no pair.
-    if sum(map(len, groups)) < 2:
+    if num_grouped_facts < 2:
         return []
     return [Case(response.biography, groups)]
 
@@ -209,24 +214,25 @@ def compare_groups(
 
     Args:
         judged: The biography with the groups of the judge. Every fact is in one of them.
-        released: The numbers of the facts of each released group.
+        released: The numbers of the facts of each group that the authors released.
 
     Returns:
         For each pair of facts in released groups, whether both are in the same group. If the judge
         has no groups, only the reason.
     """
-    # Without groups of the judge there are no pairs to compare.
+    # `ungrouped` holds the reason why the judge has no groups.
     if judged.ungrouped is not None:
         return [judged.ungrouped]
-    judged_groups = _group_by_fact(judged.groups)
-    released_groups = _group_by_fact(released)
-    return [
-        Comparison(
-            judged=judged_groups[first] == judged_groups[second],
-            released=released_groups[first] == released_groups[second],
+    judged_group_by_fact = _group_by_fact(judged.groups)
+    released_group_by_fact = _group_by_fact(released)
+    outcomes: list[ComparisonOrReason] = []
+    for first, second in combinations(released_group_by_fact, 2):
+        comparison = Comparison(
+            judged=judged_group_by_fact[first] == judged_group_by_fact[second],
+            released=released_group_by_fact[first] == released_group_by_fact[second],
         )
-        for first, second in combinations(released_groups, 2)
-    ]
+        outcomes.append(comparison)
+    return outcomes
 
 
 def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -237,12 +243,15 @@ def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
 def _linking_cases(response: ReleasedResponse) -> list[Case]:
     """Make the case that measures a judge in linking the released fact groups to entities.
 
+    Only groups with facts whose entity is a candidate are kept. Facts in no such group are left
+    out, so the remaining facts are numbered anew.
+
     Args:
         response: The released response.
 
     Returns:
         One case with the title of the released entity of each group. No case if the response has
-        only one candidate entity, or no group of a candidate.
+        only one candidate entity, or if no group is kept.
     """
     candidates = response.generation.entities
     # With one candidate there is nothing to choose.
@@ -250,21 +259,19 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
         return []
 
     facts: list[Fact] = []
-    renumbered_groups = []
+    groups: list[tuple[int, ...]] = []
     titles = []
     for group in response.groups:
-        # The judge chooses among candidates only, by the facts of the group.
         if not group.facts or group.entity not in candidates:
             continue
-        # Facts of other groups are left out, so facts get new numbers.
         first_number = len(facts)
         facts += [response.biography.facts[number] for number in group.facts]
-        renumbered_groups.append(tuple(range(first_number, len(facts))))
+        groups.append(tuple(range(first_number, len(facts))))
         titles.append(group.entity)
-    if not renumbered_groups:
+    if not groups:
         return []
-    groups = tuple(renumbered_groups)
-    return [Case(replace(response.biography, facts=tuple(facts), groups=groups), titles)]
+    biography = replace(response.biography, facts=tuple(facts), groups=tuple(groups))
+    return [Case(biography, titles)]
 
 
 def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
@@ -279,7 +286,7 @@ def _guess_links(judged: JudgedBiography) -> JudgedBiography:
 
 
 def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[ComparisonOrReason]:
-    """Compare the entity of each group with the released one.
+    """Compare the entity of each fact group with the one that the authors released.
 
     Args:
         judged: The biography with the links that follow from the judge's verdicts. No group is
@@ -288,15 +295,18 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
 
     Returns:
         For each group whether the entities are equal. If no fact of a group has a verdict, the
-        reason.
+        reason why the first one has none.
     """
     outcomes: list[ComparisonOrReason] = []
-    for released_title, group, link in zip(released, judged.groups, judged.links, strict=True):
+    linked_groups = zip(judged.groups, judged.links, released, strict=True)
+    for group, entity_index, released_title in linked_groups:
         judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
         if all(judgement.outcome == UNSCORED for judgement in judgements):
             outcomes.append(judgements[0].reason)
             continue
-        is_same_entity = link is not None and judged.entities[link] == released_title
+        is_same_entity = (
+            entity_index is not None and judged.entities[entity_index] == released_title
+        )
         # Every group has a released entity, so the released decision is always "yes".
         outcomes.append(Comparison(judged=is_same_entity, released=True))
     return outcomes
@@ -311,16 +321,17 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
     Returns:
         A case for each entity, with the released verdict on each of its facts.
     """
-    # A case has one page, so verdicts are grouped by entity.
-    verdicts_by_entity: dict[str, dict[int, bool]] = defaultdict(dict)
+    # A case has one page, so the facts are collected by the title of their page.
+    facts_by_title: dict[str, list[Fact]] = defaultdict(list)
+    verdicts_by_title: dict[str, list[bool]] = defaultdict(list)
     for key, is_supported in response.verdicts.items():
-        verdicts_by_entity[key.entity][key.fact] = is_supported
+        facts_by_title[key.entity].append(response.biography.facts[key.fact])
+        verdicts_by_title[key.entity].append(is_supported)
 
     cases = []
-    for entity, verdict_by_fact in verdicts_by_entity.items():
-        facts = tuple(response.biography.facts[number] for number in verdict_by_fact)
-        biography = replace(response.biography, facts=facts, entities=(entity,))
-        cases.append(Case(biography, list(verdict_by_fact.values())))
+    for title, facts in facts_by_title.items():
+        biography = replace(response.biography, facts=tuple(facts), entities=(title,))
+        cases.append(Case(biography, verdicts_by_title[title]))
     return cases
 
 
@@ -335,19 +346,21 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[
 
     Args:
         judged: The biography with a matrix of one column, since the case has one entity.
-        released: Whether each fact is supported.
+        released: Whether each fact is supported, as the authors released it.
 
     Returns:
         For each fact whether the page supports it, or the reason if it is unscored. An irrelevant
         fact counts as not supported.
     """
     outcomes: list[ComparisonOrReason] = []
-    # Each row of the matrix has the judgement by the only page.
-    for is_supported, (judgement,) in zip(released, judged.matrix, strict=True):
+    for is_supported, judgements in zip(released, judged.matrix, strict=True):
+        # There is one judgement of each fact, by the only page.
+        judgement = judgements[0]
         if judgement.outcome == UNSCORED:
             outcomes.append(judgement.reason)
-        else:
-            outcomes.append(Comparison(judgement.outcome == SUPPORTED, is_supported))
+            continue
+        is_judged_supported = judgement.outcome == SUPPORTED
+        outcomes.append(Comparison(judged=is_judged_supported, released=is_supported))
     return outcomes
 
 
@@ -371,18 +384,19 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
         the number of positive decisions of the judge for each released one.
     """
     true_positives, false_positives, false_negatives, true_negatives = counts
-    predicted = true_positives + false_positives
+    predicted_positives = true_positives + false_positives
     positives = true_positives + false_negatives
     negatives = true_negatives + false_positives
-    # `ratio` is NaN where nothing can be divided.
+    # `ratio` returns NaN if the denominator is 0.
     recall = ratio(true_positives, positives)
+    specificity = ratio(true_negatives, negatives)
     return {
         "accuracy": ratio(true_positives + true_negatives, positives + negatives),
-        "precision": ratio(true_positives, predicted),
+        "precision": ratio(true_positives, predicted_positives),
         "recall": recall,
-        "f1": ratio(2 * true_positives, predicted + positives),
-        "balanced_accuracy": (recall + ratio(true_negatives, negatives)) / 2,
-        "facts_per_released": ratio(predicted, positives),
+        "f1": ratio(2 * true_positives, predicted_positives + positives),
+        "balanced_accuracy": (recall + specificity) / 2,
+        "facts_per_released": ratio(predicted_positives, positives),
     }
 
 
@@ -396,11 +410,22 @@ class StepCounts(NamedTuple):
     """The numbers of ``responses`` and ``items`` without a decision, and the ``reasons``."""
 
 
-def _released_paths(options: CertifyOptions) -> list[Path]:
-    """Return the files to measure on: each file of generations, then the decisions on it.
+class ReleasedFiles(NamedTuple):
+    """The two files that the authors released about the responses of one model."""
+
+    generations: Path
+    """The responses."""
+
+    decisions: Path
+    """The decisions on them."""
+
+
+def _released_files(options: CertifyOptions) -> list[ReleasedFiles]:
+    """Return the files to measure on.
 
     Args:
-        options: Its ``files`` replace the published ones, which are otherwise downloaded once.
+        options: Its ``files`` are generations and the decisions on them in turn. They replace the
+            published files, which are otherwise downloaded once.
 
     Raises:
         ConfigError: There is not one file of decisions for each file of generations.
@@ -410,21 +435,50 @@ def _released_paths(options: CertifyOptions) -> list[Path]:
             "--data: expected generations and their decisions in turn, found"
             f" {len(options.files)} files"
         )
-    if options.files:
-        return list(options.files)
-    return [locate(source, options.data_dir).path for source in _PUBLISHED]
+    paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
+    file_pairs = zip(paths[::2], paths[1::2], strict=True)
+    return [ReleasedFiles(generations, decisions) for generations, decisions in file_pairs]
 
 
+def _read_cases(files: Sequence[ReleasedFiles], step: Step) -> list[list[Case]]:
+    """Read the cases of every released response, i.e. the tasks of a step with their labels.
+
+    Args:
+        files: The files to read.
+        step: The step that is measured.
+
+    Returns:
+        The cases of each response. A response has none if the files have no labels for the step.
+    """
+    cases_by_response = []
+    for file_pair in files:
+        texts = read_generations([file_pair.generations])
+        decided_responses = read_decisions(file_pair.decisions).responses
+        for decided_response, text in match_texts(decided_responses, texts):
+            response = ReleasedResponse(text, decided_response)
+            cases_by_response.append(step.make_cases(response))
+    return cases_by_response
+
+
+@dataclass
 class StepTrial:
     """Measures a judge in one step on the released responses.
 
     It is the `SettingTrial` of the step.
     """
 
-    def __init__(self, name: str, options: CertifyOptions) -> None:
-        """Read the released files and draw the responses to measure on.
+    name: str
+    """The name of the step, such as "grouping"."""
 
-        A response has cases, i.e. tasks for the judge, if the files have labels for the step.
+    cases_by_response: Sequence[Sequence[Case]]
+    """For each drawn response, the tasks for the judge."""
+
+    data: JsonObject
+    """What certificates state about the released files and the draw."""
+
+    @classmethod
+    def open(cls, name: str, options: CertifyOptions) -> "StepTrial":
+        """Read the released files and draw the responses to measure on.
 
         Args:
             name: The name of the step, such as "grouping".
@@ -433,13 +487,12 @@ class StepTrial:
 
         Raises:
             ConfigError: There is not one file of decisions for each file of generations.
-            DataError: A file cannot be used, or no response has a case of the step.
+            DataError: A file cannot be used, or no response has labels for the step.
         """
-        self._config = _STEP_CONFIGS[name]
-        self._step = STEPS[name]
-        paths = _released_paths(options)
+        files = _released_files(options)
+        paths = [path for file_pair in files for path in file_pair]
         file_names = ", ".join(path.name for path in paths)
-        cases_by_response = self._read_cases(paths)
+        cases_by_response = _read_cases(files, STEPS[name])
         usable_cases = [cases for cases in cases_by_response if cases]
         if not usable_cases:
             raise DataError(
@@ -449,33 +502,20 @@ class StepTrial:
 
         num_drawn = min(options.rows or len(usable_cases), len(usable_cases))
         # A fixed seed makes judges comparable. All cases of a response are drawn together.
-        self._cases_by_response = random.Random(_SEED).sample(usable_cases, num_drawn)
+        drawn_cases = random.Random(_SEED).sample(usable_cases, num_drawn)
         blobs = ",".join(blob_id(path) for path in paths)
-        self.data = {
+        data = {
             "file": file_names,
             "git_blob": blobs,
             "is_published": blobs == _BLOBS,
             "rows": num_drawn,
-            # The number of usable responses, and of those without any case of the step.
+            # The number of usable responses.
             "of": len(usable_cases),
             "seed": _SEED,
+            # The number of responses without any case.
             "without": len(cases_by_response) - len(usable_cases),
         }
-
-    def _read_cases(self, paths: Sequence[Path]) -> list[list[Case]]:
-        """Read the cases of every released response: what the judge has to do, and the labels.
-
-        Args:
-            paths: Files of generations, each followed by the file of decisions on it.
-        """
-        cases_by_response = []
-        for generations_path, decisions_path in zip(paths[::2], paths[1::2], strict=True):
-            texts = read_generations([generations_path])
-            responses = read_decisions(decisions_path).responses
-            for decided_response, text in match_texts(responses, texts):
-                response = ReleasedResponse(text, decided_response)
-                cases_by_response.append(self._step.make_cases(response))
-        return cases_by_response
+        return cls(name, drawn_cases, data)
 
     def ask(self, judge: Judge) -> list[JudgedBiography]:
         """Let a judge do the step for every case.
@@ -492,8 +532,8 @@ class StepTrial:
             judge: The judge to measure.
 
         Returns:
-            The ``scores``, their 95% ``intervals``, for which names are resampled, and the scores
-            of a baseline that does not read the biographies.
+            The ``scores``, their 95% ``intervals`` by a bootstrap over names, and the scores of a
+            baseline that does not read the biographies.
 
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
@@ -510,7 +550,7 @@ class StepTrial:
             compute_score = partial(_score_from_counts, score_name)
             interval = pooled_interval(rows, compute_score, _RESAMPLES)
             intervals[score_name] = interval_or_none(interval)
-        # A judge that is no better than the baseline has learnt nothing from the text.
+        # A judge that reads the biographies should be better than the baseline.
         guesses = [self._step.guess(biography) for biography in self._biographies]
         baseline_rows = self._count_comparisons(guesses).rows
         return {
@@ -527,7 +567,7 @@ class StepTrial:
         """Return the table of a certificate for the terminal.
 
         Args:
-            certificate: What `measure` returned, with the ``data`` of the trial.
+            certificate: The result of `measure`, with the ``data`` of the trial.
             judge: The name of the judge.
 
         Returns:
@@ -535,8 +575,8 @@ class StepTrial:
             baseline), and the notes below the table.
         """
         scores = certificate["scores"]["ALL"]
-        # There is only one baseline.
-        ((baseline, baseline_scores),) = certificate["baselines"].items()
+        baseline = self._config["baseline"]
+        baseline_scores = certificate["baselines"][baseline]
         rows = []
         for score_name, bounds in certificate["intervals"].items():
             row = (
@@ -551,47 +591,75 @@ class StepTrial:
         return columns, rows, _certificate_notes(certificate)
 
     @property
+    def _config(self) -> JsonObject:
+        """The entry of the step in ``steps.yaml``."""
+        return _STEP_CONFIGS[self.name]
+
+    @property
+    def _step(self) -> Step:
+        """The functions of the step."""
+        return STEPS[self.name]
+
+    @property
     def _biographies(self) -> list[JudgedBiography]:
         """The input of every case, in order."""
-        return [case.biography for cases in self._cases_by_response for case in cases]
+        return [case.biography for cases in self.cases_by_response for case in cases]
 
     def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
-        """Compare the results of every case with the released ones, and count the comparisons.
-
-        A comparison of a case yields a pair of decisions (the judge's and the released one), or
-        the reason, a text, why the judge has no decision.
+        """Compare the result of every case with the released one, and count the comparisons.
 
         Args:
             results: The biographies after the step, in the order of cases.
-        """
-        remaining_results = iter(results)
-        counts_by_name: dict[str, Counter[ComparisonOrReason]] = defaultdict(Counter)
-        reasons: Counter[str] = Counter()
-        unscored_responses = 0
-        for cases in self._cases_by_response:
-            outcomes: list[ComparisonOrReason] = []
-            for case in cases:
-                # The list of results goes on from response to response.
-                outcomes += self._step.compare(next(remaining_results), case.released)
 
-            reasons_of_response = [outcome for outcome in outcomes if isinstance(outcome, str)]
-            reasons.update(reasons_of_response)
-            # Nothing of the response could be compared.
-            if len(reasons_of_response) == len(outcomes):
-                unscored_responses += 1
+        Returns:
+            The counts by name, and how many responses and decisions could not be compared.
+        """
+        counts_by_name: dict[str, Counter[Comparison]] = defaultdict(Counter)
+        reasons: Counter[str] = Counter()
+        num_unscored_responses = 0
+        outcomes_by_response = self._compare_by_response(results)
+        for cases, outcomes in zip(self.cases_by_response, outcomes_by_response, strict=True):
+            comparisons = [outcome for outcome in outcomes if isinstance(outcome, Comparison)]
+            reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
+            if not comparisons:
+                num_unscored_responses += 1
                 continue
-            # Responses about one name are drawn together by the bootstrap.
-            counts_by_name[cases[0].biography.generation.name].update(outcomes)
+            # The bootstrap draws all responses about one name together.
+            name = cases[0].biography.generation.name
+            counts_by_name[name].update(comparisons)
 
         rows = []
         for counts in counts_by_name.values():
             rows.append([counts[comparison] for comparison in _COMPARISONS.values()])
         unscored = {
-            "responses": unscored_responses,
+            "responses": num_unscored_responses,
             "items": reasons.total(),
             "reasons": dict(reasons.most_common()),
         }
         return StepCounts(rows, unscored)
+
+    def _compare_by_response(
+        self, results: Iterable[JudgedBiography]
+    ) -> list[list[ComparisonOrReason]]:
+        """Compare the result of every case with the released one.
+
+        Args:
+            results: The biographies after the step, in one list for the cases of all responses.
+
+        Returns:
+            For each response its comparisons, and the reasons (texts) where the judge has no
+            decision.
+        """
+        remaining_results = iter(results)
+        outcomes_by_response = []
+        for cases in self.cases_by_response:
+            outcomes: list[ComparisonOrReason] = []
+            for case in cases:
+                # The results of a response follow those of the response before it.
+                result = next(remaining_results)
+                outcomes += self._step.compare(result, case.released)
+            outcomes_by_response.append(outcomes)
+        return outcomes_by_response
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
@@ -605,12 +673,10 @@ class StepTrial:
         # The four counts are added up over names, so that each decision counts equally.
         totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
         scores = scores_from_counts(totals)
-        return {
-            **dict(zip(_COMPARISONS, totals, strict=True)),
-            **{
-                score_name: none_if_nan(scores[score_name]) for score_name in self._config["scores"]
-            },
-        }
+        result: dict[str, float | None] = dict(zip(_COMPARISONS, totals, strict=True))
+        for score_name in self._config["scores"]:
+            result[score_name] = none_if_nan(scores[score_name])
+        return result
 
 
 def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
@@ -645,7 +711,7 @@ def _make_setting(step_name: str) -> CertifiableSetting:
         (texts["headline"],),
         texts["label"],
         _BLOBS,
-        partial(StepTrial, step_name),
+        partial(StepTrial.open, step_name),
         accepted_options=("files", "rows"),
     )
 

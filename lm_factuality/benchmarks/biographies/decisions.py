@@ -33,7 +33,7 @@ _EXPECTED = (
     "expected a decision file as it was released: JSON, plain or gzipped, with the lists"
     " 'decisions' and 'global_decisions'"
 )
-MIN_SHARED_WORDS = 0.6
+MIN_TEXT_SIMILARITY = 0.6
 """The share of common words, of all words of both, above which a text is that of the facts."""
 
 _WORD = re.compile(r"\w+")
@@ -77,29 +77,32 @@ class DecidedResponse:
     """The facts that grouping returned. It may have lost or invented facts."""
 
     @cached_property
-    def grouped_fact_numbers(self) -> list[int | None]:
-        """For each grouped fact its number in ``facts``, or None if grouping invented it.
+    def grouped_fact_indices(self) -> list[int | None]:
+        """For each grouped fact its index in ``facts``, or None if its text is not in ``facts``.
 
-        A text that is there several times is matched in order: its first grouped fact gets the
-        number of its first fact.
+        A repeated text is matched in order: its first grouped fact gets the index of its first
+        fact.
         """
-        unmatched_numbers: dict[str, deque[int]] = defaultdict(deque)
-        for number, fact in enumerate(self.facts):
-            unmatched_numbers[fact.atom].append(number)
+        unmatched_indices: dict[str, deque[int]] = defaultdict(deque)
+        for index, fact in enumerate(self.facts):
+            unmatched_indices[fact.atom].append(index)
 
-        fact_numbers: list[int | None] = []
+        fact_indices: list[int | None] = []
         for fact in self.grouped:
-            numbers_of_text = unmatched_numbers[fact.atom]
-            fact_numbers.append(numbers_of_text.popleft() if numbers_of_text else None)
-        return fact_numbers
+            indices_of_text = unmatched_indices[fact.atom]
+            fact_indices.append(indices_of_text.popleft() if indices_of_text else None)
+        return fact_indices
 
     @cached_property
     def grouped_verdicts(self) -> list[bool | None]:
-        """Whether each of ``facts`` is supported after grouping, None if grouping lost it."""
+        """For each of ``facts`` whether it is supported after grouping, or None.
+
+        None means that grouping lost the fact, so that it was not verified again.
+        """
         verdicts: list[bool | None] = [None] * len(self.facts)
-        for number, fact in zip(self.grouped_fact_numbers, self.grouped, strict=True):
-            if number is not None:
-                verdicts[number] = fact.is_supported
+        for index, fact in zip(self.grouped_fact_indices, self.grouped, strict=True):
+            if index is not None:
+                verdicts[index] = fact.is_supported
         return verdicts
 
 
@@ -137,15 +140,15 @@ def read_decisions(path: Path) -> Decisions:
     problems = []
     entries = zip_longest(file.decisions, file.global_decisions)
     for number, (facts, grouped_facts) in enumerate(entries):
-        if (facts is None) != (grouped_facts is None):
+        if facts is not None and grouped_facts is not None:
+            responses.append(DecidedResponse(facts, grouped_facts))
+        elif facts is None and grouped_facts is None:
+            # The model declined.
+            responses.append(None)
+        else:
             problems.append(
                 f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
             )
-        # The file has null where the model declined.
-        if facts is None:
-            responses.append(None)
-        else:
-            responses.append(DecidedResponse(facts, grouped_facts or ()))
     # All faulty entries are named in one error.
     refuse(problems, "entries", advice="Restore the file as it was released.")
     if not any(responses):
@@ -178,7 +181,7 @@ class _Run:
     """Successive facts that one entity supports, while they are being collected."""
 
     entity: str
-    fact_numbers: list[int | None]
+    fact_indices: list[int | None]
 
 
 @dataclass(frozen=True)
@@ -197,16 +200,20 @@ class ReleasedResponse:
         prepared = AMBIGBIO.prepare(self.generation)
         if not prepared.sentences:
             return prepared
-        texts = [fact.atom for fact in self.decided.facts]
-        sentence_numbers = _align_facts(texts, prepared.sentences)
-        return replace(prepared, facts=tuple(map(Fact, texts, sentence_numbers)))
+        fact_texts = [fact.atom for fact in self.decided.facts]
+        sentence_indices = _align_facts(fact_texts, prepared.sentences)
+        facts = [
+            Fact(text, sentence_index)
+            for text, sentence_index in zip(fact_texts, sentence_indices, strict=True)
+        ]
+        return replace(prepared, facts=tuple(facts))
 
     @cached_property
     def groups(self) -> tuple[ReleasedGroup, ...]:
         """The fact groups whose entity supports at least one fact, in the order of the text.
 
-        Facts that may belong to either of two groups are left out. There are no groups if the file
-        has only the first letters of titles.
+        There are no groups if the file has only the first letter of each title, as some files do.
+        An unsupported fact between two groups is left out, since it may belong to either of them.
         """
         titles = [fact.supporting_topic for fact in self.decided.grouped]
         # Titles cut to one letter do not tell entities apart.
@@ -214,17 +221,18 @@ class ReleasedResponse:
             return ()
 
         groups = []
-        for run in _split_into_runs(self.decided.grouped_fact_numbers, titles):
-            numbers = sorted(number for number in run.fact_numbers if number is not None)
-            groups.append(ReleasedGroup(run.entity, tuple(numbers)))
+        for run in _split_into_runs(self.decided.grouped_fact_indices, titles):
+            indices = sorted(index for index in run.fact_indices if index is not None)
+            groups.append(ReleasedGroup(run.entity, tuple(indices)))
         return tuple(groups)
 
     @cached_property
     def verdicts(self) -> Mapping[FactAndEntity, bool]:
-        """Whether the page of an entity supports a fact, as far as the files tell.
+        """Whether the page of an entity supports a fact, for all pairs that were verified.
 
-        The file has two lists of facts, before and after grouping. A verdict on which the two
-        contradict each other is left out, and so are entities that are no candidates.
+        A decision file has verdicts before and after grouping. If the two contradict each other
+        about a fact and an entity, both are left out. Entities that are no candidates are also left
+        out.
         """
         verdicts: dict[FactAndEntity, bool] = {}
         contradictory = set()
@@ -242,13 +250,18 @@ class ReleasedResponse:
         }
 
     def _verdicts_on_facts(self) -> Iterator[tuple[FactAndEntity, bool]]:
-        """Yield the verdicts before grouping, which search all candidates for each fact."""
-        for number, fact in enumerate(self.decided.facts):
+        """Yield the verdicts on facts before grouping.
+
+        The released pipeline compared each fact with the pages of all candidate entities. A
+        supported fact is known to be supported by one of them, and this is the only verdict on it.
+        An unsupported fact yields a verdict of False for every candidate.
+        """
+        for index, fact in enumerate(self.decided.facts):
             title = fact.supporting_topic
-            # A fact without a title is supported by none of the candidates.
+            # Only a supported fact has the title of a page.
             entities = self.generation.entities if title is None else (title,)
             for entity in entities:
-                yield FactAndEntity(number, entity), fact.is_supported
+                yield FactAndEntity(index, entity), fact.is_supported
 
     def _verdicts_on_groups(self) -> Iterator[tuple[FactAndEntity, bool]]:
         """Yield the verdicts after grouping, which are by the page of the group's entity."""
@@ -265,48 +278,55 @@ class _Alignment(NamedTuple):
     similarity: float
     """The sum over facts of the share of a fact's words that its sentence has."""
 
-    sentence_numbers: list[int]
+    sentence_indices: list[int]
     """The sentence of each fact, in ascending order."""
 
 
 def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     """Assign each fact to the sentence that states it, by dynamic programming.
 
-    Facts follow the order of the text. Of all assignments in this order, the one is chosen in which
-    facts share most words with their sentences.
+    Facts follow the order of the text, so a fact never stands in a sentence before that of the
+    preceding fact. Among all assignments in this order, the one is chosen in which facts share most
+    words with their sentences.
+
+    Example:
+        The facts "Ada sang." and "She won." of the sentences "Ada sang." and "She won twice." are
+        assigned to the sentences 0 and 1.
 
     Args:
         facts: The texts of the facts, in the order of the response.
         sentences: The sentences of the response, at least one.
 
     Returns:
-        The number of the sentence of each fact, in ascending order.
+        The index of the sentence of each fact, in ascending order.
     """
-    words_by_sentence = [distinct_words(sentence) for sentence in sentences]
-    # The best alignment of the facts so far, for each sentence that may hold the last of them.
+    # For each sentence, the best alignment of the facts so far whose last fact stands there.
     alignments = [_Alignment(0.0, []) for _ in sentences]
+    words_by_sentence = [distinct_words(sentence) for sentence in sentences]
     for fact in facts:
         fact_words = distinct_words(fact)
         extended_alignments = []
-        # The best alignment in which the fact before stands in this sentence or an earlier one.
-        best = alignments[0]
-        for number, sentence_words in enumerate(words_by_sentence):
-            best = max(best, alignments[number], key=attrgetter("similarity"))
-            # A fact without words would otherwise divide by zero.
-            share = len(fact_words & sentence_words) / (len(fact_words) or 1)
-            extended = _Alignment(best.similarity + share, [*best.sentence_numbers, number])
+        best_previous = alignments[0]
+        for index, sentence_words in enumerate(words_by_sentence):
+            # The fact before this one may stand in the same sentence or in an earlier one.
+            best_previous = max(best_previous, alignments[index], key=attrgetter("similarity"))
+            share = len(fact_words & sentence_words) / max(len(fact_words), 1)
+            extended = _Alignment(
+                similarity=best_previous.similarity + share,
+                sentence_indices=[*best_previous.sentence_indices, index],
+            )
             extended_alignments.append(extended)
         alignments = extended_alignments
-    return max(alignments, key=attrgetter("similarity")).sentence_numbers
+    return max(alignments, key=attrgetter("similarity")).sentence_indices
 
 
 def _split_into_runs(
-    fact_numbers: Sequence[int | None], titles: Sequence[str | None]
+    fact_indices: Sequence[int | None], titles: Sequence[str | None]
 ) -> list[_Run]:
     """Split the grouped facts of a response into runs that one entity supports.
 
     Args:
-        fact_numbers: The number of each grouped fact, or None if grouping invented it.
+        fact_indices: The index of each grouped fact, or None if grouping invented it.
         titles: For each grouped fact the title of the page that supports it, or None if none does.
 
     Returns:
@@ -314,24 +334,24 @@ def _split_into_runs(
         left out, since they may belong to either.
     """
     runs: list[_Run] = []
-    unassigned: list[int | None] = []  # the facts since the last supported one
-    for number, title in zip(fact_numbers, titles, strict=True):
-        unassigned.append(number)
+    pending: list[int | None] = []  # the facts since the last supported one
+    for index, title in zip(fact_indices, titles, strict=True):
+        pending.append(index)
         if title is None:
             continue
         if not runs:
             # Unsupported facts at the beginning can only belong to the first run.
-            runs.append(_Run(title, [*unassigned]))
+            runs.append(_Run(title, list(pending)))
         elif runs[-1].entity == title:
-            runs[-1].fact_numbers += unassigned
+            runs[-1].fact_indices += pending
         else:
             # The entity changes, so the unsupported facts before this one are dropped.
-            runs.append(_Run(title, [number]))
-        unassigned.clear()
+            runs.append(_Run(title, [index]))
+        pending.clear()
 
     # Unsupported facts at the end can only belong to the last run.
     if runs:
-        runs[-1].fact_numbers += unassigned
+        runs[-1].fact_indices += pending
     return runs
 
 
@@ -342,14 +362,14 @@ def match_texts(
 
     Decision files and generation files have no common key, and one may lack entries of the other.
     The text whose words are most similar to those of the facts is therefore taken. Similarity is
-    the share of common words among all distinct words of both. It has to exceed 0.6.
+    the share of common words among all distinct words of both.
 
     Args:
         responses: The released decisions, None where the model declined.
         texts: The generated texts of the same model. There is at least one.
 
     Yields:
-        Each response with its text. Responses without a text are left out.
+        Each response with its text. A response is left out if no text is similar enough.
     """
     words_by_text = [distinct_words(text.output) for text in texts]
     for response in responses:
@@ -361,9 +381,9 @@ def match_texts(
         for text_words in words_by_text:
             similarity = len(fact_words & text_words) / len(fact_words | text_words)
             similarities.append(similarity)
-        best_number = similarities.index(max(similarities))
-        if similarities[best_number] > MIN_SHARED_WORDS:
-            yield response, texts[best_number]
+        highest_similarity = max(similarities)
+        if highest_similarity > MIN_TEXT_SIMILARITY:
+            yield response, texts[similarities.index(highest_similarity)]
 
 
 def distinct_words(text: str) -> set[str]:

@@ -10,7 +10,6 @@ code shows the sentence alone. The judge replies with JSON, where the code split
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from judges.lexical.facts import is_adverbial
@@ -44,7 +43,8 @@ _TURN = re.compile(
 )
 
 MAX_GROUPING_TOKENS = 2048  # of a reply with the numbers of all facts, with room for white space
-_FIXED_DEMONSTRATIONS = 7  # The first ones are in every prompt.
+_NUM_FIXED_DEMONSTRATIONS = 7  # The first ones of the file are in every prompt.
+_LONGEST_QUOTATION = 80  # characters of a fact that a message quotes
 
 # The lookbehind lets white space match from its beginning only. Without it, a long stretch of white
 # space takes quadratic time.
@@ -61,23 +61,24 @@ def is_abstention(output: str) -> bool:
 
     In an abstention, every clause declines ("I'm sorry, I cannot ..."), says that nothing was
     found, or asks for more information. A clause that only asks does not suffice: at least one has
-    to decline. A response that apologises and then states anything is no abstention, since the
+    to decline. A response that apologises and then states anything is not an abstention, since the
     judge decides about what it states.
 
     Args:
         output: The response as the model wrote it.
     """
-    # The patterns know the straight apostrophe only.
+    # The patterns have the straight apostrophe, but models also write the curly one.
     text = output.replace("\u2019", "'").strip()
     if why_no_answer(text) == EMPTY:
         return True
 
     has_declined = False
-    for clause in chain.from_iterable(map(_split_clauses, split_sentences(text))):
-        if _is_declining(clause):
-            has_declined = True
-        elif not _ASKS_FOR_MORE.match(clause):
-            return False
+    for sentence in split_sentences(text):
+        for clause in _split_clauses(sentence):
+            if _is_declining(clause):
+                has_declined = True
+            elif not _ASKS_FOR_MORE.match(clause):
+                return False
     return has_declined
 
 
@@ -167,15 +168,24 @@ class _Demonstrations(NamedTuple):
 
 @cache
 def _load_demonstrations() -> _Demonstrations:
-    """Load all demonstrations from the file ``prompts/decompose.yaml``."""
+    """Load all demonstrations from the file ``prompts/decompose.yaml``.
+
+    Each becomes a dict with the keys that `select_demonstrations` describes. In the file, ``text``
+    may be missing (no text comes before the sentence), and ``as_written`` (the facts are the same
+    as in ``facts``).
+    """
     demonstrations = []
-    for demonstration in load_yaml(__package__, "prompts/decompose.yaml"):
-        # If the facts of a sentence stand alone as they are, the file has them only once.
-        defaults = {"text": "", "as_written": demonstration["facts"]}
-        demonstrations.append({**defaults, **demonstration})
-    selectable = demonstrations[_FIXED_DEMONSTRATIONS:]
-    searcher = Searcher.from_texts([demonstration["sentence"] for demonstration in selectable])
-    return _Demonstrations(demonstrations[:_FIXED_DEMONSTRATIONS], selectable, searcher)
+    for entry in load_yaml(__package__, "prompts/decompose.yaml"):
+        defaults = {"text": "", "as_written": entry["facts"]}
+        demonstrations.append({**defaults, **entry})
+
+    selectable = demonstrations[_NUM_FIXED_DEMONSTRATIONS:]
+    sentences = [demonstration["sentence"] for demonstration in selectable]
+    return _Demonstrations(
+        fixed=demonstrations[:_NUM_FIXED_DEMONSTRATIONS],
+        selectable=selectable,
+        searcher=Searcher.from_texts(sentences),
+    )
 
 
 # Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
@@ -197,12 +207,12 @@ def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -
         words and is not merely a circumstance such as "In the late 19th century.".
     """
     num_words = len(words_in(prompt_variables["sentence"]))
-    # More facts than words are a sign that a model repeats itself. One more is tolerated.
+    # A model that repeats itself lists more facts than the sentence has words. One more is usable.
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:
         if not _clean_fact(text) or is_adverbial(text):
-            return f"not a whole sentence: {text[:80]!r}"
+            return f"not a whole sentence: {text[:_LONGEST_QUOTATION]!r}"
     return ""
 
 

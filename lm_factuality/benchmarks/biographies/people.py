@@ -68,14 +68,21 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         noun: What the questions call an entity.
     """
     individual_by_fact: dict[int, int] = {}
-    for individual, facts in _groups_by_individual(judged).items():
-        individual_by_fact |= dict.fromkeys(facts, individual)
+    for individual, group in _groups_by_individual(judged).items():
+        for fact_index in group:
+            individual_by_fact[fact_index] = individual
 
     for fact_index, fact in enumerate(judged.facts[1:], start=1):
-        individuals = range(1, min(fact_index + 1, MAX_INDIVIDUALS) + 1)
-        judged_individual = individual_by_fact.get(fact_index)
+        num_options = min(fact_index + 1, MAX_INDIVIDUALS)
+        options = [
+            Option(str(individual), f"{noun.capitalize()} {individual}")
+            for individual in range(1, num_options + 1)
+        ]
+        judge_answer = None
         # The judge may have no groups, or see more individuals than there are options.
-        judge_answer = str(judged_individual) if judged_individual in individuals else None
+        judged_individual = individual_by_fact.get(fact_index)
+        if judged_individual is not None and judged_individual <= num_options:
+            judge_answer = str(judged_individual)
         yield Item(
             id=f"group:{fact_index}",
             question="group",
@@ -85,10 +92,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
                 ("Taken from", judged.sentences[fact.sentence]),
             ),
             judge=judge_answer,
-            options=tuple(
-                Option(str(individual), f"{noun.capitalize()} {individual}")
-                for individual in individuals
-            ),
+            options=tuple(options),
         )
 
 
@@ -116,8 +120,8 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
     page_options = [Option(str(entity), title) for entity, title in enumerate(judged.entities)]
 
-    most_individuals = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
-    for individual in range(1, most_individuals + 1):
+    num_questions = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
+    for individual in range(1, num_questions + 1):
         absent_label = f"The text has no {noun} {individual}"
         yield Item(
             id=f"link:{individual}",
@@ -127,7 +131,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
             judge=_judged_page(judged, individual),
             options=(
                 *page_options,
-                # The other keys are the numbers of the pages.
+                # People choose a page by the digits from 1 on, so 0 and - are free.
                 Option(NO_MATCHING_PAGE, "None of these pages", key="0"),
                 Option(NO_SUCH_INDIVIDUAL, absent_label, key="-"),
             ),
@@ -145,14 +149,13 @@ def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
         The number of an entity as text, "none" if no page is about the individual, or "absent" if
         the judge sees fewer individuals. None if the judge could not group the facts.
     """
-    groups = _groups_by_individual(judged)
-    # The judge gave no usable groups.
-    if not groups:
+    if not judged.groups:
         return None
-    if individual not in groups:
+    group = _groups_by_individual(judged).get(individual)
+    if group is None:
         return NO_SUCH_INDIVIDUAL
-    group_number = judged.groups.index(groups[individual])
-    entity = judged.links[group_number]
+    # Links are in the order of the judge's groups, not in that of individuals.
+    entity = judged.links[judged.groups.index(group)]
     return NO_MATCHING_PAGE if entity is None else str(entity)
 
 
@@ -169,7 +172,10 @@ def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
             # The verdict on a missing page follows without asking.
             if not judgement.evidence:
                 continue
+            # The entity of a biography with a single subject has no title.
             title = judged.entities[entity] or "Evidence"
+            # People have to choose a verdict, so "unscored" cannot be their answer.
+            judge_answer = None if judgement.outcome == UNSCORED else judgement.outcome
             yield Item(
                 id=_verdict_id(fact_index, entity),
                 question="verdict",
@@ -178,8 +184,7 @@ def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
                     ("Asked", judged.generation.question),
                     (title, "\n\n".join(judgement.evidence)),
                 ),
-                # People cannot answer "unscored", which is no verdict.
-                judge=None if judgement.outcome == UNSCORED else judgement.outcome,
+                judge=judge_answer,
             )
 
 
@@ -219,7 +224,6 @@ def apply_answers(
     if judged.entities == SINGLE_SUBJECT:
         return with_verdicts
 
-    # People are asked about every fact, so their groups replace all of the judge's.
     groups_by_individual = _groups_from_answers(judged, answers, protocol)
     groups = tuple(groups_by_individual.values())
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
@@ -227,15 +231,27 @@ def apply_answers(
         groups = judged.groups
     linked = link(replace(with_verdicts, groups=groups, ungrouped=None))
 
-    links = list(linked.links)
+    answer_by_group: dict[tuple[int, ...], str] = {}
     for individual, group in groups_by_individual.items():
-        answer = answers.get(f"link:{individual}", SKIP)
-        if answer == NO_MATCHING_PAGE:
-            links[groups.index(group)] = None
-        elif answer.isdigit():
-            # The answer is the number of an entity. "skip" and "absent" change nothing.
-            links[groups.index(group)] = int(answer)
+        answer_by_group[group] = answers.get(f"link:{individual}", SKIP)
+    links = [
+        _link_from_answer(answer_by_group[group], entity)
+        for group, entity in zip(groups, linked.links, strict=True)
+    ]
     return replace(linked, links=tuple(links))
+
+
+def _link_from_answer(answer: str, linked_entity: int | None) -> int | None:
+    """Return the entity of a fact group after people have said which page is about it.
+
+    Args:
+        answer: The number of an entity as text, "none" if no page is about the group, or "skip" or
+            "absent", which change nothing.
+        linked_entity: The entity that follows from the verdicts, or None if there is none.
+    """
+    if answer == NO_MATCHING_PAGE:
+        return None
+    return int(answer) if answer.isdigit() else linked_entity
 
 
 def _matrix_from_answers(
@@ -243,12 +259,15 @@ def _matrix_from_answers(
 ) -> tuple[tuple[Judgement, ...], ...]:
     """Replace the judge's verdicts by those of people.
 
-    Facts with the same text share the answers for the first of them. A judgement without an answer
-    stays as it is.
+    Facts with the same text share the answers for the first of them.
 
     Args:
         judged: The judged biography.
         answers: The answers of people, by the ids of their questions.
+
+    Returns:
+        The judgement of each fact (rows) by the page of each entity (columns). A judgement without
+        an answer stays as it is.
     """
     first_indices = _first_index_by_text(judged)
     matrix = []
@@ -256,10 +275,8 @@ def _matrix_from_answers(
         judgements = []
         for entity, judgement in enumerate(row):
             answer = answers.get(_verdict_id(first_indices[fact.text], entity))
-            if answer:
-                judgements.append(_judgement_from_answer(answer, judgement))
-            else:
-                judgements.append(judgement)
+            new_judgement = _judgement_from_answer(answer, judgement) if answer else judgement
+            judgements.append(new_judgement)
         matrix.append(tuple(judgements))
     return tuple(matrix)
 
@@ -286,12 +303,13 @@ def _groups_from_answers(
         protocol: ``code`` leaves the first fact out of its group, which may then be empty.
 
     Returns:
-        The numbers of the facts of each individual, by the number of the individual from 1.
+        The indices of the facts of each individual, by the number of the individual from 1.
     """
     if not judged.facts:
         return {}
     facts_by_individual: dict[int, list[int]] = defaultdict(list)
-    # People are not asked about the first fact, which describes individual 1.
+    # The first fact describes individual 1, so people are asked about the others only. The authors'
+    # code loses the first fact, but still counts a group without any other.
     facts_by_individual[1] = [] if protocol == "code" else [0]
     for fact_index in range(1, len(judged.facts)):
         individual = int(answers[f"group:{fact_index}"])

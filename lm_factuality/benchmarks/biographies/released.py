@@ -145,7 +145,7 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
         "responses": sum(set(verdicts) == {None} for verdicts in verdicts_by_response),
         "facts": sum(verdicts.count(None) for verdicts in verdicts_by_response),
         "first_facts": sum(verdicts[0] is None for verdicts in verdicts_by_response),
-        "facts_made_up": sum(response.grouped_fact_numbers.count(None) for response in responses),
+        "facts_made_up": sum(response.grouped_fact_indices.count(None) for response in responses),
         "d_factscore": {"worst": average(worst_shares), "best": average(best_shares)},
     }
 

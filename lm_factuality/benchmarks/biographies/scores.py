@@ -200,13 +200,17 @@ def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
     """Decide whether a fact is supported by any page, as FActScore asks (section 3.1).
 
     Args:
-        row: The judgements of the fact by the pages of all candidate entities.
+        row: The judgements of the fact by the pages of all candidate entities. Judgements of
+            entities without a page do not count.
 
     Returns:
-        ``supported`` if any page supports the fact. Otherwise ``unscored`` if any page has no
-        verdict, since that page might support the fact, or if there is no candidate. Otherwise
-        ``irrelevant`` if more pages say so than ``not_supported``. Entities without a page have no
-        vote; if none has a page, the fact is not supported.
+        The first of these that applies:
+
+        - ``supported`` if any page supports the fact
+        - ``unscored`` if any page has no verdict, since it might support the fact, or if there is
+          no candidate entity
+        - ``irrelevant`` if more pages say so than ``not_supported``
+        - ``not_supported``, also if no entity has a page
     """
     outcomes = Counter(judgement.outcome for judgement in row if not is_without_page(judgement))
     if outcomes["supported"]:
@@ -237,35 +241,39 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
         - ``..._worst``: the supported share of all facts if unscored ones were not supported
         - ``..._best``: the supported share of all facts if unscored ones were supported
     """
-    # Irrelevant facts stay in the total, as in the equations of the paper.
-    total = len(outcomes)
-    supported = outcomes.count("supported")
-    unscored = outcomes.count("unscored")
-    scored = total - unscored
-    share = supported / scored if scored else None
-    bounds = worst_and_best_of(score_name, supported / total, (supported + unscored) / total)
-    return {score_name: share, **bounds}
+    # Irrelevant facts count as facts, as in the equations of the paper.
+    num_facts = len(outcomes)
+    num_supported = outcomes.count("supported")
+    num_unscored = outcomes.count("unscored")
+    num_scored = num_facts - num_unscored
+    share = num_supported / num_scored if num_scored else None
+    worst = num_supported / num_facts
+    best = (num_supported + num_unscored) / num_facts
+    return {score_name: share, **worst_and_best_of(score_name, worst, best)}
 
 
 def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
     """Decide for each grouped fact whether the entity of its group supports it (section 4.1).
 
+    A fact whose group has no entity is never supported. It is unscored if a page has no verdict on
+    it, since that page might be the one about the individual.
+
     Args:
         judged: The response with its groups, matrix and links.
 
     Returns:
-        The outcome by the number of the fact, in the order of groups. A fact whose group has no
-        entity is never supported. It is unscored if a page has no verdict on it, since that page
-        might be the one about the individual.
+        The outcome by the number of the fact, in the order of groups.
     """
     outcomes: dict[int, Outcome] = {}
     for fact, entity in linked_entity_by_fact(judged).items():
-        if entity is None:
-            outcome = outcome_by_any_page(judged.matrix[fact])
-            # The page of another individual may support the fact. That does not count here.
-            outcomes[fact] = "not_supported" if outcome == "supported" else outcome
-        else:
+        if entity is not None:
             outcomes[fact] = judged.matrix[fact][entity].outcome
+            continue
+        outcome = outcome_by_any_page(judged.matrix[fact])
+        # A page that supports the fact is about another individual.
+        if outcome == "supported":
+            outcome = "not_supported"
+        outcomes[fact] = outcome
     return outcomes
 
 
@@ -291,22 +299,24 @@ def _difference_over_common_facts(
 ) -> float | None:
     """Compute FActScore minus D-FActScore over the facts that have a verdict in both scores.
 
+    This is the share of facts that some page supports, but not the page of the entity that their
+    group is linked to.
+
     Args:
         outcomes: The verdict on each fact by any page.
         linked_outcomes: The verdict by the linked entity, by the number of the fact.
 
     Returns:
-        The share of facts that some page supports, but not that of their own entity. It is never
-        below 0. None if no fact has a verdict in both scores.
+        A fraction, or None if no fact has a verdict in both scores.
     """
-    counts_only_for_factscore = []
+    is_lost_by_linking = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
         # A fact that only one of the scores could count would distort the difference.
-        if "unscored" in (outcome, linked_outcome):
+        if outcome == "unscored" or linked_outcome == "unscored":
             continue
-        counts_only_for_factscore.append(outcome == "supported" and linked_outcome != "supported")
-    return average(counts_only_for_factscore)
+        is_lost_by_linking.append(outcome == "supported" and linked_outcome != "supported")
+    return average(is_lost_by_linking)
 
 
 def length_penalty(num_facts: int) -> float:
@@ -333,20 +343,20 @@ def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -
             does.
 
     Returns:
-        The number of the entity of each fact, in the order of facts. None if no page supports it.
+        For each fact in order, the index of its entity in ``judged.entities``, or None if no page
+        supports the fact.
     """
-    supporting_entities = [
+    supporters_by_fact = [
         [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
         for row in judged.matrix
     ]
-    # The authors' code does not look at groups here.
     if protocol == "code":
-        return _most_supporting_entities(supporting_entities, judged.entities)
+        return _choose_by_total_support(supporters_by_fact, judged.entities)
 
     linked_entities = linked_entity_by_fact(judged)
     return [
-        _prefer_linked_entity(entities, linked_entities.get(fact), judged.links)
-        for fact, entities in enumerate(supporting_entities)
+        _prefer_linked_entity(supporters, linked_entities.get(fact), judged.links)
+        for fact, supporters in enumerate(supporters_by_fact)
     ]
 
 
@@ -373,33 +383,34 @@ def _prefer_linked_entity(
     return next(iter(entities_of_groups or supporting_entities), None)
 
 
-def _most_supporting_entities(
-    supporting_entities: Sequence[Sequence[int]], titles: Sequence[str]
+def _choose_by_total_support(
+    supporters_by_fact: Sequence[Sequence[int]], titles: Sequence[str]
 ) -> list[int | None]:
-    """Choose for each fact the entity that supports most facts, as the authors' code does.
+    """Choose one supporting entity for each fact, as the authors' code does.
 
-    Of entities that support equally many facts, the one that supports the earliest fact is chosen,
-    then the alphabetically first title.
+    Of the entities that support the fact, the one is chosen that supports most facts of the whole
+    response. Of equally good ones, it is the one that supports the earliest fact, then the one with
+    the alphabetically first title.
 
     Args:
-        supporting_entities: For each fact the entities whose page supports it.
+        supporters_by_fact: For each fact the entities whose page supports it.
         titles: The titles of all entities.
 
     Returns:
         The chosen entity of each fact, or None if no page supports it.
     """
-    support_counts: Counter[int] = Counter()
-    first_facts: dict[int, int] = {}
-    for fact, entities in enumerate(supporting_entities):
-        support_counts.update(entities)
-        for entity in entities:
-            first_facts.setdefault(entity, fact)
+    num_supported_facts: Counter[int] = Counter()
+    first_supported_fact: dict[int, int] = {}
+    for fact, supporters in enumerate(supporters_by_fact):
+        num_supported_facts.update(supporters)
+        for entity in supporters:
+            first_supported_fact.setdefault(entity, fact)
 
     def rank(entity: int) -> tuple[int, int, str]:
         """Return the sort key of an entity. The chosen entity has the smallest."""
-        return -support_counts[entity], first_facts[entity], titles[entity]
+        return -num_supported_facts[entity], first_supported_fact[entity], titles[entity]
 
-    return [min(entities, key=rank, default=None) for entities in supporting_entities]
+    return [min(supporters, key=rank, default=None) for supporters in supporters_by_fact]
 
 
 def response_type(num_biographies: int, num_entities: int) -> str:
@@ -431,18 +442,19 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
         The reason, such as "no fact has a verdict". None if the response has all scores, or if the
         model declined to answer.
     """
+    # The judge's reply about groups was not usable.
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
-    # A response without facts has a problem, unless the model declined.
+    # The problem says why there are no facts. It is None if the model declined.
     if scores is None:
         return judged.problem
     if scores["factscore"] is None:
         return "no fact has a verdict"
     if scores["d_factscore"] is not None:
-        return judged.problem
+        return None
     if any(judged.groups):
         return "no fact in a group has a verdict"
-    # Under protocol `code` the only fact of a group may have been dropped.
+    # The authors' code loses the first fact, which may be the only one of the response.
     return "no fact left in a group"
 
 
@@ -453,14 +465,16 @@ def row_metrics(record: Verdict) -> JsonObject:
         record: The judge's record of the response.
 
     Returns:
-        By the name of each metric, the value of the response together with its name as the cluster,
-        or None if the response is not part of this mean. Also ``unscored``, the reason why scores
-        are missing.
+        The value of each metric together with its cluster, which is the name that the response is
+        about. None for a metric if the response is not part of its mean. The further key
+        ``unscored`` has the reason why scores are missing, or None.
     """
-    values = metrics_from_scores(record["scores"])
-    # A response that could not be scored counts as 0 in ``..._worst`` and as 1 in ``..._best``. An
-    # abstention counts in neither.
-    if not values and not record["abstained"]:
+    if record["scores"] is not None:
+        values = metrics_from_scores(record["scores"])
+    elif record["abstained"]:
+        values = {}
+    else:
+        # The judge failed, so the response may have any score from 0 to 1.
         values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.
     if record["unscored"] != UNFINISHED:
@@ -474,22 +488,22 @@ def row_metrics(record: Verdict) -> JsonObject:
 
 
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
-    """Return the scores of a response together with two metrics that follow from them.
+    """Add to the scores of a response the two metrics that follow from them.
 
     Args:
         scores: What `score_biography` returned.
 
     Returns:
-        The scores, ``facts_per_response``, and ``one_bio_many_entities``: whether the response
-        merges people, or None if that is not known. Empty if there are no scores.
+        The scores with ``facts_per_response``, whose mean over responses tables show, and
+        ``one_bio_many_entities``: whether the response merges several people into one, or None if
+        its type is not known. Empty if there are no scores.
     """
     if scores is None:
         return {}
-    is_merged = None
-    # Without groups the type of the response is not known.
-    if scores["kind"] is not None:
-        is_merged = scores["kind"] == MERGED_TYPE
-    return {**scores, "facts_per_response": scores["facts"], MERGED_METRIC: is_merged}
+    response_kind = scores["kind"]
+    # The type of a response follows from its groups, so without groups it is not known.
+    merges_people = None if response_kind is None else response_kind == MERGED_TYPE
+    return {**scores, "facts_per_response": scores["facts"], MERGED_METRIC: merges_people}
 
 
 def clustered_outcomes(
@@ -526,6 +540,8 @@ def bootstrapped_means(
 ) -> MeansWithIntervals:
     """Compute the mean of each metric with a 95% interval that bootstraps whole clusters.
 
+    A cluster holds the responses that are not independent, such as those about one name.
+
     Args:
         rows: The metrics of each response. All rows have the same keys, and there is at least one.
 
@@ -534,7 +550,8 @@ def bootstrapped_means(
     """
     means = {}
     intervals = {}
-    for metric in rows[0]:
+    metric_names = rows[0].keys()
+    for metric in metric_names:
         # A response without a value has no part in the mean.
         outcomes = [row[metric] for row in rows]
         means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
@@ -560,18 +577,11 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         - ``without_page``: the number of candidates without a page, and the number of responses
           of which no candidate has a page
     """
-    scored = [record["scores"] for record in records if record["scores"]]
+    scored_responses = [record["scores"] for record in records if record["scores"]]
 
-    def total(score_name: str) -> int:
+    def total(count_name: str) -> int:
         """Add up one count over all scored responses."""
-        return sum(scores[score_name] for scores in scored)
-
-    responses_without_page = 0
-    for scores in scored:
-        num_candidates = scores["candidates"]
-        # A response without candidates lacks no page.
-        if num_candidates > 0 and num_candidates == scores["without_page"]:
-            responses_without_page += 1
+        return sum(scores[count_name] for scores in scored_responses)
 
     return {
         "unscored": count_reasons(_shorten_reason(record["unscored"]) for record in records),
@@ -580,13 +590,18 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         "irrelevant_facts": total("irrelevant"),
         "unscored_facts": total("unscored"),
         "unscored_facts_in_groups": total("unscored_grouped"),
-        "types": count_reasons(scores["kind"] for scores in scored),
+        "types": count_reasons(scores["kind"] for scores in scored_responses),
         "candidates": total("candidates"),
         "without_page": {
             "candidates": total("without_page"),
-            "responses": responses_without_page,
+            "responses": sum(_lacks_every_page(scores) for scores in scored_responses),
         },
     }
+
+
+def _lacks_every_page(scores: BiographyScores) -> bool:
+    """Return whether a response has candidate entities, but none of them has a page."""
+    return scores["candidates"] > 0 and scores["without_page"] == scores["candidates"]
 
 
 def _shorten_reason(reason: str | None) -> str | None:

@@ -36,8 +36,8 @@ from lm_factuality.harness.suite_task import TaskSettings
 Render = Callable[[Doc], str]
 """Writes the prompt for a document of lm_eval."""
 
-PROMPTS = {"ambiguous": "with_ambig", "unambiguous": "no_ambig"}
-"""The authors' prompt with the same kind of demonstrations as each of ours."""
+AUTHORS_PROMPT_BY_KIND = {"ambiguous": "with_ambig", "unambiguous": "no_ambig"}
+"""The authors' prompt with each kind of demonstrations."""
 
 # The settings of the authors' configurations.
 _NUM_DEMONSTRATIONS = 2
@@ -78,20 +78,21 @@ class AmbigBioTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Choose the data file and the prompt of the task, and return how its judge works.
+        """Configure the task by its YAML, and return how a judge verifies the biographies.
 
-        The data file and the prompt become attributes, which `read_documents` uses later.
+        The user's data file and the prompt become attributes, which `read_documents` uses later.
 
         Args:
             config: The YAML of the task.
             metadata: Its ``metadata``, with what the command line adds.
 
         Returns:
-            The method of judging, and the settings of lm_eval together with what results say of the
-            task.
+            The method of judging, and the settings: those for lm_eval, and those that results
+            record.
 
         Raises:
-            ConfigError: A setting is wrong, or there is no such file of data or prompts.
+            ConfigError: A setting is wrong, the data file does not exist, or there is no prompt
+                with this name.
             DataError: The file of pages cannot be used.
         """
         # The command line can replace the data file that the YAML names.
@@ -103,18 +104,20 @@ class AmbigBioTask(JudgedTask):
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
-        recorded = {**self._prompt.recorded, **method.recorded_settings}
-        return method, TaskSettings(lm_eval_settings, recorded)
+        recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
+        return method, TaskSettings(lm_eval_settings, recorded_settings)
 
     def read_documents(self) -> list[dict[str, Any]]:
-        """Read the questions with their passages, and add the prompt of each as ``text``.
+        """Read the questions with their passages, and describe the data in the task's metadata.
 
-        Also add ``data`` to the task's metadata, so that results state which file was read.
+        Returns:
+            The documents of lm_eval, each with its prompt under ``text``.
 
         Raises:
             DataError: The file cannot be read, or has rows that cannot be used.
         """
         path, data_description = find_data(self._own_data, AMBIGBIO_SOURCE, self._data_dir)
+        # Results state which file was read.
         self.config.metadata["data"] = data_description
         docs = []
         for generation in read_generations([path], with_outputs=False):
@@ -154,9 +157,11 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     """
     settings = read_settings(_PromptSettings, dict(metadata), "metadata")
     kind = settings.demonstrations
-    if settings.prompts:
-        return authors_prompt(settings.prompts.expanduser(), settings.prompt or PROMPTS[kind])
-    # Only the authors' prompts have names.
+    checkout = settings.prompts
+    if checkout is not None:
+        prompt_name = settings.prompt or AUTHORS_PROMPT_BY_KIND[kind]
+        return authors_prompt(checkout.expanduser(), prompt_name)
+    # This project has one prompt without a name.
     if settings.prompt:
         raise ConfigError(
             f"prompt: found {settings.prompt!r} without prompts; add prompts=DIR, a checkout of the"
@@ -165,15 +170,16 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     return _project_prompt(kind)
 
 
-def _project_prompt(kind: str) -> TaskPrompt:
+def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
     """Read this project's prompt.
 
     Args:
-        kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
+        demonstrations_kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
     """
     folder = tasks_folder() / "ambigbio"
-    demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
-    # A variable that the template needs and a document lacks is an error.
+    all_demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
+    demonstrations = all_demonstrations[demonstrations_kind]
+    # StrictUndefined makes it an error if the template names a variable that a document lacks.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -181,9 +187,9 @@ def _project_prompt(kind: str) -> TaskPrompt:
 
     def render_document(doc: Doc) -> str:
         """Write this project's prompt for a document."""
-        return template.render(demonstrations=demonstrations[kind], subject=doc).strip()
+        return template.render(demonstrations=demonstrations, subject=doc).strip()
 
-    return TaskPrompt(render_document, {"demonstrations": kind})
+    return TaskPrompt(render_document, {"demonstrations": demonstrations_kind})
 
 
 class _AlceDemonstration(BaseModel):
@@ -206,29 +212,36 @@ class _AlcePrompt(BaseModel):
     def render_question(self, question: str, passages: Sequence[RetrievedPassage]) -> str:
         """Write the instruction, a question and its passages, up to where the answer begins.
 
+        The templates are those of the authors' file. Their placeholders are {INST}, {Q}, {D} and
+        {A} in a prompt, and {T}, {P} and {ID} in a passage.
+
         Args:
             question: The question, which replaces {Q}.
             passages: The passages, of which the first five replace {D}.
         """
-        documents = ""
+        documents = []
         for number, passage in enumerate(passages[:_NUM_PASSAGES], start=1):
-            documents += _replace_all(
-                self.doc_prompt, {"{T}": passage.title, "{P}": passage.text, "{ID}": str(number)}
-            )
-        replacements = {"{INST}": self.instruction, "{Q}": question, "{D}": documents, "{A}": ""}
-        return _replace_all(self.demo_prompt, replacements).rstrip()
+            replacements = {"{T}": passage.title, "{P}": passage.text, "{ID}": str(number)}
+            documents.append(_replace_all(self.doc_prompt, replacements))
+        prompt_replacements = {
+            "{INST}": self.instruction,
+            "{Q}": question,
+            "{D}": "".join(documents),
+            "{A}": "",
+        }
+        return _replace_all(self.demo_prompt, prompt_replacements).rstrip()
 
     def demonstrations_text(self) -> str:
         """Return the two demonstrations that the authors' script draws, with their answers."""
-        # A new numpy generator would draw other numbers than this one, which the authors use.
+        # The authors draw with RandomState. numpy's default_rng would draw other demonstrations.
         generator = np.random.RandomState(_SEED)
-        numbers = generator.choice(len(self.demos), _NUM_DEMONSTRATIONS, replace=False)
-        text = ""
-        for number in numbers:
-            demonstration = self.demos[number]
-            text += self.render_question(demonstration.question, demonstration.docs)
-            text += demonstration.answer + self.demo_sep
-        return text
+        indices = generator.choice(len(self.demos), _NUM_DEMONSTRATIONS, replace=False)
+        texts = []
+        for index in indices:
+            demonstration = self.demos[index]
+            prompt = self.render_question(demonstration.question, demonstration.docs)
+            texts.append(prompt + demonstration.answer + self.demo_sep)
+        return "".join(texts)
 
 
 def _replace_all(template: str, replacements: Mapping[str, str]) -> str:
@@ -247,27 +260,22 @@ def _replace_all(template: str, replacements: Mapping[str, str]) -> str:
 
 
 def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
-    """Read one of the authors' prompts, which is then written byte for byte as their script does.
+    """Read one of the authors' prompts.
+
+    The prompt for a document is byte for byte the one that the authors' script writes.
 
     Args:
         checkout: The folder of a checkout of d223302/Merging-Facts-Crafting-Fallacies.
         name: The name of the prompt: ``with_ambig``, ``no_ambig`` or ``careful``.
 
     Returns:
-        The prompt. What results say of it includes a hash of its file.
+        The prompt. Results record its name and a hash of its file.
 
     Raises:
         ConfigError: There is no such prompt, or it is not in ALCE's format.
     """
     path = checkout / "ALCE" / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json"
-    expected = (
-        "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies with the prompts"
-        " with_ambig, no_ambig and careful"
-    )
-    try:
-        prompt = read_model(path, _AlcePrompt, expected)
-    except DataError as error:
-        raise ConfigError(f"prompts: {error}") from error
+    prompt = _read_alce_prompt(path)
     # Every document has the same demonstrations.
     demonstrations = prompt.demonstrations_text()
 
@@ -286,3 +294,19 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         "prompt_hashes": {"authors": digest},
     }
     return TaskPrompt(render_document, recorded)
+
+
+def _read_alce_prompt(path: Path) -> _AlcePrompt:
+    """Read a prompt file of the authors.
+
+    Raises:
+        ConfigError: There is no such file, or it is not in ALCE's format.
+    """
+    expected = (
+        "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies with the prompts"
+        " with_ambig, no_ambig and careful"
+    )
+    try:
+        return read_model(path, _AlcePrompt, expected)
+    except DataError as error:
+        raise ConfigError(f"prompts: {error}") from error

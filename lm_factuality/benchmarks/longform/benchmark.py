@@ -37,7 +37,7 @@ from lm_factuality.benchmarks.declaration import (
     SampleDisplay,
     count_answered_rows,
 )
-from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
+from lm_factuality.benchmarks.judged import count_reasons, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import (
     SCORES,
     FactTally,
@@ -114,7 +114,8 @@ class LongForm(AmbigBio):
         problem = super().document_problem(doc, responses)
         if problem:
             return problem
-        # Documents with evidence from an index hold no passages, so it has to be named again.
+        # A document with evidence from an index was saved without passages. Without the index,
+        # there is nothing to verify facts against.
         if doc.get("evidence") == INDEX and self.index is None:
             return _NO_INDEX
         return None
@@ -144,29 +145,37 @@ class LongForm(AmbigBio):
             judged: The response with its facts.
 
         Returns:
-            The pairs. A fact without passages gets a preset judgement and is not asked about.
+            The pairs of a fact and passages. If entities share a name, a fact has a pair for each
+            entity, otherwise one pair. A pair without passages has a preset judgement, so the judge
+            is not asked about it.
         """
-        if not self.kind:
+        has_one_subject = not self.kind
+        if has_one_subject:
             return self._pairs_about_one_subject(judged)
 
+        # The prompts for biographies do not show the question, but those for long answers do.
         variables = self.prompt_variables(judged.generation)
         pairs = super().fact_pairs(judged)
         return [replace(pair, prompt_variables=variables) for pair in pairs]
 
     def _pairs_about_one_subject(self, judged: JudgedBiography) -> list[FactPair]:
-        """Return the pairs of a response whose facts are all about the same subject.
+        """Pair each distinct fact of a response about one subject with the passages nearest to it.
 
         Args:
             judged: The response with its facts.
+
+        Returns:
+            One pair for each distinct fact. The fact that the response states last comes first,
+            which is the order in which the judge is asked.
         """
         response = judged.generation
-        # The judge is asked about the last fact first. Of equal facts, the sentence of the first
-        # one remains, since it overwrites the others.
+        distinct_facts = list(dict.fromkeys(fact.text for fact in reversed(judged.facts)))
+        passages_by_fact = self._find_passages(response, distinct_facts)
         sentence_by_fact: dict[str, int] = {}
-        for fact in reversed(judged.facts):
-            sentence_by_fact[fact.text] = fact.sentence
+        for fact in judged.facts:
+            # Of equal facts, the first one decides.
+            sentence_by_fact.setdefault(fact.text, fact.sentence)
 
-        passages_by_fact = self._find_passages(response, list(sentence_by_fact))
         pairs = []
         for fact_text, passages in passages_by_fact.items():
             pair = FactPair(
@@ -225,17 +234,20 @@ class LongForm(AmbigBio):
         Args:
             docs: The documents of the run.
             verdicts: The record of each document.
+
+        Returns:
+            The counts by the names that results have, and the numbers K of the task.
         """
         responses = [biography_from_record(verdict) for verdict in verdicts]
-        facts: Counter[str] = Counter()
+        facts_by_verdict: Counter[str] = Counter()
         for response in responses:
-            facts.update(asdict(FactTally.from_judged(response)))
+            facts_by_verdict.update(asdict(FactTally.from_judged(response)))
         return {
-            # The method of AmbigBio would count people, and prompts need not be about people.
-            **JudgedMethod.summary_counts(self, docs, verdicts),
+            "responses": len(verdicts),
+            "unscored": count_reasons(verdict["unscored"] for verdict in verdicts),
             "k": list(self.k),
             "abstained": sum(response.abstained for response in responses),
-            "facts": dict(facts),
+            "facts": dict(facts_by_verdict),
         }
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
@@ -312,11 +324,15 @@ def strip_markdown(response: str) -> str:
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a response with its judged facts and the judge's reasons as the report shows it.
+    """Return a judged response as a row of the report.
 
     Args:
-        result: The run's task.
-        sample: A line of its samples file.
+        result: The results of the run. Every benchmark gets them, and this one does not use them.
+        sample: The line of the samples file about the response.
+
+    Returns:
+        The row. Its ``detail`` has the facts, each with the judge's reason. Its ``margin``, by
+        which the report sorts rows, is F1@K.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
@@ -328,11 +344,11 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     detail["reasons"] = [_first_reason(judgements) for judgements in judged.matrix]
     return SampleRow(
         key=row_key(sample, doc["index"], doc["question"]),
-        # Prompts are independent, so each is a cluster of its own.
+        # Prompts are independent, so each is a cluster of its own in standard errors.
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
-        outcome=_outcome_of(judged, is_unscored),
+        outcome=_report_outcome(judged, is_unscored),
         margin=f1,
         # Readers can filter the rows by topic.
         facets=[doc["topic"]] if doc["topic"] else [],
@@ -341,19 +357,23 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def _outcome_of(judged: JudgedBiography, is_unscored: bool) -> str:
-    """Return how the report classifies a response: right, wrong, none or unscored.
+def _report_outcome(judged: JudgedBiography, is_unscored: bool) -> str:
+    """Decide how the report counts a response.
 
     Args:
         judged: The response with its judged facts.
         is_unscored: Whether scores of the response are missing.
+
+    Returns:
+        ``none`` if the model declined, ``unscored`` if scores are missing, ``wrong`` if a fact is
+        not supported, otherwise ``right``.
     """
-    # A declined response is neither right nor wrong.
     if judged.abstained:
         return "none"
     if is_unscored:
         return "unscored"
-    return "wrong" if FactTally.from_judged(judged).not_supported else "right"
+    has_unsupported_fact = FactTally.from_judged(judged).not_supported > 0
+    return "wrong" if has_unsupported_fact else "right"
 
 
 def _first_reason(judgements: Sequence[Judgement]) -> str:

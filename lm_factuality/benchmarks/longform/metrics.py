@@ -47,20 +47,25 @@ class FactTally:
     def from_judged(cls, judged: JudgedBiography) -> "FactTally":
         """Count the distinct facts of a judged response by verdict.
 
-        Of equal facts, such as ``He wrote.`` and ``he wrote.``, the last one counts.
+        Facts that differ only in case or spaces, such as ``He wrote.`` and ``he wrote.``, are one
+        fact. If their verdicts differ, the verdict on the last one counts.
 
         Args:
             judged: The response. Its matrix has the judgements of each fact.
         """
         verdict_by_fact: dict[str, str] = {}
         for fact, judgements in zip(judged.facts, judged.matrix, strict=True):
-            # Facts that differ only in case or spaces are equal.
             normalized_fact = " ".join(fact.text.casefold().split())
+            # A later verdict on an equal fact replaces the earlier one.
             verdict_by_fact[normalized_fact] = outcome_by_any_page(judgements)
 
         counts = Counter(verdict_by_fact.values())
-        # The verdicts are named like the fields.
-        return cls(**counts)
+        return cls(
+            supported=counts["supported"],
+            not_supported=counts["not_supported"],
+            irrelevant=counts["irrelevant"],
+            unscored=counts["unscored"],
+        )
 
     @property
     def num_facts(self) -> int:
@@ -74,10 +79,10 @@ class FactTally:
             k: The number of supported facts that gives full recall.
 
         Returns:
-            0 if no fact is supported. None if there are facts, but none has a verdict.
+            A fraction, which is 0 if no fact is supported. None if the only relevant facts are
+            unscored, since these may be supported.
         """
         if not self.supported:
-            # Facts without a verdict may be supported, so their F1@K is not known.
             is_unknown = self.unscored and not self.not_supported
             return None if is_unknown else 0.0
 
@@ -87,10 +92,14 @@ class FactTally:
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
-        """Return the scores of the response by name. A score is None if it is not defined.
+        """Compute the scores of the response from its facts. Unscored facts are left out.
 
         Args:
             k: The number of supported facts that gives full recall.
+
+        Returns:
+            Fractions by the name of the score. A score is None if it is not defined. Precision
+            leaves out irrelevant facts, and FActScore counts them as not supported.
         """
         f1 = self.f1_at(k)
         recall = None if f1 is None else min(self.supported / k, 1.0)
@@ -100,7 +109,7 @@ class FactTally:
 
         penalised = None
         if factscore is not None:
-            # The penalty is for responses with fewer than ten facts.
+            # Short responses are penalised, since a few safe facts are easy to get right.
             penalised = factscore * length_penalty(self.num_facts)
         return {
             "f1_at_k": f1,
@@ -119,9 +128,7 @@ def missing_scores_reason(judged: JudgedBiography) -> str | None:
     Args:
         judged: The response with its judged facts.
     """
-    states_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
-    # It was judged: there is nothing in it to score.
-    if states_nothing:
+    if judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES):
         return None
     return unscored_reason(judged, score_biography(judged))
 
@@ -131,7 +138,8 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
 
     Args:
         judged: The response with its judged facts.
-        kind: The word for entities that share a name, or empty for one subject.
+        kind: The word for entities that share a name, such as ``town``. Empty if the response is
+            about one subject.
         ks: The numbers K of facts that are enough. All metrics use the first one. For the others
             there is F1@K only.
 
@@ -140,51 +148,73 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
         the reason why scores are missing.
     """
     reason = missing_scores_reason(judged)
+    metrics = _scores_and_counts(judged, kind, ks)
+    bounds = _score_bounds(judged, kind, ks[0])
+    # The judge failed before it found any fact, so the response may have any score.
+    if reason is not None and not judged.facts:
+        metrics = dict.fromkeys(metrics)
+        bounds = {name: float(name.endswith("_best")) for name in bounds}
+
+    # A model that never stopped thinking neither answered nor declined.
+    respond_ratio = None if reason == UNFINISHED else float(not judged.abstained)
+    values = {**metrics, **bounds, "respond_ratio": respond_ratio}
+    return {**clustered_outcomes(values, judged.generation.index), "unscored": reason}
+
+
+def _scores_and_counts(
+    judged: JudgedBiography, kind: str, ks: Sequence[int]
+) -> dict[str, float | None]:
+    """Compute the scores of a response and its number of facts, without worst and best cases.
+
+    Args:
+        judged: The response with its judged facts.
+        kind: The word for entities that share a name. Empty if there is one subject, so that no
+            fact can be about the wrong entity.
+        ks: The numbers K of facts that are enough.
+
+    Returns:
+        The values by metric, such as ``f1_at_k`` for the first K and ``f1_at_8`` for a further one.
+    """
     tally = FactTally.from_judged(judged)
     metrics = tally.scores(ks[0])
-    # The first K has its score under f1_at_k.
     for k in ks[1:]:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
-    entity_metrics = metrics_from_scores(score_biography(judged))
-    # With one subject, no fact can be about the wrong entity.
+
     if kind:
+        entity_metrics = metrics_from_scores(score_biography(judged))
         for name in _ENTITY_METRICS:
             metrics[name] = entity_metrics.get(name)
-
-    # The judge failed before it found any fact, so nothing is known about the response.
-    is_lost = reason is not None and not judged.facts
-    if is_lost:
-        metrics = dict.fromkeys(metrics)
-
-    bounded_names = (*_BOUNDED_METRICS, "d_factscore") if kind else _BOUNDED_METRICS
-    for case, scores in _scores_by_case(tally, ks[0]).items():
-        scores["d_factscore"] = entity_metrics.get(f"d_factscore_{case}")
-        for name in bounded_names:
-            # A lost response can have any score, so its bounds are 0 and 1.
-            metrics[f"{name}_{case}"] = float(case == "best") if is_lost else scores[name]
-
-    # A model that never stopped thinking neither answered nor declined.
-    metrics["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
-    return {**clustered_outcomes(metrics, judged.generation.index), "unscored": reason}
+    return metrics
 
 
-def _scores_by_case(tally: FactTally, k: int) -> dict[str, dict[str, float | None]]:
-    """Return the scores of a response if the facts without a verdict were all wrong, or all right.
+def _score_bounds(judged: JudgedBiography, kind: str, k: int) -> dict[str, float | None]:
+    """Compute the scores of a response if all unscored facts were wrong, and if all were right.
 
     Args:
-        tally: The facts of the response by verdict.
+        judged: The response with its judged facts.
+        kind: The word for entities that share a name. Without one there is no D-FActScore.
         k: The number of supported facts that gives full recall.
 
     Returns:
-        Under ``worst`` and ``best`` the scores as `FactTally.scores` returns them.
+        The values by metric, such as ``precision_worst`` and ``precision_best``.
     """
+    tally = FactTally.from_judged(judged)
     num_wrong = tally.not_supported + tally.unscored
     num_right = tally.supported + tally.unscored
-    return {
-        "worst": replace(tally, not_supported=num_wrong, unscored=0).scores(k),
-        "best": replace(tally, supported=num_right, unscored=0).scores(k),
+    tally_by_case = {
+        "worst": replace(tally, not_supported=num_wrong, unscored=0),
+        "best": replace(tally, supported=num_right, unscored=0),
     }
+    biography_scores = score_biography(judged) or {}
+    bounds = {}
+    for case, tally_of_case in tally_by_case.items():
+        scores = tally_of_case.scores(k)
+        for name in _BOUNDED_METRICS:
+            bounds[f"{name}_{case}"] = scores[name]
+        if kind:
+            bounds[f"d_factscore_{case}"] = biography_scores.get(f"d_factscore_{case}")
+    return bounds
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")

@@ -38,14 +38,18 @@ class LongFormTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Check the YAML, open its knowledge source, and store both for `read_documents`.
+        """Configure the task by its YAML, and return how a judge verifies the answers.
+
+        The checked YAML and the opened knowledge source become attributes, which `read_documents`
+        uses later.
 
         Args:
             config: The YAML.
             metadata: Its metadata, with those of the command line. They are part of the YAML.
 
         Returns:
-            How the judge verifies answers, and the config for lm_eval with the settings to record.
+            The method of judging, and the settings: those for lm_eval, and those that results
+            record.
 
         Raises:
             ConfigError: A setting is wrong.
@@ -55,15 +59,17 @@ class LongFormTask(JudgedTask):
         path = self._task.knowledge_path
         self._knowledge: KnowledgeSource = open_knowledge(path) if path else None
 
-        settings = self._task.metadata.model_dump()
-        # The settings hold the path as the YAML states it, which depends on the YAML's folder.
-        method = long_form_method({**settings, "knowledge": str(path) if path else None})
-        recorded_settings = {
-            **method.recorded_settings,
-            "knowledge_identity": self._knowledge.identity if self._knowledge else None,
-        }
-        lm_eval_config = {"doc_to_text": "text", "doc_to_target": "index"}
-        return method, TaskSettings(lm_eval_config, recorded_settings)
+        method_settings = self._task.metadata.model_dump()
+        # The YAML states the path relative to its folder, which the method does not know.
+        method_settings["knowledge"] = str(path) if path else None
+        method = long_form_method(method_settings)
+
+        recorded_settings = method.recorded_settings
+        # The method identifies an index only, but facts may also be verified against pages.
+        knowledge_identity = self._knowledge.identity if self._knowledge else None
+        recorded_settings["knowledge_identity"] = knowledge_identity
+        lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "index"}
+        return method, TaskSettings(lm_eval_settings, recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the prompts, and describe the data in the task's metadata.

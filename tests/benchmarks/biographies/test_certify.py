@@ -285,7 +285,7 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
 
 def published(judge, files):
     """A certificate as of the published data."""
-    trial = StepTrial("grouping", CertifyOptions(files=tuple(map(Path, files))))
+    trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
     data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].git_blob}
     return make_certificate(
         judge,
