@@ -85,7 +85,7 @@ def _print_factor_scores(scores: Iterable["CheckpointScore"], task: str, output:
         )
         rows.append(row)
     notes = [
-        "Intervals: clustered by document. Floor: the guess baseline.",
+        "Intervals: clustered by document.",
         f"lm_eval's results and samples: {output}",
     ]
     title = f"{task}: is the true sentence more likely than three minimally edited ones?"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from functools import partialmethod
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from lm_factuality.benchmarks.biographies.decompose import response_sentences
 from lm_factuality.benchmarks.biographies.task import make_prompt
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.samples import verdict_of
 
 ROWS = [
@@ -33,13 +38,14 @@ ANSWER = "She was a painter [1]. She taught at the Harbour School [1]. She flew 
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
+def _own_home(tmp_path, monkeypatch) -> None:
+    """Keeps the answers of judges in ``tmp_path``."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 @pytest.fixture
 def data(tmp_path) -> Path:
+    """A file with ``ROWS`` in the authors' format."""
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"data": ROWS}), encoding="utf-8")
     return path
@@ -47,72 +53,83 @@ def data(tmp_path) -> Path:
 
 @pytest.fixture
 def run(data, tmp_path, monkeypatch):
-    """``lm-factuality run`` with one answer to every prompt; returns the exit code."""
+    """Runs ``lm-factuality run`` with one answer to every prompt and the lexical judge, and returns
+    the exit code: ``run("ambigbio_both", linking="hungarian")``."""
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setattr(
         TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
     )
 
-    def start(task: str = "ambigbio", answer: str = ANSWER, **metadata) -> int:
-        given = json.dumps({"generations": str(data), "judge": "lexical", **metadata})
-        model = ["--model", "constant-answer", "--model_args", json.dumps({"answer": answer})]
-        output = ["--output_path", str(tmp_path / "out"), "--log_samples"]
-        return main(["run", *model, "--tasks", task, *output, "--metadata", given])
+    def run_task(task: str = "ambigbio", answer: str = ANSWER, **metadata) -> int:
+        all_metadata = {"generations": str(data), "judge": "lexical", **metadata}
+        options = {
+            "--model": "constant-answer",
+            "--model_args": json.dumps({"answer": answer}),
+            "--tasks": task,
+            "--output_path": str(tmp_path / "out"),
+            "--metadata": json.dumps(all_metadata),
+        }
+        return main(["run", *chain.from_iterable(options.items()), "--log_samples"])
 
-    return start
+    return run_task
 
 
 def newest(folder: Path, pattern: str) -> Path:
     return max(folder.rglob(pattern))
 
 
-def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
+def read_results(folder: Path) -> dict:
+    """The newest results that lm_eval wrote below ``folder``."""
+    return json.loads(newest(folder, "results_*.json").read_text(encoding="utf-8"))
+
+
+def test_a_run_has_the_scores_of_the_paper(run, tmp_path):
+    # One biography of two people: all three facts are true of somebody, but two of them of the
+    # painter, to whom the biography is linked, and the third of the pilot.
     assert run(linking="hungarian") == 0
-    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))
-    metrics = results["results"]["ambigbio"]
+
+    metrics = read_results(tmp_path / "out")["results"]["ambigbio"]
     assert metrics["factscore,judge"] == 1
     assert metrics["d_factscore,judge"] == pytest.approx(2 / 3)
-    assert metrics["difference,judge"] == pytest.approx(1 / 3)
-    assert (metrics["num_biographies,judge"], metrics["num_entities,judge"]) == (1, 2)
-    assert (
-        metrics["one_bio_many_entities,judge"],
-        metrics["respond_ratio,judge"],
-        metrics["unscored,judge"],
-    ) == (1, 1, 0)
+    assert metrics["difference,judge"] == pytest.approx(1 - 2 / 3)
+    assert metrics["num_biographies,judge"] == 1
+    assert metrics["num_entities,judge"] == 2
+    assert metrics["one_bio_many_entities,judge"] == 1
+    assert metrics["respond_ratio,judge"] == 1
+    assert metrics["unscored,judge"] == 0
     assert metrics["d_factscore_stderr,judge"] == 0
-    about = results["configs"]["ambigbio"]["metadata"]
-    assert about["caution"].startswith("Judged by word overlap, not by a model")
-    assert (about["knowledge"], about["linking"], about["demonstrations"]) == (
-        "documents",
-        "hungarian",
-        "ambiguous",
-    )
-    assert about["data"]["is_published"] is False
-    assert "generations" not in about
-    assert set(about["judge_config"]["prompt_hashes"]) == {
-        f"biographies/{step}"
-        for step in ("decompose", "group", "verify", "verify_page", "verify_true_false")
+
+
+def test_results_say_how_they_were_judged(run, tmp_path):
+    assert run(linking="hungarian") == 0
+
+    metadata = read_results(tmp_path / "out")["configs"]["ambigbio"]["metadata"]
+    assert metadata["caution"].startswith("Judged by word overlap, not by a model")
+    assert metadata["knowledge"] == "documents"
+    assert metadata["linking"] == "hungarian"
+    assert metadata["demonstrations"] == "ambiguous"
+    assert metadata["data"]["is_published"] is False
+    assert "generations" not in metadata
+    assert set(metadata["judge_config"]["prompt_hashes"]) == {
+        "biographies/decompose",
+        "biographies/group",
+        "biographies/verify",
+        "biographies/verify_page",
+        "biographies/verify_true_false",
     }
 
+
+def test_saved_samples_have_the_scores_of_the_run(run, tmp_path):
+    assert run(linking="hungarian") == 0
+    metrics = read_results(tmp_path / "out")["results"]["ambigbio"]
     samples = newest(tmp_path / "out", "samples_*.jsonl")
     judged = tmp_path / "judged"
-    assert (
-        main(
-            [
-                "judge",
-                "ambigbio",
-                "--samples",
-                str(samples),
-                "--judge",
-                "lexical",
-                "--out",
-                str(judged),
-            ]
-        )
-        == 0
-    )
-    again = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
+
+    options = ["--samples", str(samples), "--judge", "lexical", "--out", str(judged)]
+    assert main(["judge", "ambigbio", *options]) == 0
+
+    judged_metrics = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
     for name in (
         "factscore",
         "factscore_penalised",
@@ -121,105 +138,149 @@ def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
         "num_entities",
         "respond_ratio",
     ):
-        assert again[name]["value"] == metrics[f"{name},judge"]
-    assert again["d_factscore"]["worst"] == metrics["d_factscore_worst,judge"]
-    assert len((judged / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+        assert judged_metrics[name]["value"] == metrics[f"{name},judge"]
+    assert judged_metrics["d_factscore"]["worst"] == metrics["d_factscore_worst,judge"]
+    verdicts = (judged / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(verdicts) == len(ROWS)
 
 
-def test_an_answer_that_declines_is_in_the_respond_ratio_only(run, tmp_path):
+@pytest.mark.parametrize("task", ["ambigbio", "ambigbio_no_ambig"])
+def test_an_answer_that_declines_counts_in_the_respond_ratio_only(run, tmp_path, task):
     assert run("ambigbio_both", answer="I'm sorry, I cannot say which one you mean.") == 0
-    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))[
-        "results"
-    ]
-    for task in ("ambigbio", "ambigbio_no_ambig"):
-        assert (results[task]["respond_ratio,judge"], results[task]["unscored,judge"]) == (0, 0)
-        assert results[task]["factscore,judge"] == "N/A"
+
+    metrics = read_results(tmp_path / "out")["results"][task]
+    assert metrics["respond_ratio,judge"] == 0
+    assert metrics["unscored,judge"] == 0
+    assert metrics["factscore,judge"] == "N/A"
 
 
-def test_the_prompt_has_the_papers_structure(evaluate, data):
-    options = {"model_args": {"answer": ANSWER}, "limit": 1}
-    output = evaluate(
-        "constant-answer",
-        ["ambigbio"],
-        metadata={"generations": str(data), "judge": "lexical"},
-        **options,
-    )
-    (sample,) = output["samples"]["ambigbio"]
-    prompt, settings = sample["arguments"][0]
-    first, second, asked = prompt.split("Instruction: ")[1:]
-    assert asked.endswith("Name of the person: Ada Lind\n\nAnswer:")
-    assert "Document [2] (Title: Ada Lind (pilot)) Ada Lind (born 1955)" in asked
-    for demonstration in (first, second):
+@pytest.fixture
+def evaluate_ambigbio(evaluate, data):
+    """Evaluates a task on ``data`` with one answer to every prompt and the lexical judge:
+    ``evaluate_ambigbio(linking="greedy")``."""
+
+    def run_task(task: str = "ambigbio", **metadata):
+        return evaluate(
+            "constant-answer",
+            [task],
+            model_args={"answer": ANSWER},
+            metadata={"generations": str(data), "judge": "lexical", **metadata},
+        )
+
+    return run_task
+
+
+def test_a_prompt_has_two_demonstrations_before_the_question(evaluate_ambigbio):
+    output = evaluate_ambigbio()
+
+    prompt, _ = output["samples"]["ambigbio"][0]["arguments"][0]
+    *demonstrations, question = prompt.split("Instruction: ")[1:]
+    assert len(demonstrations) == 2
+    for demonstration in demonstrations:
         assert demonstration.count("Document [") == 5
         assert "[1]" in demonstration.split("Answer:")[1]
-    assert (settings["do_sample"], settings["temperature"], settings["top_p"]) == (True, 1.0, 0.95)
+    assert "Document [2] (Title: Ada Lind (pilot)) Ada Lind (born 1955)" in question
+    assert question.endswith("Name of the person: Ada Lind\n\nAnswer:")
+
+
+def test_answers_are_sampled_as_in_the_paper(evaluate_ambigbio):
+    output = evaluate_ambigbio()
+
+    _, settings = output["samples"]["ambigbio"][0]["arguments"][0]
+    assert settings["do_sample"] is True
+    assert settings["temperature"] == 1.0
+    assert settings["top_p"] == 0.95
+
+
+def read_demonstrations(kind: str) -> list[dict]:
+    path = tasks_folder() / "ambigbio" / "demonstrations.json"
+    return json.loads(path.read_text(encoding="utf-8"))[kind]
+
+
+def titles_of_bearers(demonstration: dict) -> set[str]:
+    """The titles of the passages on people who bear the demonstration's name, as "Ann Lee (poet)"
+    and "Ann J. Lee" bear "Ann Lee"."""
+    titles = [passage["title"] for passage in demonstration["passages"]]
+    return {
+        title
+        for title in titles
+        if title.split(" (")[0].replace("J. ", "") == demonstration["name"]
+    }
+
+
+def cited_numbers(demonstration: dict) -> set[int]:
+    """The numbers of the passages that the answer cites, such as 2 by "[2]"."""
+    return {int(number) for number in re.findall(r"\[(\d+)\]", demonstration["answer"])}
+
+
+@pytest.mark.parametrize(("kind", "is_ambiguous"), [("ambiguous", True), ("unambiguous", False)])
+def test_a_demonstration_has_several_bearers_of_the_name_if_it_is_ambiguous(kind, is_ambiguous):
+    demonstrations = read_demonstrations(kind)
+
+    assert len(demonstrations) == 2
+    for demonstration in demonstrations:
+        assert (len(titles_of_bearers(demonstration)) > 1) == is_ambiguous
 
 
 @pytest.mark.parametrize("kind", ["ambiguous", "unambiguous"])
-def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
-    from lm_factuality.benchmarks.biographies.decompose import response_sentences
-    from lm_factuality.ground.suite import tasks_folder
+def test_the_answer_of_a_demonstration_cites_one_bearer_of_the_name(kind):
+    for demonstration in read_demonstrations(kind):
+        numbers = cited_numbers(demonstration)
+        cited_titles = {demonstration["passages"][number - 1]["title"] for number in numbers}
+        sentences = demonstration["answer"].split(". ")
 
-    loaded = json.loads(
-        (tasks_folder() / "ambigbio" / "demonstrations.json").read_text(encoding="utf-8")
-    )[kind]
-    assert len(loaded) == 2
-    for each in loaded:
-        name, titles = each["name"], [passage["title"] for passage in each["passages"]]
-        bearers = {title for title in titles if title.split(" (")[0].replace("J. ", "") == name}
-        assert (len(bearers) > 1) == (kind == "ambiguous")
-        cited = {
-            int(part) for part in each["answer"].replace("]", "[").split("[") if part.isdigit()
-        }
-        assert cited <= set(range(1, 6))
-        assert len({titles[number - 1] for number in cited} & bearers) == 1
-        assert all("[" in part for part in each["answer"].split(". ")[:-1])
-        assert len(response_sentences(each["answer"])) >= 4
-    assert (
-        make_prompt({"demonstrations": kind})
-        .render({"name": "X", "passages": []})
-        .endswith("Answer:")
-    )
+        assert numbers <= {1, 2, 3, 4, 5}
+        assert len(cited_titles & titles_of_bearers(demonstration)) == 1
+        assert all("[" in sentence for sentence in sentences[:-1])
+        assert len(response_sentences(demonstration["answer"])) >= 4
 
 
-def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
+@pytest.mark.parametrize("kind", ["ambiguous", "unambiguous"])
+def test_a_prompt_with_demonstrations_ends_where_the_answer_begins(kind):
+    prompt = make_prompt({"demonstrations": kind}).render({"name": "X", "passages": []})
+
+    assert prompt.endswith("Answer:")
+
+
+@pytest.fixture
+def authors_repository(tmp_path) -> Path:
+    """A folder with two of the authors' prompt files, "no_ambig" and "careful", each with three
+    demonstrations, on A, B and C."""
     folder = tmp_path / "theirs" / "ALCE" / "AmbigBio_prompts"
     folder.mkdir(parents=True)
-    demos = [
-        {"question": name, "answer": f"{name}.", "docs": [{"title": name, "text": "x"}]}
-        for name in "ABC"
-    ]
-    forms = {
+    content = {
         "demo_sep": "\n\n",
         "demo_prompt": "{INST} {Q}\n{D}Answer: {A}",
         "doc_prompt": "[{ID}] {T}: {P}\n",
-        "demos": demos,
+        "demos": [
+            {"question": name, "answer": f"{name}.", "docs": [{"title": name, "text": "x"}]}
+            for name in "ABC"
+        ],
     }
     for name in ("no_ambig", "careful"):
-        (folder / f"AmbigBio_default_{name}.json").write_text(
-            json.dumps({"instruction": name, **forms})
-        )
-    given = {"generations": str(data), "judge": "lexical", "prompts": str(tmp_path / "theirs")}
-    metadata = {}
-    for setting in ({}, {"prompt": "careful"}):
-        found = evaluate(
-            "constant-answer",
-            ["ambigbio_no_ambig"],
-            model_args={"answer": ANSWER},
-            metadata={**given, **setting},
-        )
-        name, metadata = (
-            setting.get("prompt", "no_ambig"),
-            found["configs"]["ambigbio_no_ambig"]["metadata"],
-        )
-        assert found["samples"]["ambigbio_no_ambig"][0]["doc"]["text"].startswith(
-            f"{name} A\n[1] A: x\nAnswer:A.\n\n{name} B"
-        )
-        assert (metadata["prompts"], metadata["prompt"], metadata["demonstrations"]) == (
-            "authors",
-            name,
-            "authors",
-        )
+        path = folder / f"AmbigBio_default_{name}.json"
+        path.write_text(json.dumps({"instruction": name, **content}))
+    return tmp_path / "theirs"
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        pytest.param({}, "no_ambig", id="default"),
+        pytest.param({"prompt": "careful"}, "careful", id="named"),
+    ],
+)
+def test_the_authors_prompts_can_be_chosen(
+    evaluate_ambigbio, authors_repository, tmp_path, setting, name
+):
+    output = evaluate_ambigbio("ambigbio_no_ambig", prompts=str(authors_repository), **setting)
+
+    prompt = output["samples"]["ambigbio_no_ambig"][0]["doc"]["text"]
+    metadata = output["configs"]["ambigbio_no_ambig"]["metadata"]
+    assert prompt.startswith(f"{name} A\n[1] A: x\nAnswer:A.\n\n{name} B")
+    assert metadata["prompts"] == "authors"
+    assert metadata["prompt"] == name
+    assert metadata["demonstrations"] == "authors"
     assert len(metadata["prompt_hashes"]["authors"]) == 16
     assert str(tmp_path) not in json.dumps(metadata)
 
@@ -235,40 +296,31 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
         ({"knowledge": "nowhere.sqlite"}, DataError, "nowhere.sqlite"),
         ({"judge": "nobody"}, ConfigError, "nobody"),
     ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_wrong_settings_are_errors_before_anything_is_generated(
-    metadata, error, message, evaluate, data
-):
+def test_a_wrong_setting_is_refused(metadata, error, message, evaluate_ambigbio):
     with pytest.raises(error, match=message):
-        evaluate(
-            "constant-answer",
-            ["ambigbio"],
-            model_args={"answer": ANSWER},
-            metadata={"generations": str(data), "judge": "lexical", **metadata},
-        )
+        evaluate_ambigbio(**metadata)
 
 
-def test_a_knowledge_source_is_used_and_named(evaluate, data, tmp_path):
-    import sqlite3
-
+def test_a_knowledge_source_is_used_and_named(evaluate_ambigbio, tmp_path):
     path = tmp_path / "pages.db"
+    titles = {document["title"] for row in ROWS for document in row["docs"]}
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE documents (title PRIMARY KEY, text)")
-        for title in {doc["title"] for row in ROWS for doc in row["docs"]}:
-            connection.execute(
-                "INSERT INTO documents VALUES (?, ?)", (title, "A page about bridges.")
-            )
-    metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
-    output = evaluate(
-        "constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata
-    )
-    assert output["results"]["ambigbio"]["factscore,judge"] == pytest.approx(
-        1 / 3
-    )  # a title still says painter
+        connection.executemany(
+            "INSERT INTO documents VALUES (?, 'A page about bridges.')",
+            [(title,) for title in titles],
+        )
+
+    output = evaluate_ambigbio(knowledge=str(path))
+
+    # One of three facts is supported, by a title: "Ada Lind (painter)".
+    assert output["results"]["ambigbio"]["factscore,judge"] == pytest.approx(1 / 3)
     assert output["configs"]["ambigbio"]["metadata"]["knowledge"] == "pages.db"
 
 
-def test_with_a_model_that_generates(evaluate, checkpoint, data):
+def test_a_verdict_is_kept_with_the_text_that_a_model_generated(evaluate, checkpoint, data):
     output = evaluate(
         "hf",
         ["ambigbio"],
@@ -277,6 +329,6 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data):
         metadata={"generations": str(data), "judge": "lexical"},
         gen_kwargs={"max_gen_toks": 12},
     )
+
     (sample,) = output["samples"]["ambigbio"]
-    record = verdict_of(sample)
-    assert record["generation"]["output"] == sample["resps"][0][0]
+    assert verdict_of(sample)["generation"]["output"] == sample["resps"][0][0]

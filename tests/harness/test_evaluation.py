@@ -18,106 +18,139 @@ GREEDY = {"do_sample": False, "until": ["\n"], "max_gen_toks": 5}
 
 
 @pytest.fixture
-def felm(tmp_path):
-    """Tasks of one's own on the sample's rows: two that ask the same, one with other limits, one
-    that samples."""
-    changes = {
+def felm_tasks(tmp_path):
+    """A folder with tasks on the sample's rows: "one" and "same" ask the same, "shorter" asks for
+    fewer tokens, and "sampled" samples three answers."""
+    settings_by_task = {
         "one": {},
         "same": {},
-        "shorter": {"max_gen_toks": 3},
-        "sampled": {"do_sample": True, "temperature": 0.9},
+        "shorter": {"generation_kwargs": {**GREEDY, "max_gen_toks": 3}},
+        "sampled": {
+            "generation_kwargs": {**GREEDY, "do_sample": True, "temperature": 0.9},
+            "repeats": 3,
+        },
     }
-    for name, change in changes.items():
+    for name, settings in settings_by_task.items():
         content = {
             "include": str(TASKS / "felm" / "_felm.yaml"),
             "task": name,
             "dataset_path": str(TASKS / "sample" / "sample_felm.jsonl"),
-            "generation_kwargs": {**GREEDY, **change},
+            "generation_kwargs": GREEDY,
             "metadata": {"mode": "vanilla", "unit": "segment"},
+            **settings,
         }
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
     return tmp_path
 
 
 @pytest.fixture
-def model(checkpoint, monkeypatch):
-    """A real model, and ``asked``, the arguments of every request that reaches it."""
-    lm, asked = HFLM(pretrained=str(checkpoint), device="cpu", batch_size=4), []
+def lm(checkpoint):
+    """A real model."""
+    return HFLM(pretrained=str(checkpoint), device="cpu", batch_size=4)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The arguments of every request for text that reaches a model of the kind "hf"."""
+    recorded_arguments = []
     generate = HFLM.generate_until
 
-    def counting(self, requests, **options):
-        asked.extend(request.args for request in requests)
+    def record_and_generate(self, requests, **options):
+        recorded_arguments.extend(request.args for request in requests)
         return generate(self, requests, **options)
 
-    monkeypatch.setattr(HFLM, "generate_until", counting)
-    return lm, asked
+    monkeypatch.setattr(HFLM, "generate_until", record_and_generate)
+    return recorded_arguments
 
 
-def written(results):
+def responses_by_task(output):
+    """What lm_eval writes of each sample: its arguments and the model's responses."""
     return {
-        task: [(each["arguments"], each["resps"], each["filtered_resps"]) for each in samples]
-        for task, samples in results["samples"].items()
+        task: [
+            (sample["arguments"], sample["resps"], sample["filtered_resps"]) for sample in samples
+        ]
+        for task, samples in output["samples"].items()
     }
 
 
-def test_tasks_that_ask_the_same_are_answered_together(felm, model, evaluate, monkeypatch, caplog):
-    lm, asked = model
+@pytest.fixture
+def evaluator_log(caplog, monkeypatch):
+    """The log with the messages of lm_eval's evaluator, which does not pass them on."""
     logger = logging.getLogger("lm_eval.evaluator")
     monkeypatch.setattr(logger, "level", logging.INFO)
     logger.addHandler(caplog.handler)
-    try:
-        found = evaluate(lm, ["one", "same", "shorter"], felm, limit=LIMIT)
-    finally:
-        logger.removeHandler(caplog.handler)
-    assert len(asked) == 2 * LIMIT
-    assert "6 of 18 greedy requests for text repeat another, and are asked once" in caplog.text
-    assert "generate_until" not in vars(lm)  # as it was
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+TASK_NAMES = ["one", "same", "shorter"]
+
+
+def test_a_request_of_two_tasks_is_asked_once(felm_tasks, lm, asked, evaluate, evaluator_log):
+    evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
+
+    assert len(asked) == 2 * LIMIT  # those of "one" and of "shorter"
+    assert (
+        "6 of 18 greedy requests for text repeat another, and are asked once" in evaluator_log.text
+    )
+    assert "generate_until" not in vars(lm)  # the model is left as it was
+
+
+def test_asking_once_changes_no_result(felm_tasks, lm, asked, evaluate, monkeypatch):
+    output = evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
     monkeypatch.setattr(evaluation, "ask_once", lambda generate, requests: generate(requests))
     asked.clear()
-    alone = evaluate(lm, ["one", "same", "shorter"], felm, limit=LIMIT)
+
+    plain_output = evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
+
     assert len(asked) == 3 * LIMIT
-    assert written(found) == written(alone)
-    assert found["results"] == alone["results"]
-    assert any(
-        each[1] != other[1]
-        for each, other in zip(written(found)["one"], written(found)["shorter"], strict=True)
-    )
+    assert responses_by_task(output) == responses_by_task(plain_output)
+    assert output["results"] == plain_output["results"]
 
 
-def test_what_is_sampled_is_asked_each_time(felm, model, evaluate):
-    lm, asked = model
-    content = yaml.safe_load((felm / "sampled.yaml").read_text())
-    (felm / "sampled.yaml").write_text(yaml.safe_dump({**content, "repeats": 3}))
-    evaluate(lm, ["sampled"], felm, limit=2)
-    assert len(asked) == 6
+def test_tasks_with_other_limits_get_their_own_responses(felm_tasks, lm, evaluate):
+    output = evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
+
+    responses = [sample["resps"] for sample in output["samples"]["one"]]
+    shorter_responses = [sample["resps"] for sample in output["samples"]["shorter"]]
+    assert responses != shorter_responses
+
+
+def test_sampled_answers_are_asked_for_each_time(felm_tasks, lm, asked, evaluate):
+    evaluate(lm, ["sampled"], felm_tasks, limit=2)
+
+    assert len(asked) == 2 * 3  # rows and samples
 
 
 @pytest.mark.parametrize(
-    ("arguments", "count"),
+    ("arguments", "asked_count"),
     [
-        ([("a", GREEDY), ("a", dict(reversed(GREEDY.items())))], 1),
-        ([("a", GREEDY), ("b", GREEDY)], 2),
-        ([("a", GREEDY), ("a", {**GREEDY, "until": ["."]})], 2),
-        ([("a", {}), ("a", {})], 1),
-        ([("a", {"temperature": 0.7})] * 2, 2),
-        ([("a", {"do_sample": False, "temperature": 0.7})] * 2, 2),  # servers sample all the same
-        ([("a", {"do_sample": True})] * 2, 2),
-        ([("a", GREEDY, {"visual": ["an image"]})] * 2, 2),
-        ([], 0),
+        pytest.param([("a", GREEDY), ("a", dict(reversed(GREEDY.items())))], 1, id="same"),
+        pytest.param([("a", GREEDY), ("b", GREEDY)], 2, id="other prompt"),
+        pytest.param([("a", GREEDY), ("a", {**GREEDY, "until": ["."]})], 2, id="other stop"),
+        pytest.param([("a", {}), ("a", {})], 1, id="no settings"),
+        pytest.param([("a", {"temperature": 0.7})] * 2, 2, id="temperature"),
+        # Servers sample all the same.
+        pytest.param(
+            [("a", {"do_sample": False, "temperature": 0.7})] * 2, 2, id="temperature, no sampling"
+        ),
+        pytest.param([("a", {"do_sample": True})] * 2, 2, id="sampling"),
+        pytest.param([("a", GREEDY, {"visual": ["an image"]})] * 2, 2, id="image"),
+        pytest.param([], 0, id="none"),
     ],
 )
-def test_which_requests_are_identical(arguments, count):
+def test_identical_greedy_requests_are_asked_once(arguments, asked_count):
     asked = []
 
     def generate(requests):
         asked.extend(requests)
-        return [f"{number}: {request.args[0]}" for number, request in enumerate(requests)]
+        return [f"answer to {request.args[0]}" for request in requests]
 
-    answers = evaluation.ask_once(
-        generate, [Instance("generate_until", {}, each, 0) for each in arguments]
-    )
-    assert len(asked) == count
-    assert [each.partition(": ")[2] for each in answers] == [each[0] for each in arguments]
+    requests = [Instance("generate_until", {}, args, 0) for args in arguments]
+    answers = evaluation.ask_once(generate, requests)
+
+    assert len(asked) == asked_count
+    assert answers == [f"answer to {prompt}" for prompt, *_ in arguments]
 
 
 class Sharded:
@@ -130,16 +163,25 @@ class Sharded:
 
 
 @pytest.mark.parametrize(
-    ("base", "is_wrapped"), [(Sharded, False), (type("HFLM", (Sharded,), {}), True)]
+    ("model_class", "is_wrapped"),
+    [
+        pytest.param(Sharded, False, id="works in step"),
+        pytest.param(type("HFLM", (Sharded,), {}), True, id="HFLM"),
+    ],
 )
-def test_processes_that_work_in_step_are_left_alone(base, is_wrapped, monkeypatch):
-    seen = []
+def test_a_model_whose_processes_work_in_step_is_not_wrapped(model_class, is_wrapped, monkeypatch):
+    lm = model_class()
+    wrapped_during_run = []
     monkeypatch.setattr(
-        evaluator, "evaluate", lambda lm, **options: seen.append("generate_until" in vars(lm))
+        evaluator,
+        "evaluate",
+        lambda lm, **options: wrapped_during_run.append("generate_until" in vars(lm)),
     )
     evaluation.extend_evaluate()
-    evaluator.evaluate(base(), task_dict={})
-    assert seen == [is_wrapped]
+
+    evaluator.evaluate(lm, task_dict={})
+
+    assert wrapped_during_run == [is_wrapped]
 
 
 def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):

@@ -34,57 +34,86 @@ ANSWER = "**Grayport**\n\n- Grayport was founded by Orla Venn in 1702.\n- Tomas 
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
+def _own_home(tmp_path, monkeypatch) -> None:
+    """Keeps the answers of judges in ``tmp_path``, and lm_eval from its built-in tasks."""
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(
         TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
     )
-    return tmp_path / "home"
+
+
+def run_arguments(task: str, out: Path, model: str = "constant-answer", **model_args) -> list[str]:
+    """The arguments of ``lm-factuality run``, by default of a model with one answer to every
+    prompt."""
+    arguments = json.dumps(model_args or {"answer": ANSWER})
+    command = ["run", "--model", model, "--model_args", arguments, "--tasks", task]
+    return [*command, "--output_path", str(out), "--log_samples"]
 
 
 @pytest.fixture
 def run(tmp_path):
-    """``lm-factuality run``, by default with one answer to every prompt; returns the task's
-    results."""
+    """Runs a task by ``run_arguments``, and returns its results:
+    ``run("sample_longform", "--limit", "8")``."""
 
-    def start(task: str, *options: str, model: str = "constant-answer", **model_args):
-        arguments = json.dumps(model_args or {"answer": ANSWER})
-        given = ["run", "--model", model, "--model_args", arguments, "--tasks", task, *options]
-        assert main([*given, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 0
-        (file,) = read_results_files([tmp_path / "out"])
-        return file.tasks[0]
+    def run_task(task: str, *options: str, **model):
+        out = tmp_path / "out"
+        assert main([*run_arguments(task, out, **model), *options]) == 0
+        (results_file,) = read_results_files([out])
+        return results_file.tasks[0]
 
-    return start
+    return run_task
 
 
 @pytest.fixture
-def own(tmp_path):
-    """A YAML of one's own, on two towns of one name."""
+def judge_samples(tmp_path):
+    """Runs ``judge longform`` with the lexical judge on the samples of a task, with "judged" as its
+    output; returns the exit code."""
 
-    def write(rows=None, **metadata) -> str:
-        row = {"name": "Grayport", "titles": [town["title"] for town in TOWNS]}
-        rows = rows or [row, {**row, "name": "Port Gray"}]
-        for name, content in (("prompts.jsonl", rows), ("towns.jsonl", TOWNS)):
-            (tmp_path / name).write_text(
-                "".join(json.dumps(each) + "\n" for each in content), encoding="utf-8"
-            )
+    def run_judge(task, *options: str) -> int:
+        paths = ["--samples", str(task.samples), "--out", str(tmp_path / "judged")]
+        return main(["judge", "longform", *paths, "--judge", "lexical", *options])
+
+    return run_judge
+
+
+def read_metrics(folder: Path) -> dict:
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+
+
+def write_jsonl(path: Path, rows: list[dict]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def write_task(tmp_path):
+    """Writes the YAML of a task "my_towns", which asks for two towns of one name, with its prompts
+    and its knowledge, and returns its path: ``write_task(rows=[...], k=2)``."""
+
+    def write(rows=None, **changes) -> str:
+        titles = [town["title"] for town in TOWNS]
+        write_jsonl(
+            tmp_path / "prompts.jsonl",
+            rows
+            or [{"name": "Grayport", "titles": titles}, {"name": "Port Gray", "titles": titles}],
+        )
+        write_jsonl(tmp_path / "towns.jsonl", TOWNS)
         if not (tmp_path / "towns.db").exists():
             build_knowledge(tmp_path / "towns.jsonl", tmp_path / "towns.db")
-        about = {
+        metadata = {
             "version": 1.0,
             "columns": {"title": "titles"},
             "knowledge": "towns.db",
             "judge": "lexical",
-            **metadata,
+            **changes,
         }
         content = {
             "include": str(TASKS / "longform" / "_longform.yaml"),
             "task": "my_towns",
             "dataset_path": "prompts.jsonl",
             "doc_to_text": "Tell me about {{ name }}.",
-            "metadata": about,
+            "metadata": metadata,
         }
         (tmp_path / "my_towns.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         return str(tmp_path / "my_towns.yaml")
@@ -92,52 +121,38 @@ def own(tmp_path):
     return write
 
 
-def expect_the_same(task) -> None:
-    """The scores that the samples give are those of the run."""
-    found = recompute(task)
-    assert found.changed_rows == ()
-    assert set(found.metrics) == set(task.metrics)
+def assert_samples_give_the_metrics_of(task) -> None:
+    """The metrics computed anew from the samples of ``task`` are those of its run."""
+    recomputed = recompute(task)
+    assert recomputed.changed_rows == ()
+    assert set(recomputed.metrics) == set(task.metrics)
     for name, value in task.metrics.items():
-        assert found.metrics[name] == pytest.approx(value, nan_ok=True) or math.isnan(
-            found.metrics[name]
-        )
+        is_equal = recomputed.metrics[name] == pytest.approx(value, nan_ok=True)
+        assert is_equal or math.isnan(recomputed.metrics[name])
 
 
-def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
+@pytest.fixture
+def sample_task(run, checkpoint):
+    """The results of a real model on eight prompts of the sample."""
     larger = checkpoint.with_name("larger")
-    task = run(
-        "sample_longform",
-        "--limit",
-        "8",
-        "--batch_size",
-        "8",
-        "--device",
-        "cpu",
-        model="hf",
-        pretrained=str(larger),
-        dtype="float32",
-    )
-    assert task.metadata["k"] == [8]
-    assert task.metadata["knowledge"] == "documents"
-    assert task.metadata["judge"] == "lexical"
-    assert 0 < task.metrics["f1_at_k"] < task.metrics["precision"] < 1
-    assert "d_factscore" not in task.metrics
-    expect_the_same(task)
+    options = ["--limit", "8", "--batch_size", "8", "--device", "cpu"]
+    return run("sample_longform", *options, model="hf", pretrained=str(larger), dtype="float32")
 
-    out = tmp_path / "judged"
-    given = [
-        "judge",
-        "longform",
-        "--samples",
-        str(task.samples),
-        "--judge",
-        "lexical",
-        "--out",
-        str(out),
-    ]
-    assert main([*given, "--metadata", "k=8", "--dry-run"]) == 0
-    assert main([*given, "--metadata", "k=8"]) == 0
-    again = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+
+def test_a_real_model_has_scores_on_the_sample(sample_task):
+    assert sample_task.metadata["k"] == [8]
+    assert sample_task.metadata["knowledge"] == "documents"
+    assert sample_task.metadata["judge"] == "lexical"
+    assert 0 < sample_task.metrics["f1_at_k"] < sample_task.metrics["precision"] < 1
+    assert "d_factscore" not in sample_task.metrics
+    assert_samples_give_the_metrics_of(sample_task)
+
+
+def test_judging_saved_samples_gives_the_scores_of_the_run(sample_task, judge_samples, tmp_path):
+    assert judge_samples(sample_task, "--metadata", "k=8", "--dry-run") == 0
+    assert judge_samples(sample_task, "--metadata", "k=8") == 0
+
+    metrics = read_metrics(tmp_path / "judged")
     for name in (
         "f1_at_k",
         "precision",
@@ -147,102 +162,90 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
         "facts_per_response",
         "respond_ratio",
     ):
-        assert again[name]["value"] == task.metrics[name]
-        low, high = again[name]["interval"]
-        assert low <= again[name]["value"] <= high
-    assert again["f1_at_k"]["worst"] == task.metrics["f1_at_k_worst"]
-    assert main([*given, "--metadata", "kay=8"]) == 1
+        low, high = metrics[name]["interval"]
+        assert metrics[name]["value"] == sample_task.metrics[name]
+        assert low <= metrics[name]["value"] <= high
+    assert metrics["f1_at_k"]["worst"] == sample_task.metrics["f1_at_k_worst"]
+
+
+def test_an_unknown_setting_is_refused_when_samples_are_judged(
+    run, write_task, judge_samples, capsys
+):
+    task = run(write_task(k=2))
+
+    assert judge_samples(task, "--metadata", "kay=8") == 1
+
     assert "longform has no setting 'kay'; known: " in capsys.readouterr().err
 
 
-def test_an_index_has_to_be_named_again_to_judge_samples(run, own, tmp_path, capsys):
-    assert own()
-    assert (
-        main(["index", "build", str(tmp_path / "towns.jsonl"), "--out", str(tmp_path / "index")])
-        == 0
-    )
-    task = run(own(knowledge="index", columns={}, k=2, passages=1))
-    assert (task.metadata["knowledge"], len(task.metadata["knowledge_identity"])) == ("index", 16)
-    assert recompute(task).changed_rows == ()
-    given = [
-        "judge",
-        "longform",
-        "--samples",
-        str(task.samples),
-        "--judge",
-        "lexical",
-        "--out",
-        str(tmp_path / "judged"),
-    ]
-    assert main(given) == 1
-    assert (
-        "its passages are found by an index; name it: --metadata knowledge=DIR"
-        in capsys.readouterr().err
-    )
-    assert (
-        main(
-            [
-                *given,
-                "--metadata",
-                json.dumps({"knowledge": str(tmp_path / "index"), "k": [2], "passages": 1}),
-            ]
-        )
-        == 0
-    )
-    again = json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))
-    assert again["f1_at_k"]["value"] == task.metrics["f1_at_k"]
+@pytest.fixture
+def indexed_task(run, write_task, tmp_path):
+    """The results of a task whose knowledge is an index of the towns."""
+    write_task()  # with the towns that the index is built of
+    towns = str(tmp_path / "towns.jsonl")
+    assert main(["index", "build", towns, "--out", str(tmp_path / "index")]) == 0
+    return run(write_task(knowledge="index", columns={}, k=2, passages=1))
 
 
-def test_prompts_without_a_page_are_unscored(run, own):
-    task = run(own(rows=[{"name": "Sill", "titles": "Sill"}], k=2))
-    assert (
-        task.metrics["unscored"],
-        task.metrics["f1_at_k_worst"],
-        task.metrics["f1_at_k_best"],
-    ) == (1, 0, 1)
-    expect_the_same(task)
+def test_an_index_is_recorded_in_the_results(indexed_task):
+    assert indexed_task.metadata["knowledge"] == "index"
+    assert len(indexed_task.metadata["knowledge_identity"]) == 16
+    assert recompute(indexed_task).changed_rows == ()
 
 
-def test_validate_names_every_row(own, capsys):
-    assert (
-        main(
-            [
-                "validate",
-                own(rows=[{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}]),
-            ]
-        )
-        == 1
-    )
+def test_samples_are_not_judged_without_their_index(indexed_task, judge_samples, capsys):
+    assert judge_samples(indexed_task) == 1
+
+    error = capsys.readouterr().err
+    assert "its passages are found by an index; name it: --metadata knowledge=DIR" in error
+
+
+def test_samples_are_judged_with_their_index(indexed_task, judge_samples, tmp_path):
+    metadata = {"knowledge": str(tmp_path / "index"), "k": [2], "passages": 1}
+
+    assert judge_samples(indexed_task, "--metadata", json.dumps(metadata)) == 0
+
+    metrics = read_metrics(tmp_path / "judged")
+    assert metrics["f1_at_k"]["value"] == indexed_task.metrics["f1_at_k"]
+
+
+def test_prompts_without_a_page_are_unscored(run, write_task):
+    task = run(write_task(rows=[{"name": "Sill", "titles": "Sill"}], k=2))
+
+    assert task.metrics["unscored"] == 1
+    assert task.metrics["f1_at_k_worst"] == 0
+    assert task.metrics["f1_at_k_best"] == 1
+    assert_samples_give_the_metrics_of(task)
+
+
+def test_validate_names_a_row_without_a_title(write_task, capsys):
+    rows = [{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}]
+
+    assert main(["validate", write_task(rows=rows)]) == 1
+
     assert "prompts.jsonl:2: no title" in capsys.readouterr().out
 
 
-def test_the_command_that_resumes_has_the_settings_of_the_run(
-    run, own, tmp_path, monkeypatch, capsys
+def test_the_command_that_resumes_a_failed_run_has_its_settings(
+    write_task, tmp_path, monkeypatch, capsys
 ):
     def fail(self, judge, docs, responses):
         raise BackendDownError("the server is down")
 
+    settings = {"entities": True, "entity_kind": "town", "k": [2, 4]}
     with monkeypatch.context() as patch:
         patch.setattr(LongForm, "judge", fail)
-        metadata = {"entities": True, "entity_kind": "town", "k": [2, 4]}
-        given = [
-            "run",
-            "--model",
-            "constant-answer",
-            "--model_args",
-            json.dumps({"answer": ANSWER}),
-            "--tasks",
-            own(**metadata),
-        ]
-        assert main([*given, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 1
-    command = shlex.split(capsys.readouterr().err.strip().splitlines()[-1])
-    assert command[:3] == ["lm-factuality", "judge", "longform"]
-    assert main(command[1:]) == 0
-    found = json.loads(
-        (Path(command[command.index("--out") + 1]) / "metrics.json").read_text(encoding="utf-8")
-    )
-    assert (found["k"], found["d_factscore"]["value"]) == ([2, 4], 0.5)
-    assert {name: found["about"][name] for name in metadata} == metadata
+        assert main(run_arguments(write_task(**settings), tmp_path / "out")) == 1
+    last_line = capsys.readouterr().err.strip().splitlines()[-1]
+    program, *command = shlex.split(last_line)
+
+    assert [program, *command[:2]] == ["lm-factuality", "judge", "longform"]
+    assert main(command) == 0
+
+    metrics = read_metrics(Path(command[command.index("--out") + 1]))
+    assert metrics["k"] == [2, 4]
+    assert metrics["d_factscore"]["value"] == 0.5  # each town supports one of the two facts
+    assert {name: metrics["about"][name] for name in settings} == settings
 
 
 def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):

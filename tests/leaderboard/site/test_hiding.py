@@ -1,23 +1,21 @@
-"""Leaving rows unscored never wins a rank: by the rule over random submissions, and through the
-site of real ones."""
+"""Leaving rows unscored never gives a better rank, by the rule and on the site."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lm_factuality.benchmarks.chosen import ScoreFigure, score_figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
-from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from lm_factuality.leaderboard.site.entries import RankedScore, _score_if_unscored_are_wrong
 from lm_factuality.scores.statistics import Outcome
@@ -27,162 +25,222 @@ from tests.leaderboard.reseal import read_rows, reseal, write_rows
 from tests.leaderboard.site.conftest import board_of, entry
 
 ROWS = 24
+LAST = 10**6
 
 
-def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> RankedScore | None:
-    """Accuracy of rows (right, document), as lm_eval would aggregate it."""
-    values: dict[str, list[Any]] = {
-        name: [] for name in ("factor_acc", "factor_acc_worst", "factor_acc_best", "unscored")
-    }
+def factor_score(rows, hidden):
+    """Return the accuracy of rows (is right, document), as lm_eval would aggregate it.
+
+    The rows of the numbers ``hidden`` are unscored.
+    """
+    values = {"factor_acc": [], "factor_acc_worst": [], "factor_acc_best": [], "unscored": []}
     for number, (is_right, document) in enumerate(rows):
         is_hidden = number in hidden
-        values["factor_acc"].append(None if is_hidden else Outcome(is_right, str(document)))
-        values["factor_acc_worst"].append(Outcome(is_right and not is_hidden, str(document)))
-        values["factor_acc_best"].append(Outcome(is_right or is_hidden, str(document)))
+        cluster = str(document)
+        values["factor_acc"].append(None if is_hidden else Outcome(is_right, cluster))
+        values["factor_acc_worst"].append(Outcome(is_right and not is_hidden, cluster))
+        values["factor_acc_best"].append(Outcome(is_right or is_hidden, cluster))
         values["unscored"].append("hidden" if is_hidden else None)
-    return aggregated("factor", "factor_acc", FACTOR, values, higher=True)
+    return ranked_score("factor", "factor_acc", FACTOR, values, higher=True)
 
 
-def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> RankedScore | None:
-    """Share of segments with errors of rows (whether each segment has one, _)."""
-    values: dict[str, list[Any]] = {}
-    for number, (wrong, _) in enumerate(rows):
-        record: Any = {"domain": "wk", "segments": ["x"] * len(wrong), "no_answer": None}
-        errors = [("knowledge" if each else None) for each in wrong]
-        record |= (
-            {"errors": None, "unscored": "hidden"}
-            if number in hidden
-            else {"errors": errors, "unscored": None}
-        )
+def felm_gen_score(rows, hidden):
+    """Return the share of segments with errors of rows (has each segment an error, document).
+
+    The rows of the numbers ``hidden`` are unscored.
+    """
+    values = defaultdict(list)
+    for number, (have_errors, _) in enumerate(rows):
+        is_hidden = number in hidden
+        record = {
+            "domain": "wk",
+            "segments": ["x"] * len(have_errors),
+            "no_answer": None,
+            "errors": None
+            if is_hidden
+            else ["knowledge" if error else None for error in have_errors],
+            "unscored": "hidden" if is_hidden else None,
+        }
         for name, value in METHOD.row_metrics({}, record).items():
-            values.setdefault(name, []).append(value)
-    kept = {
-        name: each
-        for name, each in values.items()
-        if name.startswith("segment_error_rate") or name == "unscored"
-    }
-    return aggregated("felm_gen", "segment_error_rate", FELM_GEN, kept, higher=False)
+            if name.startswith("segment_error_rate") or name == "unscored":
+                values[name].append(value)
+    return ranked_score("felm_gen", "segment_error_rate", FELM_GEN, values, higher=False)
 
 
-def aggregated(
-    kind: str, metric: str, scores: Any, values: dict[str, list[Any]], higher: bool
-) -> RankedScore | None:
-    by_name = {score.name: score.aggregation for score in scores}
-    metrics = {name: by_name[name].value(each) for name, each in values.items()}
-    stderrs = {metric: by_name[metric].stderr(values[metric])}
-    count = len(next(iter(values.values())))
-    task = task_result("sample_factor", kind, count, metrics=metrics, stderrs=stderrs)
-    found = score_figure(task, metric)
-    return None if found is None else _scored(found, task, higher)
+def ranked_score(kind, metric, scores, values, higher):
+    """Return the score that a leaderboard ranks by, or None if no row is scored.
 
-
-def _scored(found: ScoreFigure, task: TaskResult, higher: bool) -> RankedScore:
+    Args:
+        kind: The kind of the benchmark.
+        metric: The name of the score.
+        scores: All scores of the benchmark.
+        values: The value of each row, by the name of the score.
+        higher: Whether a higher score is better.
+    """
+    aggregations = {score.name: score.aggregation for score in scores}
+    metrics = {name: aggregations[name].value(column) for name, column in values.items()}
+    stderrs = {metric: aggregations[metric].stderr(values[metric])}
+    num_rows = len(values["unscored"])
+    task = task_result("sample_factor", kind, num_rows, metrics=metrics, stderrs=stderrs)
+    figure = score_figure(task, metric)
+    if figure is None:
+        return None
     return RankedScore(
         task="sample_factor",
-        kind=task.kind,
-        figure=found,
+        kind=kind,
+        figure=figure,
         higher=higher,
         judge=None,
         steps=(),
         items=0,
-        score_if_unscored_wrong=_score_if_unscored_are_wrong(found, higher),
+        score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, higher),
         answers="",
     )
 
 
-def place_of(score: RankedScore | None, rivals: list[RankedScore]) -> tuple[int, int]:
-    """The rank of a model among ``rivals``, and its line in the table; last without a rank."""
+def place_of(score, rivals):
+    """Return the rank of a model among rivals and its line in the table, both last without one."""
     entries = [
-        entry(f"acme/rival{number}", each, folder=f"r{number}", leaderboard="sample")
-        for number, each in enumerate(rivals)
+        entry(f"acme/rival{number}", rival, folder=f"r{number}", leaderboard="sample")
+        for number, rival in enumerate(rivals)
     ]
-    own = [entry("acme/own", score, folder="own", leaderboard="sample")] if score else []
-    (table,) = board_of([*entries, *own]).tables
+    if score is not None:
+        entries.append(entry("acme/own", score, folder="own", leaderboard="sample"))
+    (table,) = board_of(entries).tables
     for line, row in enumerate(table.rows):
         if row.model == "acme/own":
-            return row.scores["sample_factor"].rank or 10**6, line
-    return 10**6, 10**6
+            return row.scores["sample_factor"].rank or LAST, line
+    return LAST, LAST
 
 
-truth = st.tuples(st.booleans(), st.integers(0, 7))
-segments = st.tuples(st.lists(st.booleans(), min_size=1, max_size=6), st.integers(0, 7))
-numbers = st.sets(st.integers(0, ROWS - 1))
+factor_rows = st.tuples(st.booleans(), st.integers(0, 7))
+felm_gen_rows = st.tuples(st.lists(st.booleans(), min_size=1, max_size=6), st.integers(0, 7))
+row_numbers = st.sets(st.integers(0, ROWS - 1))
 
 
 @pytest.mark.parametrize(
-    ("make", "row"), [(factor_score, truth), (felm_gen_score, segments)], ids=["factor", "felm_gen"]
+    ("make_score", "row"),
+    [(factor_score, factor_rows), (felm_gen_score, felm_gen_rows)],
+    ids=["factor", "felm_gen"],
 )
-def test_marking_rows_unscored_never_improves_a_rank(make: Any, row: Any) -> None:
-    models = st.lists(st.lists(row, min_size=ROWS, max_size=ROWS), min_size=1, max_size=4)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_marking_rows_unscored_never_improves_a_rank(make_score, row, data):
+    all_rows = st.lists(row, min_size=ROWS, max_size=ROWS)
+    own_rows = data.draw(all_rows)
+    rivals = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        rival = make_score(data.draw(all_rows), data.draw(row_numbers))
+        if rival is not None:
+            rivals.append(rival)
+    assume(rivals)
+    hidden = data.draw(row_numbers)
+    more_hidden = hidden | data.draw(row_numbers)
 
-    @settings(max_examples=60, deadline=None)
-    @given(
-        st.lists(row, min_size=ROWS, max_size=ROWS),
-        models,
-        numbers,
-        numbers,
-        st.lists(numbers, min_size=4, max_size=4),
-    )
-    def check(own: Any, others: Any, first: set[int], more: set[int], theirs: Any) -> None:
-        rivals = [
-            found
-            for other, hidden in zip(others, theirs, strict=False)
-            if (found := make(other, hidden))
-        ]
-        if rivals:
-            before, after = (
-                place_of(make(own, hidden), rivals) for hidden in (first, first | more)
-            )
-            assert after >= before
+    place = place_of(make_score(own_rows, hidden), rivals)
+    place_with_more_hidden = place_of(make_score(own_rows, more_hidden), rivals)
 
-    check()
+    assert place_with_more_hidden >= place
 
 
-def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
-    made = factor_score([(number % 2 == 0, number) for number in range(10)], {3})
-    assert made is not None
-    assert made.interval is not None
-    assert replace(made, score_if_unscored_wrong=None).interval is None
+def test_a_score_with_hidden_rows_and_no_worst_case_has_no_interval():
+    rows = [(number % 2 == 0, number) for number in range(10)]
+
+    score = factor_score(rows, hidden={3})
+
+    assert score.interval is not None
+    assert replace(score, score_if_unscored_wrong=None).interval is None
 
 
-def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:
-    """A copy with ``right`` more rows right, and ``hidden`` of those that are still wrong
-    unscored."""
+def forge(folder, honest, name, num_improved, num_hidden=0):
+    """Forge a submission in which a model of another name is right on more rows.
+
+    Args:
+        folder: Where to write it.
+        honest: The submission to forge.
+        name: The name of the model.
+        num_improved: How many rows of FACTOR become right.
+        num_hidden: How many rows that are still wrong become unscored.
+    """
     forger = Forger(Path(shutil.copytree(honest, folder)))
-    forger.change_submission(lambda said: said["model"].update(name=name))
-    path = forger.samples("sample_factor")
-    rows = read_rows(path)
-    for row in [each for each in rows if each["factor_acc"] != 1.0][: right + hidden]:
-        said, gold = row["filtered_resps"], row["doc"]["gold"]
-        said[gold] = [("-1.5" if right > 0 else "nan"), *said[gold][1:]]
-        row["resps"], right = [[each] for each in said], right - 1
-    write_rows(path, rows)
+    forger.change_submission(lambda submission: submission["model"].update(name=name))
+    samples_path = forger.samples("sample_factor")
+    rows = read_rows(samples_path)
+    wrong_rows = [row for row in rows if row["factor_acc"] != 1.0]
+    for number, row in enumerate(wrong_rows[: num_improved + num_hidden]):
+        responses = row["filtered_resps"]
+        responses[row["doc"]["gold"]][0] = "-1.5" if number < num_improved else "nan"
+        row["resps"] = [[response] for response in responses]
+    write_rows(samples_path, rows)
     reseal(folder)
 
 
-def test_through_the_site_of_real_submissions(honest: Path, tmp_path: Path) -> None:
-    found: dict[int, tuple[int, float]] = {}
-    for hidden in (0, 4, 17):
-        submissions = tmp_path / str(hidden)
-        forged(submissions / "rival", honest, 56, 0, "acme/rival")
-        forged(submissions / "own", honest, 20, hidden, "acme/own")
-        build_site(submissions, tmp_path / f"site{hidden}")
-        content = json.loads((tmp_path / f"site{hidden}" / BOARD_FILE).read_text(encoding="utf-8"))
-        assert content["refused"] == []
-        (table,) = content["leaderboards"]
-        assert table["max_unscored"] == 0.05
-        models = {each["model"]: each for each in table["models"]}
-        own = models["acme/own"]
-        (score,) = [each for each in own["scores"] if each["task"] == "sample_factor"]
-        found[hidden] = score["rank"], score["value"]
-        # The rest of both submissions is one run's.
-        assert own["same_answers_as"] == ["acme/rival"]
+@pytest.fixture(scope="module")
+def boards(honest, tmp_path_factory):
+    """Build sites of a model with 0, 4 and 17 unscored rows and of a better rival.
+
+    The fixture returns the folder of each site and the data of its leaderboard.
+    """
+    folder = tmp_path_factory.mktemp("hiding")
+    boards = {}
+    for num_hidden in (0, 4, 17):
+        submissions = folder / str(num_hidden)
+        site = folder / f"site{num_hidden}"
+        forge(submissions / "rival", honest, "acme/rival", num_improved=56)
+        forge(submissions / "own", honest, "acme/own", num_improved=20, num_hidden=num_hidden)
+        build_site(submissions, site)
+        board = json.loads((site / BOARD_FILE).read_text(encoding="utf-8"))
+        assert board["refused"] == []
+        boards[num_hidden] = site, board["leaderboards"][0]
+    return boards
+
+
+def models_of(leaderboard):
+    """Return the models of a leaderboard by name."""
+    return {model["model"]: model for model in leaderboard["models"]}
+
+
+def own_score(leaderboard):
+    """Return the score of the model with unscored rows on FACTOR."""
+    scores = models_of(leaderboard)["acme/own"]["scores"]
+    (score,) = [score for score in scores if score["task"] == "sample_factor"]
+    return score
+
+
+def test_more_unscored_rows_give_no_better_rank_on_the_site(boards):
+    ranks = [own_score(leaderboard)["rank"] for _, leaderboard in boards.values()]
+
+    assert ranks == sorted(ranks)
+
+
+def test_the_score_over_scored_rows_rises_with_unscored_rows(boards):
+    values = [own_score(leaderboard)["value"] for _, leaderboard in boards.values()]
+
+    assert values == sorted(set(values))
+
+
+def test_unscored_rows_are_counted_on_the_site(boards):
+    for num_hidden, (_, leaderboard) in boards.items():
+        score = own_score(leaderboard)
+        assert leaderboard["max_unscored"] == 0.05
+        assert score["unscored"] == num_hidden
+        assert score["items"] == score["n"]
+
+
+def test_submissions_with_the_same_answers_are_named(boards):
+    for _, leaderboard in boards.values():
+        models = models_of(leaderboard)
+        # The other tasks of both submissions are those of one run.
+        assert models["acme/own"]["same_answers_as"] == ["acme/rival"]
         assert models["acme/rival"]["same_answers_as"] == ["acme/own"]
-        assert (score["unscored"], score["items"]) == (hidden, score["n"])
-    page = (tmp_path / "site17" / "index.html").read_text(encoding="utf-8")
-    assert f"17 unscored ({17 / score['n']:.1%}), ranked by" in page
-    assert "At most 5% of a task&#39;s responses may be unscored" in page.replace("'", "&#39;")
+
+
+def test_the_page_shows_unscored_rows_and_same_answers(boards):
+    site, leaderboard = boards[17]
+    num_rows = own_score(leaderboard)["n"]
+
+    page = (site / "index.html").read_text(encoding="utf-8").replace("'", "&#39;")
+
+    assert f"17 unscored ({17 / num_rows:.1%}), ranked by" in page
+    assert "At most 5% of a task&#39;s responses may be unscored" in page
     assert "The same answers as acme/rival" in page
-    ranks, values = zip(*found.values(), strict=True)
-    assert list(ranks) == sorted(ranks)
-    assert list(values) == sorted(set(values))  # though the score over what is left goes up
