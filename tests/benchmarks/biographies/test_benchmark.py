@@ -1,7 +1,5 @@
 """From records to the scores of a set, and the benchmark with the lexical judge."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -17,7 +15,6 @@ from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import (
     GeneratedText,
-    JudgedBiography,
     RetrievedPassage,
 )
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
@@ -35,7 +32,7 @@ MERGED = "Ada Lind was born in Tarrow [1]. She taught at the Harbour School [1].
 APART = "Ada Lind was a painter [1]. She taught at the Harbour School [1]. Another Ada Lind is a pilot [2]. She founded a flying school in Sill [2]."
 
 
-def respond(output: str, index: str = "0") -> GeneratedText:
+def respond(output, index="0"):
     return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, (PAINTER, PILOT))
 
 
@@ -197,5 +194,5 @@ def test_means_are_over_responses_and_intervals_over_names():
     assert summary["unscored"] == {"not decomposed": 1}
 
 
-def named(name: str, biography: JudgedBiography) -> JudgedBiography:
+def named(name, biography):
     return replace(biography, generation=replace(biography.generation, name=name))

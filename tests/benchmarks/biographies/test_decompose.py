@@ -1,7 +1,5 @@
 """Step 1: citations, sentences, and the facts in a judge's answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from judges.answers import Answer
@@ -43,7 +41,7 @@ def test_sentences_hold_words_and_know_initials():
     )
 
 
-def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
+def facts_in(text, finish_reason="stop"):
     """The facts of a reply, or what is wrong with it."""
     read = read_reply(
         Answer(text, finish_reason),

@@ -1,14 +1,11 @@
 """Step 2: the groups hold exactly the facts that were given."""
 
-from __future__ import annotations
-
 import pytest
 
 from judges.answers import Answer
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
-    Groups,
     GroupsReply,
     problem_with_groups,
     reply_to_groups,
@@ -18,7 +15,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
 SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
 
-def grouping(text: str, finish_reason: str = "stop") -> Groups | str:
+def grouping(text, finish_reason="stop"):
     """The groups of a reply, or what is wrong with it."""
     read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, problem_with_groups)
     return reply_to_groups(read.value) if read.value else read.problem
@@ -61,7 +58,7 @@ def test_what_is_not_clear_is_a_problem(text, finish_reason, problem):
     assert found.startswith(problem)
 
 
-def groups_by_rules(name: str, text: str) -> list[list[str]]:
+def groups_by_rules(name, text):
     sentences = response_sentences(text)
     facts = [
         (fact, number)

@@ -1,7 +1,5 @@
 """Lines of verdicts.jsonl: what is read back, and what is none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -22,7 +20,7 @@ def read(tmp_path):
     """Writes lines, one of them blank, and reads the file."""
     path = tmp_path / "verdicts.jsonl"
 
-    def write_and_read(*lines: str):
+    def write_and_read(*lines):
         path.write_text("\n".join(["", *lines]), encoding="utf-8")
         return read_verdicts(path)
 

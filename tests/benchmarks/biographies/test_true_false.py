@@ -1,10 +1,7 @@
 """Verdicts by the probabilities of true and false, and by the text where there are none."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Mapping
 
 import pytest
 
@@ -23,7 +20,7 @@ PAGES = (
 FACTS = ("Ada Lind painted boats.", "Ada Lind flew mail.")
 
 
-def alternatives(probabilities: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+def alternatives(probabilities):
     return tuple((token, math.log(value)) for token, value in probabilities.items())
 
 
@@ -85,7 +82,7 @@ def test_what_is_read(text, probabilities, outcome, score, reason):
     assert judgement.reason == reason
 
 
-def _model(prompt: str, attempt: int) -> Act:
+def _model(prompt, attempt):
     """Says False of everything, and gives probabilities that say otherwise of a fact beside its
     page, none for the second."""
     if "\nSentence: " in prompt:

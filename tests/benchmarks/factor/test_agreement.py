@@ -1,13 +1,10 @@
 """Perplexity beside accuracy: rankings, pairs, and how sure their differences are."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
 import random
 import statistics
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,7 +25,7 @@ from lm_factuality.results.compare import read_runs
 from tests.report.results import factor_task
 
 
-def point(model, accuracy, token=None, byte=None) -> ModelOnCorpus:
+def point(model, accuracy, token=None, byte=None):
     """A model's accuracy in per cent and its perplexities, without rows."""
     metrics = {"factor_acc": accuracy / 100, "perplexity": token, "byte_perplexity": byte}
     task = TaskResult(
@@ -96,15 +93,15 @@ def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
 
 
 def results(
-    folder: Path,
-    model: str,
-    right: list[int | None],
-    perplexity: float,
-    date: str = "2026-01-01T00-00-00.0",
-    samples: bool = True,
-    backend: str = "hf",
+    folder,
+    model,
+    right,
+    perplexity,
+    date="2026-01-01T00-00-00.0",
+    samples=True,
+    backend="hf",
     **config,
-) -> Path:
+):
     """A results file with both tasks, and the samples of the FACTOR task; two rows a document."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = len(right)

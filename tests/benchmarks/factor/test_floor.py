@@ -1,7 +1,5 @@
 """What knowing nothing scores, against the closed form, and where it is shown."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +16,7 @@ from tests.report.results import factor_task, write_results
 TRUE = "the old bridge was opened in May"
 
 
-def closed(choices: list[str], gold: int = 0) -> float:
+def closed(choices, gold=0):
     """The probability that normal word weights put the true one above three others: an orthant
     probability (Sheppard, 1899)."""
     changes = []
@@ -45,7 +43,7 @@ def closed(choices: list[str], gold: int = 0) -> float:
         (("May>June", "May>July", "old>new"), 1 / 8 + 1 / 24),
     ],
 )
-def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) -> None:
+def test_the_closed_form_and_lots_agree(words, share):
     choices = [TRUE, *(TRUE.replace(*word.split(">")) for word in words)]
     assert closed(choices) == pytest.approx(share)
     drawn = [guess_accuracy(choices, 0, seed) for seed in range(200)]
@@ -54,7 +52,7 @@ def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) ->
     )
 
 
-def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half() -> None:
+def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half():
     assert guess_accuracy(["a b c", "c b a"], 0) == 0.5
     assert guess_accuracy(["a b c"] * 4, 2) == 0.25
 
@@ -69,7 +67,7 @@ def result(folder, metrics, source=None):
     return read_results_file(write_results(folder, {"news_factor": task})).tasks[0]
 
 
-def test_accuracies_have_the_guess_baseline_of_their_rows_and_pairs_a_half(tmp_path) -> None:
+def test_accuracies_have_the_guess_baseline_of_their_rows_and_pairs_a_half(tmp_path):
     measured = result(tmp_path / "a", {"guess_baseline": 0.17, "pairwise_acc": 0.8})
     names = ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
     assert [guess_baseline_of(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
@@ -78,7 +76,7 @@ def test_accuracies_have_the_guess_baseline_of_their_rows_and_pairs_a_half(tmp_p
     assert guess_baseline_of(unknown, "factor_acc") is None
 
 
-def test_the_report_shows_it_beneath_the_score(tmp_path) -> None:
+def test_the_report_shows_it_beneath_the_score(tmp_path):
     result(tmp_path / "run", {"guess_baseline": 0.17})
     build_report([tmp_path / "run"], tmp_path / "report")
     page = (tmp_path / "report" / "factor.html").read_text(encoding="utf-8")

@@ -10,109 +10,149 @@ from lm_factuality.benchmarks.factor.metrics import CONTINUOUS, row_metrics
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.harness.outputs import ScoredContinuation
 
-CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
+CHOICES = ("four", "sixsix", "eighteig", "ten ten te")  # 4, 6, 8 and 10 bytes
 
 
-def scores(*values, tokens=(2, 2, 2, 2)):
+def scores(*logprobs, tokens=(2, 2, 2, 2)):
+    """Make the scores of the four choices from their log-probabilities and numbers of tokens."""
     return [
-        ScoredContinuation(value, False, count, False)
-        for value, count in zip(values, tokens, strict=True)
+        ScoredContinuation(logprob, False, num_tokens, False)
+        for logprob, num_tokens in zip(logprobs, tokens, strict=True)
     ]
 
 
-def test_tokens_sums_and_bytes_can_name_different_winners():
-    # sums: -6 loses to -5; means per token: -2 beats -2.5; per byte: -1.5 loses to -5/6
+NO_TOKENS = (None,) * 4  # of a model that does not tell how many tokens a choice has
+
+
+def test_means_per_token_and_sums_and_means_per_byte_can_name_different_winners():
     row = score_row(scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0)
-    assert row.correct == {"factor_acc": True, "acc": False, "acc_bytes": False}
+
     assert row.mean_logprob == (-2.0, -2.5, -15.0, -15.0)
+    assert row.correct == {
+        "factor_acc": True,  # -2 beats -2.5
+        "acc": False,  # -6 loses to -5
+        "acc_bytes": False,  # -6/4 loses to -5/6
+    }
 
 
-def test_gold_may_stand_anywhere():
+def test_the_true_choice_may_stand_anywhere():
     assert score_row(scores(-9, -8, -1, -7), CHOICES, gold=2).correct["factor_acc"]
 
 
 def test_a_tie_is_not_right():
     row = score_row(scores(-4, -4, -4, -4), CHOICES, gold=0)
+
     assert row.correct["factor_acc"] is False
     assert row.correct["acc"] is False
 
 
-def test_the_authors_script_gives_ties_to_the_first_choice():
-    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0, protocol="code").correct["factor_acc"]
-    assert not score_row(scores(-4, -4, -4, -4), CHOICES, 1, protocol="code").correct["factor_acc"]
-    assert not score_row(scores(-5, -4, -4, -6), CHOICES, 0, protocol="code").correct["factor_acc"]
-    assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="code").unscored
+@pytest.mark.parametrize(
+    ("logprobs", "gold", "is_right"),
+    [
+        pytest.param((-4, -4, -4, -4), 0, True, id="first of a tie"),
+        pytest.param((-4, -4, -4, -4), 1, False, id="second of a tie"),
+        pytest.param((-5, -4, -4, -6), 0, False, id="first, and not in the tie"),
+    ],
+)
+def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right):
+    row = score_row(scores(*logprobs), CHOICES, gold, protocol="code")
+
+    assert bool(row.correct["factor_acc"]) is is_right
 
 
-def test_dolas_script_compares_sums_and_calls_ties_right():
-    # sums: -6 loses to -5, though -2 a token beats -2.5
+@pytest.mark.parametrize("protocol", ["code", "dola"])
+def test_not_a_number_leaves_the_row_unscored_by_the_protocols_of_scripts(protocol):
+    assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol).unscored
+
+
+def test_protocol_dola_compares_sums():
     row = score_row(scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0, protocol="dola")
-    assert (row.correct["factor_acc"], row.leads) == (False, (0, -1, 24, 24))
+
+    assert row.correct["factor_acc"] is False  # -6 loses to -5, though -2 a token beats -2.5
+    assert row.leads == (0, -1, 24, 24)
     assert row.mean_logprob[0] == -2.0
+
+
+def test_protocol_dola_calls_a_tie_right():
     row = score_row(scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola")
-    assert (row.correct["factor_acc"], row.correct["acc"]) == (True, True)
-    assert score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola").correct["factor_acc"]
-    assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="dola").unscored
+
+    assert row.correct["factor_acc"] is True
+    assert row.correct["acc"] is True
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
+def test_protocol_dola_calls_the_second_of_a_tie_right():
+    row = score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola")
+
+    assert row.correct["factor_acc"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("position", [0, 3])
-def test_what_is_not_a_number_leaves_the_row_unscored(bad, position):
-    values = [-1.0, -2.0, -3.0, -4.0]
-    values[position] = bad
-    row = score_row(scores(*values), CHOICES, gold=0)
+def test_a_score_that_is_no_finite_number_leaves_the_row_unscored(value, position):
+    logprobs = [-1.0, -2.0, -3.0, -4.0]
+    logprobs[position] = value
+
+    row = score_row(scores(*logprobs), CHOICES, gold=0)
+
     assert row.correct == {}
     assert row.unscored.startswith(f"choice {position}: ")
     assert row.mean_logprob[position] is None
 
 
-def test_each_contradiction_is_compared_on_its_own():
+def test_the_true_choice_leads_over_each_contradiction_on_its_own():
     row = score_row(scores(-4, -2, -6, -8), CHOICES, gold=0)
-    assert row.leads == (0.0, -1.0, 1.0, 2.0)
+
+    assert row.leads == (0.0, -1.0, 1.0, 2.0)  # in means per token
 
 
-def test_without_token_counts_there_is_no_factor_acc():
-    row = score_row(scores(-1, -2, -3, -4, tokens=(None,) * 4), CHOICES, gold=0)
+def test_factor_acc_needs_token_counts():
+    row = score_row(scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
+
     assert row.correct == {"acc": True, "acc_bytes": True}
     assert row.leads == ()
 
 
-def test_a_fault_of_the_row_outweighs_its_scores():
-    assert (
-        score_row(scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty").unscored
-        == "choice 1 is empty"
-    )
+def test_a_problem_of_the_row_leaves_it_unscored():
+    row = score_row(scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty")
+
+    assert row.unscored == "choice 1 is empty"
 
 
-def test_finer_scores_are_those_of_lm_eval():
-    """Its Brier score of sums, which the installed release computes out of a list of
-    distributions."""
+def test_choice_prob_and_brier_score_are_those_of_sums_as_in_lm_eval():
+    """The installed release of lm_eval computes its Brier score out of a list of distributions."""
     from lm_eval.api.metrics import brier_score
 
-    values = (-31.2, -30.9, -33.0, -30.1)
-    continuous = score_row(scores(*values), CHOICES, gold=2).continuous
-    shares = softmax(values)
-    assert continuous["choice_prob"] == pytest.approx(shares[2])
-    assert continuous["brier_score"] == pytest.approx(brier_score([(2, shares)]))
+    logprobs = (-31.2, -30.9, -33.0, -30.1)
+    probabilities = softmax(logprobs)
+
+    continuous = score_row(scores(*logprobs), CHOICES, gold=2).continuous
+
+    assert continuous["choice_prob"] == pytest.approx(probabilities[2])
+    assert continuous["brier_score"] == pytest.approx(brier_score([(2, probabilities)]))
 
 
-def test_equal_choices_have_equal_shares_and_log_probabilities_may_be_of_any_size():
-    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).continuous["brier_score"] == pytest.approx(
-        0.75
-    )
-    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).continuous["choice_prob"] == pytest.approx(
-        0.25
-    )
-    sure = score_row(scores(-9e3, -1e4, -2e4, -3e5), CHOICES, 0).continuous
-    assert (sure["choice_prob"], sure["brier_score"]) == (1.0, 0.0)
-    assert score_row(scores(-1e4, -9e3, -2e4, -3e5), CHOICES, 0).continuous[
-        "brier_score"
-    ] == pytest.approx(2.0)
+@pytest.mark.parametrize(
+    ("logprobs", "choice_prob", "brier_score"),
+    [
+        pytest.param((-4, -4, -4, -4), 0.25, 0.75, id="equal choices"),
+        pytest.param((-9e3, -1e4, -2e4, -3e5), 1.0, 0.0, id="sure of the true one"),
+        pytest.param((-1e4, -9e3, -2e4, -3e5), 0.0, 2.0, id="sure of a false one"),
+    ],
+)
+def test_log_probabilities_may_be_of_any_size(logprobs, choice_prob, brier_score):
+    continuous = score_row(scores(*logprobs), CHOICES, 0).continuous
+
+    assert continuous["choice_prob"] == pytest.approx(choice_prob)
+    assert continuous["brier_score"] == pytest.approx(brier_score)
 
 
-def test_without_token_counts_there_are_finer_scores_of_sums():
-    row = score_row(scores(-1, -2, -3, -4, tokens=(None,) * 4), CHOICES, gold=0)
+def test_continuous_scores_of_sums_need_no_token_counts():
+    row = score_row(scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
+
     assert row.continuous == score_row(scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
+
+
+def test_an_unscored_row_has_no_continuous_scores():
     assert score_row(scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
 
 
@@ -125,50 +165,68 @@ DOC = {
 }
 
 
-def test_margins_and_pairwise_accuracy_of_all_and_of_each_error_type():
-    """Means per token: -2 for the true one; -1 and -4 for entities, -3 for the date."""
-    found = row_metrics(DOC, scores(-4, -2, -6, -8), "paper", ["date", "entity", "predicate"])
-    assert (found["margin"], found["margin_vs_entity"], found["margin_vs_date"]) == (
-        -1.0,
-        -1.0,
-        1.0,
-    )
-    assert (found["pairwise_acc"], found["pairwise_acc"].weight) == (pytest.approx(2 / 3), 3)
-    assert (
-        found["factor_acc_vs_entity"],
-        found["factor_acc_vs_entity"].weight,
-        found["factor_acc_vs_date"],
-    ) == (0.5, 2, 1.0)
-    assert (found["margin_vs_predicate"], found["factor_acc_vs_predicate"]) == (None, None)
-    assert found["bits_per_byte"].weight == 4
-    assert {found[name].cluster for name in CONTINUOUS} == {"d"}
-    tied = scores(-4, -4, -6, -8)
-    assert row_metrics(DOC, tied, "dola", [])["pairwise_acc"] == 1
-    assert row_metrics(DOC, tied, "paper", [])["pairwise_acc"] == pytest.approx(2 / 3)
+@pytest.fixture
+def metrics():
+    """Metrics of a row whose means per token are -2 for the true choice, -1 and -4 for entities,
+    and -3 for the date."""
+    return row_metrics(DOC, scores(-4, -2, -6, -8), "paper", ["date", "entity", "predicate"])
+
+
+def test_the_margin_is_the_lead_over_the_nearest_contradiction(metrics):
+    assert metrics["margin"] == -1.0
+    assert metrics["margin_vs_entity"] == -1.0
+    assert metrics["margin_vs_date"] == 1.0
+
+
+def test_pairwise_accuracy_is_the_share_of_contradictions_that_lose(metrics):
+    assert metrics["pairwise_acc"] == pytest.approx(2 / 3)
+    assert metrics["pairwise_acc"].weight == 3
+
+
+def test_pairwise_accuracy_is_given_by_error_type(metrics):
+    assert metrics["factor_acc_vs_entity"] == 0.5
+    assert metrics["factor_acc_vs_entity"].weight == 2
+    assert metrics["factor_acc_vs_date"] == 1.0
+
+
+def test_an_error_type_that_the_row_lacks_has_no_metrics(metrics):
+    assert metrics["margin_vs_predicate"] is None
+    assert metrics["factor_acc_vs_predicate"] is None
+
+
+def test_continuous_metrics_are_clustered_by_document(metrics):
+    assert metrics["bits_per_byte"].weight == 4  # bytes of the true choice
+    assert {metrics[name].cluster for name in CONTINUOUS} == {"d"}
+
+
+@pytest.mark.parametrize(("protocol", "pairwise_acc"), [("dola", 1), ("paper", 2 / 3)])
+def test_a_tied_pair_is_right_by_protocol_dola_alone(protocol, pairwise_acc):
+    metrics = row_metrics(DOC, scores(-4, -4, -6, -8), protocol, [])
+
+    assert metrics["pairwise_acc"] == pytest.approx(pairwise_acc)
 
 
 def test_a_margin_is_above_zero_where_the_row_is_right():
-    rng = random.Random(0)
+    draw = random.Random(0)
     for _ in range(200):
-        values = [rng.uniform(-20, -1) for _ in range(4)]
-        found = row_metrics(
-            DOC,
-            scores(*values, tokens=[rng.randint(1, 9) for _ in range(4)]),
-            "paper",
-            ["entity", "date"],
-        )
-        assert (found["margin"] > 0) == bool(found["factor_acc"]) == (found["pairwise_acc"] == 1)
-        assert found["margin"] == min(found["margin_vs_entity"], found["margin_vs_date"])
+        logprobs = [draw.uniform(-20, -1) for _ in range(4)]
+        tokens = [draw.randint(1, 9) for _ in range(4)]
+
+        metrics = row_metrics(DOC, scores(*logprobs, tokens=tokens), "paper", ["entity", "date"])
+
+        is_right = bool(metrics["factor_acc"])
+        assert (metrics["margin"] > 0) == is_right == (metrics["pairwise_acc"] == 1)
+        assert metrics["margin"] == min(metrics["margin_vs_entity"], metrics["margin_vs_date"])
 
 
-def test_unscored_rows_have_no_finer_scores_and_token_scores_need_tokens():
-    assert {
-        row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])[name] for name in CONTINUOUS
-    } == {None}
-    without = row_metrics(DOC, scores(-1, -2, -3, -4, tokens=(None,) * 4), "paper", ["entity"])
-    assert {name for name in CONTINUOUS if name in without} == {
-        "bits_per_byte",
-        "choice_prob",
-        "brier_score",
-    }
-    assert not [name for name in without if name.startswith("margin")]
+def test_an_unscored_row_has_no_continuous_metrics():
+    metrics = row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])
+
+    assert {metrics[name] for name in CONTINUOUS} == {None}
+
+
+def test_margins_need_token_counts():
+    metrics = row_metrics(DOC, scores(-1, -2, -3, -4, tokens=NO_TOKENS), "paper", ["entity"])
+
+    assert metrics.keys() & set(CONTINUOUS) == {"bits_per_byte", "choice_prob", "brier_score"}
+    assert not [name for name in metrics if name.startswith("margin")]

@@ -1,7 +1,5 @@
 """A server that knows the true completions of the sample's first rows."""
 
-from __future__ import annotations
-
 import csv
 import math
 
@@ -20,11 +18,11 @@ class Oracle:
     """Knows the true completions; ``kind`` says which requests for log-probabilities it refuses, or
     passes over in silence."""
 
-    def __init__(self, kind: str = "gives") -> None:
+    def __init__(self, kind="gives"):
         self.kind = kind
         self.server = JudgeServer(self.reply)
 
-    def reply(self, prompt: str, attempt: int) -> Act:
+    def reply(self, prompt, attempt):
         body = self.server.bodies[-1]
         if "Which version is true?" in prompt:
             versions = dict(line.split(". ", 1) for line in prompt.split("\n\n")[-2].splitlines())

@@ -1,10 +1,7 @@
 """What a run against a chat server leaves, through every command that reads it."""
 
-from __future__ import annotations
-
 import copy
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -27,7 +24,7 @@ GENERATION = {"do_sample": False, "temperature": 0.0, "max_gen_toks": 16, "until
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """The results of a run of the command with both protocols."""
     oracle, folder, tasks = (
         Oracle(),

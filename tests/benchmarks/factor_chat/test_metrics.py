@@ -17,15 +17,15 @@ from lm_factuality.scores.statistics import clustered_stderr, mean
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
 
 
-def statement(chance: float) -> WordAnswer:
+def statement(chance):
     return WordAnswer(tuple(math.log(each) if each else None for each in (chance, 1 - chance)))
 
 
-def said(*words: str) -> list[WordAnswer]:
+def said(*words):
     return [WordAnswer(None, word) for word in words]
 
 
-def made_rows(count: int, digits: int = 2) -> list[ChoiceProbabilities]:
+def made_rows(count, digits=2):
     draw = random.Random(0)
     return [
         ChoiceProbabilities(

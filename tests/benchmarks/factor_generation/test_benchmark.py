@@ -1,8 +1,6 @@
 """FACTOR in open generation: the minimal fact of a row, what counts as a sentence, what a judge
 says, and the table."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.typed import ParsedReply, read_reply
+from judges.typed import read_reply
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation.facts import (
     FALSE,
@@ -282,7 +280,7 @@ def test_a_judge_sees_the_end_of_the_prefix():
     assert len(cut) <= 604
 
 
-def read(reply: object) -> ParsedReply[MarkReply]:
+def read(reply):
     """``reply`` as a judge's answer, or the mark of one."""
     if isinstance(reply, str):
         reply = Answer(json.dumps({"reason": "so", "mark": reply}))
@@ -521,7 +519,7 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
     assert (third["marks"], third["unscored"]) == ([], "differ at once")
 
 
-def mark_by_rule(prompt: str, attempt: int) -> Act:
+def mark_by_rule(prompt, attempt):
     """True or false if the model's sentence has that wording."""
     sentence = prompt.split("as the model finished it", 1)[1].split("\n", 2)[1]
     true, false = (

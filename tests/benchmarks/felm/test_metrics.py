@@ -238,32 +238,20 @@ def test_the_number_of_no_claim_is_a_reason_not_to_score():
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        pytest.param([1], "found 1; expected", id="no object"),
-        pytest.param([{"domain": "wk", "output": "1"}], "index is missing", id="no index"),
-        pytest.param(
-            [{"index": "7", "domain": "wk", "output": "1"}],
-            "no row has the index '7'",
-            id="unknown row",
-        ),
-        pytest.param(
-            [{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice", id="row repeated"
-        ),
-        pytest.param(
+        ([1], "found 1; expected"),
+        ([{"domain": "wk", "output": "1"}], "index is missing"),
+        ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
+        ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
+        (
             [{"index": "0", "domain": "math", "output": "1"}],
             "row 0 is of domain 'wk', found 'math'",
-            id="other domain",
         ),
-        pytest.param(
+        (
             [{"doc": {"index": "0", "domain": "math"}, "resps": [["1"]]}],
             "row 0 is of domain 'wk', found 'math'",
-            id="other domain in a sample of lm_eval",
         ),
-        pytest.param(
-            [{"index": "0", "domain": "wk", "output": 3}],
-            "is 3; expected a valid string",
-            id="no text",
-        ),
-        pytest.param([], "no outputs", id="empty file"),
+        ([{"index": "0", "domain": "wk", "output": 3}], "is 3; expected a valid string"),
+        ([], "no outputs"),
     ],
 )
 def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):

@@ -1,7 +1,5 @@
 """A rule that plays the judge of FELM-gen: a segment with "seven" in it is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -21,7 +19,7 @@ ROWS = (  # index, domain, prompt, text of its reference
 )
 
 
-def mark(prompt: str, attempt: int) -> Act:
+def mark(prompt, attempt):
     """Answer like a judge: leave every piece of text by itself if the prompt asks for a cut, else
     mark the segments with "seven" in them as errors of knowledge."""
     if "Now the pieces to group:" in prompt:
@@ -37,7 +35,7 @@ def mark(prompt: str, attempt: int) -> Act:
     return Act(text=json.dumps({"wrong": wrong}))
 
 
-def felm_line(index: str, domain: str, prompt: str, reference: str) -> dict[str, object]:
+def felm_line(index, domain, prompt, reference):
     """Make a row in the form of FELM's file; its response is one segment, labelled correct."""
     return {
         "index": index,

@@ -1,7 +1,5 @@
 """SimpleQA: grades become scores, unreadable grades are unscored, and the sample task runs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -22,7 +20,7 @@ DOCS = [{"index": str(place), "question": "Q?", "reference": "A"} for place in r
 class RecordedJudge:
     """Replies with recorded texts, in the order of the questions."""
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts):
         self.texts = texts
 
     def ask_typed(self, prompt, reply, subjects, description, samples):
@@ -32,11 +30,11 @@ class RecordedJudge:
         return [[read_reply(answer, reply, {})] for answer in answers[: len(subjects)]]
 
 
-def graded(grade: str) -> str:
+def graded(grade):
     return json.dumps({"reason": "because", "grade": grade})
 
 
-def summary_of(*texts: str, **metadata: str) -> dict:
+def summary_of(*texts, **metadata):
     answers = BENCHMARK.judging.make_method(metadata)
     responses = [["an answer"]] * len(texts)
     verdicts = answers.judge(RecordedJudge(*texts), DOCS[: len(texts)], responses)
