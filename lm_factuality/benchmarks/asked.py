@@ -123,7 +123,7 @@ class People:
 
     questions: tuple[Question, ...]
 
-    items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
+    make_items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
     """Returns all questions about a sample, or none if no score depends on the judge."""
 
     relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = (
@@ -163,7 +163,7 @@ def load_questions(package: str) -> dict[str, Question]:
 class Relabel:
     """Scores a sample of a judged benchmark by people's answers, for `People.relabel`."""
 
-    items: Callable[[TaskResult, Sample], Sequence[Item]]
+    make_items: Callable[[TaskResult, Sample], Sequence[Item]]
     """Returns all questions about a sample."""
 
     change_sample: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]]
@@ -192,7 +192,7 @@ class Relabel:
         Returns:
             The changed sample, or None if a required answer is missing or was skipped.
         """
-        items = self.items(result, sample)
+        items = self.make_items(result, sample)
         # Answers to the optional question do not decide whether the sample can be scored.
         required_items = [item for item in items if item.question != self.optional_question]
         # Without a question to people, no score of this sample depends on the judge.

@@ -297,7 +297,7 @@ def judged_benchmark(
         judging=role,
         people=People(
             questions=tuple(questions),
-            items=samples.people_items,
+            make_items=samples.people_items,
             relabel=relabel,
             unaffected_scores=unaffected_scores,
         ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from judges.judge import Plan
     from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
     from lm_factuality.benchmarks.judged import JudgedMethod
+    from lm_factuality.harness.generation import Docs
 
 app = App()
 JudgeName = Annotated[
@@ -179,7 +180,7 @@ def judge(
 
 def _read_texts(
     files: Sequence[Path], method: "JudgedMethod", is_alce_format: bool
-) -> tuple[list[dict[str, Any]], list[tuple[str, ...]]]:
+) -> tuple["Docs", Sequence[tuple[str, ...]]]:
     """Read the texts that a model generated from the samples files of a run, or from ALCE's files.
 
     Args:

@@ -283,17 +283,16 @@ def agree(
     sheet_key = read_key(key)
     answers = read_labels(labels, sheet_key)
     cells = agreement_of(sheet_key, answers, by)
-    notes = []
+    responses = []
     if results:
         responses = read_responses(results, sheet_key, answers)
         # A benchmark of a package that is not installed has no scores to compare.
         benchmark = find_benchmark(sheet_key.benchmark)
         if benchmark:
             cells += compare_responses(responses, benchmark.table_scores)
-        notes.append(f"{len(responses)} responses have all labels that their scores need.")
     for table in tables_of(cells, published):
         print_table(*table)
-    for note in notes:
-        echo(note)
+    if results:
+        echo(f"{len(responses)} responses have all labels that their scores need.")
     if json_file:
         write_json(json_file, [asdict(cell) for cell in cells])

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import ComparisonTable
-from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Key, Labels, SheetItem
+from lm_factuality.people.sheet import check_option
 from lm_factuality.scores.agreement import (
     Measure,
     cohen_kappa,
@@ -79,8 +79,8 @@ class AgreementCell:
         measure = self.measure
         if measure.value is None:
             return "-"
-        # Some measures, such as the number of items, have no interval.
         value = self._format_number(measure.value)
+        # Some measures, such as the number of items, have no interval.
         if measure.low is None or measure.high is None:
             return value
         return f"{value} ({self._format_number(measure.low)} - {self._format_number(measure.high)})"
@@ -236,10 +236,8 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     """
     strata = {name for item in key.items for name in item.strata}
     names = [*sorted(strata), *key.questions]
-    if by and by not in names:
-        raise ConfigError(
-            f"--by {by!r}: expected one of {', '.join(names)}{did_you_mean(by, names)}"
-        )
+    if by:
+        check_option("--by", by, names)
 
     items_by_question: dict[str, list[AnsweredItem]] = defaultdict(list)
     for answered in _answered_items(key, labels):
@@ -369,10 +367,10 @@ def _cells_of_people(
         for answered in items
         if answered.first_answers
     ]
-    with_several = [item for item in with_answer if len(item.answers) > 1]
+    with_several = [answered for answered in with_answer if len(answered.answers) > 1]
     # Fleiss' kappa needs the same number of answers to every item.
-    most_answers = max((len(item.answers) for item in with_several), default=0)
-    complete = [item for item in with_several if len(item.answers) == most_answers]
+    most_answers = max((len(answered.answers) for answered in with_several), default=0)
+    complete = [answered for answered in with_several if len(answered.answers) == most_answers]
     # Not everybody answers every question.
     respondents = {person for answered in items for person in people if person in answered.answers}
 
@@ -423,12 +421,9 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
         return {}
     calls_right = {}
     for question in benchmark.people.questions:
-        if question.name != question_name:
-            continue
-        for option in question.options:
-            if option.good is not None:
-                calls_right[option.value] = option.good
-    return calls_right
+        if question.name == question_name:
+            calls_right = {option.value: option.good for option in question.options}
+    return {value: good for value, good in calls_right.items() if good is not None}
 
 
 def _cells_of_pair(
@@ -478,8 +473,8 @@ def _judge_accuracy(
         which the judge also calls wrong. Specificity is the same for right, and balanced accuracy
         is their mean. It is empty if no item counts.
     """
-    wrong_texts = []
-    right_texts = []
+    wrong_texts: list[ItemValue] = []
+    right_texts: list[ItemValue] = []
     for item, (people_answer, judge_answer) in pairs:
         # Answers such as "irrelevant" call a text neither right nor wrong.
         if people_answer not in calls_right or judge_answer not in calls_right:
@@ -595,6 +590,6 @@ def _measure_coefficient(
         items: The items with their answers.
         compute: Computes the coefficient of the answers to some items.
     """
-    answers = [item.answers for item in items]
-    clusters = [item.item.cluster for item in items]
+    answers = [answered.answers for answered in items]
+    clusters = [answered.item.cluster for answered in items]
     return measure_coefficient(answers, clusters, compute)

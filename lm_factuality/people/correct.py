@@ -108,13 +108,13 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     names: set[str] = set()
     for sample in run.samples:
         names.update(sample.judged, sample.people or ())
-    names &= result.metrics.keys()
-    # Some scores, such as the length of a response, do not depend on the judge.
-    names.difference_update(benchmark.people.unaffected_scores)
 
     scores: dict[str, Corrected] = {}
     problems: dict[str, str] = {}
-    for name in sorted(names):
+    for name in sorted(names & result.metrics.keys()):
+        # Some scores, such as the length of a response, do not depend on the judge.
+        if name in benchmark.people.unaffected_scores:
+            continue
         score = benchmark.find_score(name)
         # The interval of a corrected score needs the range of the score.
         if score is None or score.value_range is None:

@@ -137,15 +137,17 @@ def compare_responses(
             yield count_cell("means", (model, rater), "responses", len(model_responses))
 
     for score in scores:
-        for model, model_responses in responses_by_model.items():
+        for model, model_responses in [*responses_by_model.items(), (OVERALL, list(responses))]:
             pairs = _score_pairs(model_responses, score)
-            if pairs:
-                yield _correlation_cell(model, pairs, score)
+            if not pairs:
+                continue
+            correlation = correlate(pairs)
+            yield AgreementCell(
+                "correlations", (model,), score.label, correlation, times=1, digits=3
+            )
+            # Means over all models would say nothing about any of them.
+            if model != OVERALL:
                 yield from _mean_cells(model, pairs, score)
-        # Means over all models would say nothing about any of them.
-        pairs = _score_pairs(responses, score)
-        if pairs:
-            yield _correlation_cell(OVERALL, pairs, score)
 
 
 def _score_pairs(responses: Sequence[Response], score: Score) -> list[ScorePair]:
@@ -157,11 +159,6 @@ def _score_pairs(responses: Sequence[Response], score: Score) -> list[ScorePair]
         if people_score is not None and judge_score is not None:
             pairs.append(ScorePair(people_score, judge_score))
     return pairs
-
-
-def _correlation_cell(model: str, pairs: Sequence[ScorePair], score: Score) -> AgreementCell:
-    """Build the cell with Pearson's r between people and the judge, in the row of a model."""
-    return AgreementCell("correlations", (model,), score.label, correlate(pairs), times=1, digits=3)
 
 
 def _mean_cells(model: str, pairs: Sequence[ScorePair], score: Score) -> Iterator[AgreementCell]:

@@ -121,7 +121,7 @@ def read_pool(
     # The options are checked here, since only the files tell which questions there are.
     question_names = [question.name for question in pool.questions]
     for name in questions:
-        _check_name("--question", name, question_names)
+        check_option("--question", name, question_names)
     units = asked_units(pool.units, questions)
     if not units:
         raise DataError(
@@ -149,7 +149,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
     name = task or ""
     if not task and len(runs_by_task) == 1:
         (name,) = runs_by_task
-    _check_name("--task", name, sorted(runs_by_task))
+    check_option("--task", name, sorted(runs_by_task))
 
     sources = []
     units: list[Unit] = []
@@ -210,8 +210,12 @@ def _pool_of_data(paths: Iterable[Path]) -> Pool:
     return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
 
 
-def _check_name(option: str, name: str, names: Sequence[str]) -> None:
-    """Raise ConfigError if the value of a command-line option is not one of ``names``."""
+def check_option(option: str, name: str, names: Sequence[str]) -> None:
+    """Check that the value of a command-line option is one of ``names``.
+
+    Raises:
+        ConfigError: It is another one, as in ``--by 'domian'`` for ``domain``.
+    """
     if name not in names:
         expected = listed(names) or "none"
         raise ConfigError(
@@ -282,7 +286,7 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
         row = sample_row_of(result, display, sample)
         # A sample that was changed by hand gets an error with its number.
         with sample_errors(result, sample):
-            items = tuple(people.items(result, sample))
+            items = tuple(people.make_items(result, sample))
         groups = {
             "model": model,
             "verdict": verdicts[row.outcome],
@@ -299,7 +303,7 @@ def make_sheet(
     shuffle: bool = False,
     seed: int = 0,
 ) -> Sheet:
-    """Draw units and put all their items, i.e. the questions about them, on a sheet.
+    """Draw units (samples or rows of data files), and put all questions about them on a sheet.
 
     The same seed on the same files gives the same sheet.
 
@@ -406,7 +410,7 @@ def draw_units(
     """
     names = sorted({name for unit in units for name, group in unit.strata.items() if group})
     for name in stratify:
-        _check_name("--stratify", name, names)
+        check_option("--stratify", name, names)
     if not 0 < count <= len(units):
         raise ConfigError(
             f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked"

@@ -221,11 +221,7 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
             ReportPage("compare.html", "Compare", values, "compared.html", compare_scripts)
         )
     if tasks:
-        # Tasks of one benchmark share a script, which draws their rows.
-        row_scripts = dict.fromkeys(
-            _row_script(task_data) for task_data in tasks if task_data.display.script
-        )
-        sample_scripts = (*_DATA_SCRIPTS, "rows.js", *row_scripts, "samples.js")
+        sample_scripts = _sample_scripts(tasks)
         pages.append(ReportPage("samples.html", "Samples", values, "samples.html", sample_scripts))
 
     _write_assets(tasks, folder / "assets")
@@ -234,6 +230,15 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
         _write_page(page, links, folder, title)
     # The next report may replace the folder because of this file.
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
+
+
+def _sample_scripts(tasks: Sequence[TaskData]) -> tuple[str, ...]:
+    """Return the names of the scripts of the page that shows samples, in the order of loading."""
+    # Tasks of one benchmark share a script, which draws their rows.
+    row_scripts = dict.fromkeys(
+        _row_script(task_data) for task_data in tasks if task_data.display.script
+    )
+    return (*_DATA_SCRIPTS, "rows.js", *row_scripts, "samples.js")
 
 
 def _write_custom_pages(report_runs: ReportRuns, folder: Path) -> dict[tuple[str, str], str]:
@@ -389,27 +394,39 @@ def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list
         with_runs = [benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)]
         if not with_runs:
             continue
-        sections: list[Markup] = []
-        for benchmark in with_runs:
-            if benchmark.page.sections:
-                sections += benchmark.page.sections(report_runs)
-            else:
-                sections.append(scores_section(report_runs, benchmark.kind))
-        # Notes and reasons on the page are those of its own benchmarks.
-        kinds = {benchmark.kind for benchmark in with_runs}
-        entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
         # The first benchmark gives the page its title, even without runs of its own.
         main = benchmarks[0]
-        values = {
-            "heading": main.title,
-            "lead": main.page.lead,
-            "sections": sections + _judges_section(report_runs, with_runs),
-            "unscored": _unscored_rows(tasks, kinds),
-            "listed": _list_entries,
-            "notes": _entries_by_note(entries),
-        }
+        content = _benchmark_content(with_runs, report_runs, tasks)
+        values = {"heading": main.title, "lead": main.page.lead, **content}
         pages.append(ReportPage(f"{name}.html", main.title, values, "benchmark.html"))
     return pages
+
+
+def _benchmark_content(
+    benchmarks: Sequence[Benchmark], report_runs: ReportRuns, tasks: Sequence[TaskData]
+) -> dict[str, Any]:
+    """Return the variables of the template of a benchmark's page, without its heading.
+
+    Args:
+        benchmarks: The benchmarks of the page, each of which has runs.
+        report_runs: The runs of the report.
+        tasks: The rows of each task.
+    """
+    sections: list[Markup] = []
+    for benchmark in benchmarks:
+        if benchmark.page.sections:
+            sections += benchmark.page.sections(report_runs)
+        else:
+            sections.append(scores_section(report_runs, benchmark.kind))
+    # Notes and reasons on the page are those of its own benchmarks.
+    kinds = {benchmark.kind for benchmark in benchmarks}
+    entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
+    return {
+        "sections": sections + _judges_section(report_runs, benchmarks),
+        "unscored": _unscored_rows(tasks, kinds),
+        "listed": _list_entries,
+        "notes": _entries_by_note(entries),
+    }
 
 
 def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) -> list[Markup]:
@@ -422,15 +439,17 @@ def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) ->
     Returns:
         One section, or none if no judge took part.
     """
-    models_by_step: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
+    models_by_judging: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
     for benchmark in benchmarks:
         for entry in report_runs.of_kind(benchmark.kind):
             metadata = entry.result.metadata
             # Models with the same judge on the same task share a row of the table.
-            for step in benchmark.certification_statuses(metadata):
+            for status in benchmark.certification_statuses(metadata):
                 judge = str(metadata["judge_config"].get("name"))
-                models_by_step[entry.result.task, judge, step].append(entry.model.label)
-    rows = [(*step, labels) for step, labels in models_by_step.items()]
+                models_by_judging[entry.result.task, judge, status].append(entry.model.label)
+    rows = [
+        (task, judge, status, labels) for (task, judge, status), labels in models_by_judging.items()
+    ]
     return [render(f"{__package__}/judges.html", rows=rows)] if rows else []
 
 

@@ -345,13 +345,13 @@ def _published_rows(
         # Several runs can match, for example an older and a newer one.
         matching_runs = [run for run in runs if _has_published(run, published)]
         for name, value in published.scores.items():
+            text = str(value)
             for run in matching_runs:
+                task = run.task.task
                 measured, difference = _measured_cells(run, name, value)
-                cells = (name, measured, str(value), difference, published.where)
-                rows.append((run.task.task, run.label, *cells))
+                rows.append((task, run.label, name, measured, text, difference, published.where))
             if not matching_runs:
-                cells = (name, "", str(value), "", published.where)
-                rows.append((published.task, published.label, *cells))
+                rows.append((published.task, published.label, name, "", text, "", published.where))
     return rows
 
 
@@ -442,31 +442,31 @@ def _pair_table(
         scored the same rows.
     """
     names = sorted({name for run in runs for name in run.scored_rows})
-    names_to_compare = scores or [score.name for score in benchmark.table_scores]
-    is_main_score_only = not scores and len(runs) > _MOST_MODELS
-    if is_main_score_only:
-        # Every additional model adds many pairs.
-        names_to_compare = [headline_name(runs[0].task)]
+    all_scores = comparable_scores(benchmark, names)
+    chosen_names = scores or [score.name for score in benchmark.table_scores]
+    notes = []
+    # Every additional model adds many pairs, so many models are compared in the main score only.
+    if not scores and len(runs) > _MOST_MODELS:
+        chosen_names = [headline_name(runs[0].task)]
+        other_names = [score.name for score in all_scores if score.name not in chosen_names]
+        notes.append(f"Other scores by --scores: {', '.join(other_names)}")
 
     rows: list[tuple[str, ...]] = []
-    notes = []
-    not_compared = []
+    score_notes = []
     metrics = {run.label: run.task.metrics for run in runs}
-    for score in comparable_scores(benchmark, names):
-        if score.name not in names_to_compare:
-            not_compared.append(score.name)
+    for score in all_scores:
+        if score.name not in chosen_names:
             continue
         # Not every run has every score, such as that of a rare error type.
         scored_rows = {
             run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
         }
         pairs = compare_all_models(scored_rows, score, metrics)
-        for labels, pair in pairs.items():
-            rows.append((score.name, *labels, *_pair_cells(pair, score)))
+        for (label_a, label_b), pair in pairs.items():
+            rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
         if pairs and score.note:
-            notes.append(f"{score.name}: {score.note}")
-    if is_main_score_only:
-        notes.append(f"Other scores by --scores: {', '.join(not_compared)}")
+            score_notes.append(f"{score.name}: {score.note}")
+    notes = score_notes + notes
     title = f"\nPairs of models on {task}, row by row"
     return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, notes)
 

@@ -7,7 +7,7 @@ offline, and compares the judge with their true scores.
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -221,41 +221,41 @@ def compare_with_truth(
         DataError: The true scores of a biography are missing.
     """
     truth_by_response = {(scores.index, scores.name): scores for scores in truth}
-    judge_scores = []
-    true_scores = []
+    values_by_label: dict[str, list[dict[str, float | None]]] = {label: [] for label in _SCORES}
     for biography in judged:
         generation = biography.generation
-        scores_in_truth = truth_by_response.get((generation.index, generation.name))
-        if scores_in_truth is None:
+        true_scores = truth_by_response.get((generation.index, generation.name))
+        if true_scores is None:
             raise DataError(
                 f"response {generation.index} ({generation.name}): found no truth about it; judge"
                 " the generations that the truth belongs to"
             )
+        judge_scores = score_biography(biography)
         # A refusal has no scores.
-        judge_scores.append(score_biography(biography) or {})
-        true_scores.append({} if scores_in_truth.abstained else asdict(scores_in_truth))
-
-    comparisons = []
-    for label, name in _SCORES.items():
-        judge_values = [scores.get(name) for scores in judge_scores]
-        true_values = [scores.get(name) for scores in true_scores]
-        comparisons.append(_compare_values(label, judge_values, true_values))
-    return comparisons
+        if not judge_scores or true_scores.abstained:
+            continue
+        for label, name in _SCORES.items():
+            values = {"judge": judge_scores.get(name), "truth": getattr(true_scores, name)}
+            values_by_label[label].append(values)
+    return [_compare_values(label, values) for label, values in values_by_label.items()]
 
 
-def _compare_values(
-    label: str, judge_values: Sequence[float | None], true_values: Sequence[float | None]
-) -> JudgeComparison:
-    """Compare the values of one score by the judge and in truth, over the same biographies.
+def _compare_values(label: str, values: Sequence[dict[str, float | None]]) -> JudgeComparison:
+    """Compare the values of one score by the judge and in truth.
 
     Args:
         label: The label of the score.
-        judge_values: The value of each biography by the judge, or None if it has no score.
-        true_values: The true value of each biography, or None if it has no score.
+        values: The values of each biography: ``{"judge": 0.5, "truth": 0.75}``. A value is None if
+            the score is not defined, as for a biography without facts.
     """
     # Biographies without one of the two values are in no mean.
-    table = DataFrame({"judge": judge_values, "truth": true_values}).dropna().astype(float)
+    table = DataFrame(values, columns=["judge", "truth"]).dropna().astype(float)
     means = table.mean()
-    # The correlation of a constant column is NaN.
-    pearson = table["judge"].corr(table["truth"])
-    return JudgeComparison(label, means["judge"], means["truth"], pearson, len(table))
+    return JudgeComparison(
+        name=label,
+        judge=means["judge"],
+        truth=means["truth"],
+        # The correlation of a constant column is NaN.
+        pearson=table["judge"].corr(table["truth"]),
+        responses=len(table),
+    )

@@ -98,28 +98,38 @@ def test_provenance_is_in_the_results(sample):
     assert metadata["suite_version"]
 
 
-def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, checkpoint, data_dir):
+CORPORA = ("wiki", "news", "expert")
+
+
+@pytest.fixture
+def group_output(evaluate, checkpoint, data_dir):
+    """What lm_eval returns of the group "factor" on ``data_dir``."""
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
-    results = evaluate("hf", ["factor"], model_args=arguments, metadata={"data_dir": str(data_dir)})
-    scores = [
-        results["results"][f"{name}_factor"]["factor_acc,none"]
-        for name in ("wiki", "news", "expert")
-    ]
-    assert results["groups"]["factor"]["factor_acc,none"] == pytest.approx(sum(scores) / 3)
-    assert [
-        results["n-samples"][f"{name}_factor"]["effective"] for name in ("wiki", "news", "expert")
-    ] == [4, 6, 8]
-    assert results["configs"]["wiki_factor"]["metadata"]["data"]["is_upstream"] is False
+    return evaluate("hf", ["factor"], model_args=arguments, metadata={"data_dir": str(data_dir)})
 
 
-@pytest.mark.parametrize(("rank", "expected"), [("0", 1), ("1", 0)])
-def test_a_caution_is_said_once_and_by_the_first_process(
-    evaluate, data_dir, caplog, monkeypatch, rank, expected
+def test_the_score_of_the_group_is_the_unweighted_mean_of_its_corpora(group_output):
+    scores = [group_output["results"][f"{name}_factor"]["factor_acc,none"] for name in CORPORA]
+
+    assert group_output["groups"]["factor"]["factor_acc,none"] == pytest.approx(sum(scores) / 3)
+
+
+def test_the_group_runs_the_files_of_the_data_folder(group_output):
+    row_counts = [group_output["n-samples"][f"{name}_factor"]["effective"] for name in CORPORA]
+    metadata = group_output["configs"]["wiki_factor"]["metadata"]
+
+    assert row_counts == [4, 6, 8]  # as ``data_dir`` writes them
+    assert metadata["data"]["is_upstream"] is False
+
+
+@pytest.mark.parametrize(("rank", "expected_count"), [("0", 1), ("1", 0)])
+def test_a_caution_is_logged_once_and_by_the_first_process(
+    evaluate, data_dir, caplog, monkeypatch, rank, expected_count
 ):
-    """Though the task is made twice."""
     begin_run(EvaluationRun())
     monkeypatch.setenv("RANK", rank)
-    for _ in range(2):
+
+    for _ in range(2):  # the tasks are made twice in one run
         evaluate(
             "surface-baseline",
             ["factor"],
@@ -127,8 +137,11 @@ def test_a_caution_is_said_once_and_by_the_first_process(
             limit=2,
             metadata={"data_dir": str(data_dir)},
         )
-    said = [record.message for record in caplog.records if "expert_factor_clean" in record.message]
-    assert len(said) == expected
+
+    cautions = [
+        record.message for record in caplog.records if "expert_factor_clean" in record.message
+    ]
+    assert len(cautions) == expected_count
 
 
 def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
@@ -139,34 +152,39 @@ def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
     rows[2]["completion"] = rows[2]["contradiction_0"]
     write_rows(rows)
     factor_yaml(dataset_path="rows.jsonl")
+    model_args = {"pretrained": str(checkpoint), "dtype": "float32"}
+
     with caplog.at_level(logging.WARNING):
-        results = evaluate(
-            "hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
-        )
+        output = evaluate("hf", ["my_factor"], tmp_path, model_args)
+
     assert "2 of 4 rows cannot be scored" in caplog.text
-    values, samples = results["results"]["my_factor"], results["samples"]["my_factor"]
-    assert values["unscored,none"] == 2
+    samples = output["samples"]["my_factor"]
     assert samples[0]["unscored"] == "choice 2 is empty"
-    assert "a contradiction equals the true completion" in samples[2]["unscored"]
     assert samples[0]["factor_acc"] is None
-    right = sum(sample["factor_acc"] or 0 for sample in samples)
-    assert values["factor_acc,none"] == right / 2
-    assert (values["factor_acc_worst,none"], values["factor_acc_best,none"]) == (
-        right / 4,
-        (right + 2) / 4,
-    )
+    assert "a contradiction equals the true completion" in samples[2]["unscored"]
+    metrics = output["results"]["my_factor"]
+    right_count = sum(sample["factor_acc"] or 0 for sample in samples)
+    assert metrics["unscored,none"] == 2
+    assert metrics["factor_acc,none"] == right_count / 2  # of the rows with a score
+    assert metrics["factor_acc_worst,none"] == right_count / 4  # were the others wrong
+    assert metrics["factor_acc_best,none"] == (right_count + 2) / 4  # were the others right
 
 
-def test_broken_files_are_refused_by_the_task_too(evaluate, checkpoint, factor_yaml, tmp_path):
+def test_a_broken_file_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n[1]\n{]\n", encoding="utf-8")
     factor_yaml(dataset_path="rows.jsonl")
+
     with pytest.raises((DataError, ConfigError)):
         evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
-    factor_yaml("other", dataset_path="rows.jsonl", metric_list=[{"metric": "factor_accuracy"}])
+
+
+def test_an_unknown_metric_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
+    factor_yaml(dataset_path="rows.jsonl", metric_list=[{"metric": "factor_accuracy"}])
+
     with pytest.raises(
         ConfigError, match="metric_list: no score 'factor_accuracy'; did you mean factor_acc?"
     ):
-        evaluate("hf", ["other"], tmp_path, {"pretrained": str(checkpoint)})
+        evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
 
 
 def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(
@@ -179,19 +197,23 @@ def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(
     assert "sk-secret" not in json.dumps(results["configs"])
 
 
-def test_lm_evals_request_cache_is_not_used(
-    evaluate, checkpoint, write_rows, factor_yaml, tmp_path, monkeypatch
+def test_the_request_cache_of_lm_eval_is_not_used(
+    evaluate, write_rows, factor_yaml, tmp_path, monkeypatch
 ):
+    # The cache goes by the name of a task, and would give the requests of the first rows again.
     monkeypatch.setenv("LM_HARNESS_CACHE_PATH", str(tmp_path / "requests"))
     factor_yaml(dataset_path="rows.jsonl")
-    seen = []
+    contexts = []
+
     for prefix in ("One. ", "Two. "):
         write_rows([example_row(turncated_prefixes=prefix)])
-        results = evaluate(
+        output = evaluate(
             "surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, cache_requests=True
         )
-        seen.append(results["samples"]["my_factor"][0]["arguments"][0][0])
-    assert seen == ["One.", "Two."]
+        context, *_ = output["samples"]["my_factor"][0]["arguments"][0]
+        contexts.append(context)
+
+    assert contexts == ["One.", "Two."]
 
 
 def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):
@@ -291,25 +313,44 @@ def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_
     assert hashes[0] == hashes[1]
 
 
-def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_yaml):
-    """A folder in the Hub's layout goes the same way through ``datasets.load_dataset`` as a
-    repository."""
+@pytest.fixture
+def hub_repository(tmp_path) -> str:
+    """A folder in the Hub's layout with three rows, which ``datasets.load_dataset`` loads as it
+    would a repository."""
     repository = tmp_path / "org" / "corpus"
     repository.mkdir(parents=True)
     write_csv(repository / "test.csv", [example_row(doc_id=str(i)) for i in range(3)])
-    factor_yaml(dataset_path=str(repository))
-    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
-    assert results["n-samples"]["my_factor"]["effective"] == 3
-    factor_yaml("other", dataset_path=str(repository), test_split="dev")
+    return str(repository)
+
+
+@pytest.mark.parametrize(
+    ("settings", "row_count"),
+    [
+        pytest.param({}, 3, id="all rows"),
+        pytest.param({"dataset_kwargs": {"split": "test[:2]"}}, 2, id="part of a split"),
+    ],
+)
+def test_a_dataset_on_the_hub_is_loaded_by_datasets(
+    evaluate, hub_repository, factor_yaml, tmp_path, settings, row_count
+):
+    factor_yaml(dataset_path=hub_repository, **settings)
+
+    output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
+
+    assert output["n-samples"]["my_factor"]["effective"] == row_count
+
+
+def test_an_unknown_split_of_a_dataset_is_refused(evaluate, hub_repository, factor_yaml, tmp_path):
+    factor_yaml(dataset_path=hub_repository, test_split="dev")
+
     with pytest.raises(DataError, match="test_split: found 'dev', expected one of test"):
-        evaluate("surface-baseline", ["other"], tmp_path, {"rule": "random"})
-    factor_yaml("part", dataset_path=str(repository), dataset_kwargs={"split": "test[:2]"})
-    results = evaluate("surface-baseline", ["part"], tmp_path, {"rule": "random"})
-    assert results["n-samples"]["part"]["effective"] == 2
+        evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
 
 
-def test_validate_misses_rows_of_a_published_file(data_dir, monkeypatch, capsys, caplog):
+def test_validate_reports_missing_rows_of_a_published_file(data_dir, monkeypatch, capsys, caplog):
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(data_dir))
+
     assert main(["validate", "news_factor"]) == 1
+
     assert "news_factor: 6 rows, the published file has 1036" in capsys.readouterr().out
     assert "news_factor: the data is not the published file" in caplog.text

@@ -44,7 +44,7 @@ def relabel(task, sample, answers):
 
 def items_of(task, sample):
     """Return what people are asked about a sample."""
-    return find_benchmark(task.kind).people.items(task, sample)
+    return find_benchmark(task.kind).people.make_items(task, sample)
 
 
 def judge_answers(task, sample):

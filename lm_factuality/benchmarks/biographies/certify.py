@@ -467,8 +467,11 @@ class StepTrial:
     It is the `SettingTrial` of the step.
     """
 
-    name: str
-    """The name of the step, such as "grouping"."""
+    step: Step
+    """The step that is measured."""
+
+    config: JsonObject
+    """The entry of the step in ``steps.yaml``, such as the names of its ``scores``."""
 
     cases_by_response: Sequence[Sequence[Case]]
     """For each drawn response, the tasks for the judge."""
@@ -515,7 +518,7 @@ class StepTrial:
             # The number of responses without any case.
             "without": len(cases_by_response) - len(usable_cases),
         }
-        return cls(name, drawn_cases, data)
+        return cls(STEPS[name], _STEP_CONFIGS[name], drawn_cases, data)
 
     def ask(self, judge: Judge) -> list[JudgedBiography]:
         """Let a judge do the step for every case.
@@ -523,7 +526,7 @@ class StepTrial:
         Raises:
             BackendDownError: The judge cannot be reached.
         """
-        return self._step.ask_judge(judge, self._biographies)
+        return self.step.ask_judge(judge, self._biographies)
 
     def measure(self, judge: Judge) -> JsonObject:
         """Measure how often a judge agrees with the released decisions.
@@ -546,22 +549,22 @@ class StepTrial:
             )
 
         intervals = {}
-        for score_name in self._config["scores"]:
+        for score_name in self.config["scores"]:
             compute_score = partial(_score_from_counts, score_name)
             interval = pooled_interval(rows, compute_score, _RESAMPLES)
             intervals[score_name] = interval_or_none(interval)
         # A judge that reads the biographies should be better than the baseline.
-        guesses = [self._step.guess(biography) for biography in self._biographies]
+        guesses = [self.step.guess(biography) for biography in self._biographies]
         baseline_rows = self._count_comparisons(guesses).rows
         return {
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
             "intervals": intervals,
-            "baselines": {self._config["baseline"]: self._total_scores(baseline_rows)},
+            "baselines": {self.config["baseline"]: self._total_scores(baseline_rows)},
         }
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hashes of the prompts that the step asks the judge with, by their names."""
-        return judge.prompts.hashes(self._config["prompts"])
+        return judge.prompts.hashes(self.config["prompts"])
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         """Return the table of a certificate for the terminal.
@@ -575,7 +578,7 @@ class StepTrial:
             baseline), and the notes below the table.
         """
         scores = certificate["scores"]["ALL"]
-        baseline = self._config["baseline"]
+        baseline = self.config["baseline"]
         baseline_scores = certificate["baselines"][baseline]
         rows = []
         for score_name, bounds in certificate["intervals"].items():
@@ -589,16 +592,6 @@ class StepTrial:
         # A "#" before the name of a column aligns it to the right.
         columns = ("score", f"#{judge}", "#95% interval", f"#{baseline}")
         return columns, rows, _certificate_notes(certificate)
-
-    @property
-    def _config(self) -> JsonObject:
-        """The entry of the step in ``steps.yaml``."""
-        return _STEP_CONFIGS[self.name]
-
-    @property
-    def _step(self) -> Step:
-        """The functions of the step."""
-        return STEPS[self.name]
 
     @property
     def _biographies(self) -> list[JudgedBiography]:
@@ -657,7 +650,7 @@ class StepTrial:
             for case in cases:
                 # The results of a response follow those of the response before it.
                 result = next(remaining_results)
-                outcomes += self._step.compare(result, case.released)
+                outcomes += self.step.compare(result, case.released)
             outcomes_by_response.append(outcomes)
         return outcomes_by_response
 
@@ -674,7 +667,7 @@ class StepTrial:
         totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
         scores = scores_from_counts(totals)
         result: dict[str, float | None] = dict(zip(_COMPARISONS, totals, strict=True))
-        for score_name in self._config["scores"]:
+        for score_name in self.config["scores"]:
             result[score_name] = none_if_nan(scores[score_name])
         return result
 

@@ -11,8 +11,7 @@ the share of precise citations.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic_core import to_jsonable_python
 
@@ -99,43 +98,43 @@ class JudgedCitations:
     """How the citations were read."""
 
     @property
-    def verdicts_by_figure(self) -> dict[str, list[bool | None]]:
+    def verdicts_by_metric(self) -> dict[str, list[bool | None]]:
         """The verdicts on sentences (for recall) and on citations (for precision).
 
-        Each figure is the share of True among its verdicts. A verdict of None is missing.
+        Each metric is the share of True among its verdicts. A verdict of None is missing.
         """
-        supported = [sentence.supported for sentence in self.sentences]
-        precise: list[bool | None] = []
+        sentence_verdicts = [sentence.supported for sentence in self.sentences]
+        citation_verdicts: list[bool | None] = []
         for sentence in self.sentences:
-            precise += sentence.precise
+            citation_verdicts += sentence.precise
+            # Dangling citations, i.e. those of passages that the model was not given, are wrong.
+            # ALCE's scorer ignores them.
+            if self.protocol == "fixed":
+                citation_verdicts += [False] * sentence.dangling
+        # ALCE's scorer gives a response without citations the precision 0.
+        if self.protocol == "code" and self.sentences and not citation_verdicts:
+            citation_verdicts.append(False)
+        return {"citation_recall": sentence_verdicts, "citation_precision": citation_verdicts}
 
-        if self.protocol == "fixed":
-            # A citation of a passage that the model was not given is imprecise.
-            precise += [False] * sum(sentence.dangling for sentence in self.sentences)
-        elif self.sentences and not precise:
-            # ALCE's scorer gives a response without citations the precision 0.
-            precise.append(False)
-        return {"citation_recall": supported, "citation_precision": precise}
-
-    def recall_and_precision(self, missing_verdict: bool | None = None) -> dict[str, float | None]:
+    def recall_and_precision(self, default_verdict: bool | None = None) -> dict[str, float | None]:
         """Compute the citation recall and precision of the response.
 
         Args:
-            missing_verdict: The verdict to assume where there is none. By default, sentences and
+            default_verdict: The verdict to assume where there is none. By default, sentences and
                 citations without a verdict are left out.
 
         Returns:
             ``citation_recall`` and ``citation_precision`` as fractions. None if no sentence, or no
             citation, has a verdict.
         """
-        figures = {}
-        for name, verdicts in self.verdicts_by_figure.items():
+        metrics = {}
+        for name, verdicts in self.verdicts_by_metric.items():
             filled_verdicts = [
-                missing_verdict if verdict is None else verdict for verdict in verdicts
+                default_verdict if verdict is None else verdict for verdict in verdicts
             ]
             # Verdicts that are still None are left out of the average.
-            figures[name] = average(filled_verdicts)
-        return figures
+            metrics[name] = average(filled_verdicts)
+        return metrics
 
 
 def read_cited_sentences(
@@ -151,7 +150,6 @@ def read_cited_sentences(
     Returns:
         The sentences without verdicts. There are none if the model never ended thinking.
     """
-    # A thought is no part of the response.
     if without_thinking(generation.output) is None:
         return []
     num_passages = len(generation.passages)
@@ -160,15 +158,28 @@ def read_cited_sentences(
         first_line = generation.output.strip().split("\n")[0]
         sentences = split_line(first_line)
         return [_read_citations_as_alce(sentence, num_passages) for sentence in sentences]
+    sentences = _split_cited_lines(generation.output, split_line)
+    return [_read_citations(sentence, num_passages) for sentence in sentences]
 
-    sentences = []
-    for line in generation.output.splitlines():
+
+def _split_cited_lines(output: str, split_line: Splitter) -> list[str]:
+    """Split a response into sentences, each with the citations that belong to it.
+
+    Example:
+        A line "She sang." and a line "[1]" become the sentence "She sang.[1]".
+
+    Args:
+        output: The text of the response.
+        split_line: Splits one line into sentences.
+    """
+    sentences: list[str] = []
+    for line in output.splitlines():
         if _has_words(line):
             sentences += _split_cited_line(line, split_line)
         elif sentences:
             # A line of citations belongs to the sentence above it.
             sentences[-1] += _citations_in(line)
-    return [_read_citations(sentence, num_passages) for sentence in sentences]
+    return sentences
 
 
 def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
@@ -184,12 +195,13 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
         line: A line of the response with at least one word.
         split_line: Splits the line into sentences.
     """
-    parts = split_line(line)
-    # The splitter knows no citations: "[1]" at the beginning of a line may become a part.
-    opening_parts = list(takewhile(lambda part: not _has_words(part), parts))
-
+    opening_citations = ""
     sentences: list[str] = []
-    for part in parts[len(opening_parts) :]:
+    for part in split_line(line):
+        if not sentences and not _has_words(part):
+            # The splitter may make "[1]" at the beginning of the line a part of its own.
+            opening_citations += _citations_in(part)
+            continue
         sentence = part
         # Citations behind a full stop come at the beginning of the next part.
         leading = _LEADING_CITATIONS.match(part)
@@ -199,7 +211,6 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
         if _has_words(sentence):
             sentences.append(sentence)
 
-    opening_citations = "".join(map(_citations_in, opening_parts))
     if opening_citations and sentences:
         sentences[0] = f"{opening_citations} {sentences[0]}"
     return sentences
@@ -317,16 +328,18 @@ def judge_citations(
     protocol: Protocol = "fixed",
     split_line: Splitter = split_sentences,
 ) -> list[JudgedCitations]:
-    """Judge all sentences and citations of responses with a model of inference.
+    """Judge all sentences and citations of responses with an entailment model.
 
     Which passages a citation is judged with depends on earlier verdicts. The sentences are
-    therefore judged with the verdicts known so far, until no verdict is missing. The model is
-    asked in three batches: all citations of a sentence together, each alone, and all but one.
+    therefore judged with the stored verdicts, again and again, until no verdict is missing. The
+    model is asked in three batches: about all citations of a sentence together, each alone, and all
+    but one.
 
     Args:
         generations: The responses.
-        entailment: The model. It keeps its verdicts.
-        protocol: How citations are read. Under ``code`` a missing verdict means "not entailed".
+        entailment: The model. It stores its verdicts.
+        protocol: How citations are read. ``code`` follows ALCE's scorer, and takes a missing
+            verdict as "not entailed".
         split_line: Splits one line into sentences.
 
     Returns:
@@ -338,57 +351,55 @@ def judge_citations(
         unjudged.append(JudgedCitations(generation, tuple(sentences), protocol))
 
     while True:
-        judging_round = _judge_with_stored_verdicts(unjudged, entailment, protocol)
-        if not judging_round.missing_pairs:
-            return judging_round.judged
+        stored_verdicts = _StoredVerdicts(entailment, protocol)
+        judged = [_judge_response(response, stored_verdicts.look_up) for response in unjudged]
+        # Every verdict that was needed is stored.
+        if not stored_verdicts.missing_pairs:
+            return judged
         # One batch for all responses is faster than one per sentence.
-        entailment.entail(judging_round.missing_pairs)
+        entailment.entail(stored_verdicts.missing_pairs)
 
 
-class _JudgingRound(NamedTuple):
-    """The result of judging all responses with the verdicts known so far."""
-
-    judged: list[JudgedCitations]
-    """The responses. Verdicts that depend on a missing pair are None."""
-
-    missing_pairs: list[EntailmentPair]
-    """The pairs of a claim and passages that the model has to be asked about next."""
-
-
-def _judge_with_stored_verdicts(
-    responses: Sequence[JudgedCitations], entailment: Entailment, protocol: Protocol
-) -> _JudgingRound:
-    """Judge responses without asking the model, and collect the pairs it has to be asked about.
+class _StoredVerdicts:
+    """The stored verdicts of an entailment model, and the pairs that it has to be asked about.
 
     A pair consists of a claim and the passages that may entail it.
+    """
+
+    def __init__(self, entailment: Entailment, protocol: Protocol) -> None:
+        """Look up the verdicts of a model.
+
+        Args:
+            entailment: The model.
+            protocol: ``code`` takes a missing verdict of the model as "not entailed".
+        """
+        self._entailment = entailment
+        self._protocol = protocol
+        self.missing_pairs: list[EntailmentPair] = []
+
+    def look_up(self, pair: EntailmentPair) -> bool | None:
+        """Return whether the passages of a pair entail its claim, or None if there is no verdict.
+
+        A pair that the model was not asked about is added to ``missing_pairs``.
+        """
+        if pair not in self._entailment.verdicts:
+            self.missing_pairs.append(pair)
+            return None
+        verdict = self._entailment.verdicts[pair]
+        # The model may have been asked and have no verdict.
+        return bool(verdict) if self._protocol == "code" else verdict
+
+
+def _judge_response(response: JudgedCitations, entails: Entails) -> JudgedCitations:
+    """Add the verdicts to all sentences of a response.
 
     Args:
-        responses: The responses.
-        entailment: The model, whose stored verdicts are used.
-        protocol: How citations are read.
+        response: The response with its sentences.
+        entails: Returns the verdict on a claim and passages, or None if there is none yet.
     """
-    missing_pairs: list[EntailmentPair] = []
-
-    def look_up_or_queue(pair: EntailmentPair) -> bool | None:
-        """Return the verdict on a claim and its passages.
-
-        Without a verdict, add the pair to ``missing_pairs`` and return None.
-        """
-        if pair not in entailment.verdicts:
-            missing_pairs.append(pair)
-            return None
-        verdict = entailment.verdicts[pair]
-        # The model may have given no verdict, which ALCE's scorer takes as "not entailed".
-        return bool(verdict) if protocol == "code" else verdict
-
-    judged = []
-    for response in responses:
-        sentences = [
-            _judge_sentence(sentence, response.generation.passages, look_up_or_queue)
-            for sentence in response.sentences
-        ]
-        judged.append(replace(response, sentences=tuple(sentences)))
-    return _JudgingRound(judged, missing_pairs)
+    passages = response.generation.passages
+    sentences = [_judge_sentence(sentence, passages, entails) for sentence in response.sentences]
+    return replace(response, sentences=tuple(sentences))
 
 
 def _judge_sentence(
@@ -399,7 +410,7 @@ def _judge_sentence(
     Args:
         sentence: The sentence with its citations.
         passages: The passages that the model was given. The citation 1 refers to the first.
-        entails: Returns the verdict on a claim and passages.
+        entails: Returns the verdict on a claim and passages, or None if there is none yet.
     """
 
     def is_entailed_by(citations: Sequence[int]) -> bool | None:
@@ -411,35 +422,44 @@ def _judge_sentence(
     # A sentence without citations is never supported.
     if not citations:
         return replace(sentence, supported=False, precise=())
-    supported = is_entailed_by(citations)
-    # An unsupported sentence needs no citation, and a supported one needs its only citation.
-    if not supported or len(citations) == 1:
-        return replace(sentence, supported=supported, precise=(supported,) * len(citations))
 
-    precise = []
-    for position, citation in enumerate(citations):
-        further_citations = citations[:position] + citations[position + 1 :]
-        precise.append(_is_precise(citation, further_citations, is_entailed_by))
+    supported = is_entailed_by(citations)
+    indices = range(len(citations))
+    if supported is True and len(citations) > 1:
+        precise = [_is_precise(index, citations, is_entailed_by) for index in indices]
+    else:
+        # A single citation is precise if it supports the sentence. Without support no citation is
+        # precise, and without a verdict on the sentence there is none on its citations.
+        precise = [supported for _ in indices]
     return replace(sentence, supported=supported, precise=tuple(precise))
 
 
 def _is_precise(
-    citation: int,
-    further_citations: Sequence[int],
+    index: int,
+    citations: tuple[int, ...],
     is_entailed_by: Callable[[Sequence[int]], bool | None],
 ) -> bool | None:
-    """Return whether a supported sentence needs a citation, or None if there is no verdict.
+    """Return whether a citation is precise, i.e. whether a supported sentence needs it.
+
+    It is precise if its passage entails the sentence alone, or if the passages of the other
+    citations do not entail it.
 
     Args:
-        citation: The number of the cited passage, counted from 1.
-        further_citations: All other citations of the sentence, at least one.
-        is_entailed_by: Returns whether the passages of some citations entail the sentence.
+        index: The index of the citation in ``citations``.
+        citations: All citations of the sentence, at least two, as numbers of passages.
+        is_entailed_by: Returns whether the passages of some citations entail the sentence, or None
+            if there is no verdict.
+
+    Returns:
+        None if a verdict that decides is missing.
     """
-    is_enough_alone = is_entailed_by([citation])
-    if is_enough_alone is not False:
-        return is_enough_alone
-    # The citation is still needed if the others do not suffice without it.
-    is_entailed_without = is_entailed_by(further_citations)
+    is_enough_alone = is_entailed_by([citations[index]])
+    if is_enough_alone is None:
+        return None
+    if is_enough_alone:
+        return True
+    # A passage may be cited twice, so the citation is removed by its index.
+    is_entailed_without = is_entailed_by(citations[:index] + citations[index + 1 :])
     return None if is_entailed_without is None else not is_entailed_without
 
 
@@ -491,7 +511,6 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
     for response in judged:
         if not response.sentences:
             responses_without_sentence += 1
-        # A response without a sentence is counted once, not twice.
         elif not any(sentence.has_citation for sentence in response.sentences):
             responses_without_citation += 1
 
@@ -521,17 +540,17 @@ def _summarise_unscored(judged: Sequence[JudgedCitations]) -> JsonObject:
     return {
         "sentences": sum(sentence.supported is None for sentence in sentences),
         "citations": sum(sentence.precise.count(None) for sentence in sentences),
-        "worst": _mean_figures(judged, missing_verdict=False),
-        "best": _mean_figures(judged, missing_verdict=True),
+        "worst": _mean_metrics(judged, default_verdict=False),
+        "best": _mean_metrics(judged, default_verdict=True),
     }
 
 
-def _mean_figures(
-    judged: Sequence[JudgedCitations], missing_verdict: bool
+def _mean_metrics(
+    judged: Sequence[JudgedCitations], default_verdict: bool
 ) -> dict[str, float | None]:
     """Return the mean recall and precision over responses if all missing verdicts are this one."""
-    figures = [response.recall_and_precision(missing_verdict) for response in judged]
-    return {name: average(row[name] for row in figures) for name in figures[0]}
+    metrics = [response.recall_and_precision(default_verdict) for response in judged]
+    return {name: average(row[name] for row in metrics) for name in metrics[0]}
 
 
 def citation_record(judged: JudgedCitations) -> JsonObject:

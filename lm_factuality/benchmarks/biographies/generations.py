@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,23 +72,20 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
     generations: list[GeneratedText] = []
     for path in paths:
         for number, row in enumerate(read_model(path, _AlceFile, _EXPECTED).data):
-            output = ""
-            if with_outputs:
-                if row.output is None:
-                    raise DataError(
-                        f"{path}: data[{number}] has no output, the text that a model wrote;"
-                        f" {_EXPECTED}"
-                    )
-                # A thought before the biography is dropped. A thought that never ends is kept
-                # whole: the judge then reports it.
-                output = answer_or_thoughts(row.output)
-
+            if with_outputs and row.output is None:
+                raise DataError(
+                    f"{path}: data[{number}] has no output, the text that a model wrote;"
+                    f" {_EXPECTED}"
+                )
+            output = row.output if with_outputs else None
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
                 # Only some files state the name.
                 name=name_in_question(row.name or row.question),
-                output=output,
+                # A thought before the biography is dropped. A thought that never ends is kept
+                # whole: the judge then reports it.
+                output=answer_or_thoughts(output or ""),
                 passages=_split_documents(row.docs),
             )
             generations.append(generation)
@@ -95,21 +93,19 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
 
 
 def _split_documents(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
-    """Return the passages of a row, whose documents may hold several passages each.
+    """Return the passages of a row.
 
-    Files made from citation logs have such documents. If a row has one, its repeated passages are
-    dropped.
+    In files that were made from citation logs, a document may join several passages. They are
+    split, and repeated passages of the row are dropped. If no document joins passages, repeated
+    ones are kept, since a citation such as [3] refers to the third document.
 
     Args:
         docs: The documents of the row.
     """
-    passages: list[RetrievedPassage] = []
-    for doc in docs:
-        passages += _split_document(doc)
-    # A citation such as [3] counts all documents, so a row without joined passages keeps them all.
-    if len(passages) == len(docs):
-        return tuple(passages)
-    return tuple(dict.fromkeys(passages))
+    passages_by_document = [_split_document(doc) for doc in docs]
+    passages = list(chain.from_iterable(passages_by_document))
+    has_joined_passages = any(len(split) > 1 for split in passages_by_document)
+    return tuple(dict.fromkeys(passages)) if has_joined_passages else tuple(passages)
 
 
 def _split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
@@ -179,17 +175,18 @@ def read_names(path: Path) -> list[str]:
     Raises:
         DataError: The file cannot be read or holds no names.
     """
-    names: dict[str, None] = {}
+    names = []
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
         name_or_question, _, _ = line.partition("\t")
         name = _DISAMBIGUATION.sub(" ", name_or_question.removeprefix(_QUESTION_START))
         name = " ".join(name.split())
         # A line with nothing but "(disambiguation)" has no name.
         if name:
-            names[name] = None
+            names.append(name)
     if not names:
         raise DataError(f"{path}: no names; expected one per line")
-    return list(names)
+    # A dict keeps the order and drops repeated names.
+    return list(dict.fromkeys(names))
 
 
 def question_about(name: str) -> str:

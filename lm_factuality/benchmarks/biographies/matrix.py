@@ -7,7 +7,6 @@ are computed from the resulting matrix.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -155,7 +154,7 @@ def pair_facts_with_pages(
     for fact in distinct_facts:
         for entity, page in page_by_entity.items():
             # Blank passages show the judge nothing.
-            passages = tuple(filter(str.strip, page or ()))
+            passages = tuple(passage for passage in page or () if passage.strip())
             if passages:
                 pairs.append(FactPair(fact, entity, nearest_passages(passages, fact)))
             else:
@@ -183,7 +182,7 @@ def _judgement_without_page(entity: str, page: Sequence[str] | None) -> Judgemen
 def judge_pairs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = PROMPT_FOLDER
 ) -> dict[PairKey, Judgement]:
-    """Ask a judge whether pages support facts, in the way that its configuration states.
+    """Ask a judge whether pages support facts, as the judge's configuration says.
 
     With ``verdicts: logprobs`` the judge answers True or False, and with ``verify: page`` it is
     asked about all facts on a page at once. Otherwise it is asked about each pair.
@@ -201,7 +200,6 @@ def judge_pairs(
     """
     judgements: dict[PairKey, Judgement] = {}
     pairs_to_ask: dict[PairKey, FactPair] = {}
-    # No question is needed where there is no page.
     for key, pair in pairs.items():
         if pair.preset_judgement is None:
             pairs_to_ask[key] = pair
@@ -209,11 +207,12 @@ def judge_pairs(
             judgements[key] = pair.preset_judgement
 
     # An answer of one word fits one pair only, so log-probabilities come before pages.
-    ask = judge_pairs_singly
     if judge.config.verdicts == "logprobs":
         ask = _judge_pairs_by_logprobs
     elif judge.config.verify == "page":
         ask = _judge_pairs_by_page
+    else:
+        ask = judge_pairs_singly
     return judgements | ask(judge, pairs_to_ask, folder)
 
 
@@ -238,7 +237,6 @@ def _judge_pairs_by_logprobs(
     )
     judgements = {}
     for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
-        # There is one answer per sample.
         samples = [judgement_from_logprobs(answer) for answer in answers]
         judgements[key] = majority_judgement(pair.evidence, samples)
     return judgements
@@ -249,26 +247,28 @@ def _judge_pairs_by_page(
 ) -> dict[PairKey, Judgement]:
     """Judge all facts on the same page with one question, and singly those that a reply leaves out.
 
+    An offline judge is only asked to plan a run. The facts that its replies leave out are then
+    unscored, since the plan estimates the questions about single facts separately.
+
     Args:
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
 
     Returns:
-        The judgement of each pair. If the judge is offline, the facts that a reply leaves out are
-        unscored.
+        The judgement of each pair.
     """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(pairs)
     prompt_name = f"{folder}/verify_page"
     for answer in ask_by_page(judge, prompt_name, FactsOfPage, questions, _PROGRESS):
-        samples = [_to_judgement(verdict.verdict, verdict.reason) for verdict in answer.verdicts]
+        # The judge may have been asked several times, and each sample has a verdict.
+        samples = [_to_judgement(sample.verdict, sample.reason) for sample in answer.verdicts]
         evidence = tuple(answer.subject["evidence"])
         judgements[answer.key] = majority_judgement(evidence, samples)
 
     missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
     if judge.is_offline:
-        # The plan of a run, which asks offline, counts the single questions separately.
         return judgements | dict.fromkeys(missing_pairs, Judgement(UNSCORED))
     return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
@@ -280,12 +280,21 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
 
     Args:
         pairs: The pairs of a fact and the page of an entity, by their keys.
+
+    Returns:
+        The questions, each with the keys of its pairs.
     """
+
+    def page_of(key: PairKey) -> tuple[int, str]:
+        """Identify the page of a pair. Responses do not share questions."""
+        return key.response, pairs[key].page
+
     questions = []
-    for keys in split_by_page(pairs, lambda key: (key.response, pairs[key].page)):
+    for keys in split_by_page(pairs, page_of):
         pairs_on_page = [pairs[key] for key in keys]
         # Several facts may have the same passages, which are shown once.
-        evidence = list(dict.fromkeys(chain.from_iterable(pair.evidence for pair in pairs_on_page)))
+        passages = [passage for pair in pairs_on_page for passage in pair.evidence]
+        evidence = list(dict.fromkeys(passages))
         # Everything but facts and evidence is the same in all pairs on the page.
         first_pair = pairs_on_page[0]
         subject = page_subject(
@@ -328,23 +337,27 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
         samples: The judgement of each sample, at least one. Unscored samples do not vote.
 
     Returns:
-        The first judgement with the commonest outcome, with the evidence. Its score is the share of
-        samples that say supported, or the judge's own score if only one sample has a verdict.
-        The judgement is unscored if two outcomes are equally common or no sample has a verdict.
+        The judgement with the evidence, which is
+
+        - unscored if no sample has a verdict, or if two outcomes are equally common
+        - the only one with a verdict, with its own score
+        - otherwise the first one with the commonest outcome. Its score is the share of the samples
+          with a verdict that say supported.
     """
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
+    if len(scored) == 1:
+        return replace(scored[0], evidence=evidence)
 
     outcomes = [judgement.outcome for judgement in scored]
     commonest_outcomes = multimode(outcomes)
-    # A tie decides nothing.
     if len(commonest_outcomes) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
 
-    winner = scored[outcomes.index(commonest_outcomes[0])]
-    score = winner.score if len(scored) == 1 else outcomes.count(SUPPORTED) / len(scored)
-    return replace(winner, score=score, evidence=evidence)
+    first_of_majority = scored[outcomes.index(commonest_outcomes[0])]
+    supported_share = outcomes.count(SUPPORTED) / len(scored)
+    return replace(first_of_majority, score=supported_share, evidence=evidence)
 
 
 def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:

@@ -7,6 +7,7 @@ at once, and at most once about each sentence, each response, and each distinct 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -192,13 +193,13 @@ class AmbigBio(JudgedMethod):
             The name of each step with its plan.
         """
         prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
-        answers = [biography for biography in prepared if biography.is_answer]
+        answered = [biography for biography in prepared if biography.is_answer]
         # An offline judge answers from its store only.
         decomposed = []
-        for biography in self.decompose(judge.offline_copy(), answers):
+        for biography in self.decompose(judge.offline_copy(), answered):
             decomposed.append(biography if biography.facts else _add_facts_by_rules(biography))
         return [
-            ("decomposing", judge.plan(partial(self.decompose, biographies=answers))),
+            ("decomposing", judge.plan(partial(self.decompose, biographies=answered))),
             ("grouping", judge.plan(partial(self.group, biographies=decomposed))),
             ("verifying", self._plan_verifying(judge, decomposed)),
         ]
@@ -213,11 +214,14 @@ class AmbigBio(JudgedMethod):
         plan = judge.plan(partial(self.verify, biographies=biographies))
         if judge.config.verify != "page":
             return plan
-        # A reply about a page may leave out every fact. Each is then also asked about singly.
+        # In the worst case, the replies about pages leave out all facts, and the judge is asked
+        # about each of them again.
         pairs = self.pairs_by_key(biographies)
         pairs_to_ask = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
-        singly = judge.plan(partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder))
-        estimate = plan.estimate_with_retries + singly.estimate_with_retries
+        plan_by_fact = judge.plan(
+            partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder)
+        )
+        estimate = plan.estimate_with_retries + plan_by_fact.estimate_with_retries
         return replace(plan, estimate_with_retries=estimate)
 
     def _join_responses(self, docs: Docs, responses: Responses) -> list[GeneratedText]:
@@ -297,18 +301,15 @@ class AmbigBio(JudgedMethod):
             problem_with_facts,
             samples=1,
         )
-        # One list has the replies about all sentences of all biographies, with one sample for each.
-        replies = [reply for (reply,) in replies_by_sentence]
+        # The sentences of all answers are in one list, and there is one reply about each.
+        remaining_replies = iter([reply for (reply,) in replies_by_sentence])
         decomposed = []
-        # The position of the first reply about the next biography.
-        first_reply = 0
         for biography in biographies:
             if not biography.is_answer:
                 decomposed.append(biography)
                 continue
-            end = first_reply + len(biography.sentences)
-            decomposed.append(_add_facts(biography, replies[first_reply:end]))
-            first_reply = end
+            replies = list(islice(remaining_replies, len(biography.sentences)))
+            decomposed.append(_add_facts(biography, replies))
         return decomposed
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
@@ -320,13 +321,14 @@ class AmbigBio(JudgedMethod):
         prompt_variables = []
         answers = [biography for biography in biographies if biography.is_answer]
         for biography in answers:
-            for number, sentence in enumerate(biography.sentences):
+            for sentence_index, sentence in enumerate(biography.sentences):
                 variables = {
                     "kind": "decompose",
                     "name": biography.generation.name,
                     "standalone": self.facts == "standalone",
                     "sentence": sentence,
-                    "text": " ".join(biography.sentences[:number]),
+                    # The sentences before it say whom a pronoun stands for.
+                    "text": " ".join(biography.sentences[:sentence_index]),
                     "demonstrations": select_demonstrations(sentence),
                     **self.prompt_variables(biography.generation),
                 }
@@ -346,33 +348,32 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        indices = [
-            index for index, biography in enumerate(biographies) if _needs_grouping(biography)
+        prompt_variables = [
+            {**grouping_variables(biography), **self.prompt_variables(biography.generation)}
+            for biography in biographies
+            if _needs_grouping(biography)
         ]
         replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
-            [self._grouping_variables(biographies[index]) for index in indices],
+            prompt_variables,
             "grouping facts",
             problem_with_groups,
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
-        # This stays so where the judge was not asked.
-        grouped = [_join_all_facts(biography) for biography in biographies]
-        for index, (reply,) in zip(indices, replies, strict=True):
-            if reply.value is None:
-                grouped[index] = replace(biographies[index], groups=(), ungrouped=reply.problem)
+        remaining_replies = iter(replies)
+        grouped = []
+        for biography in biographies:
+            if _needs_grouping(biography):
+                (reply,) = next(remaining_replies)
+                grouped.append(_add_groups(biography, reply))
             else:
-                grouped[index] = replace(biographies[index], groups=reply_to_groups(reply.value))
+                grouped.append(_join_all_facts(biography))
 
         if self.protocol == "code":
             grouped = [_drop_first_fact(biography) for biography in grouped]
         return grouped
-
-    def _grouping_variables(self, judged: JudgedBiography) -> JsonObject:
-        """Return the variables of the grouping prompt for a response."""
-        return {**grouping_variables(judged), **self.prompt_variables(judged.generation)}
 
     def verify(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
         """Ask the judge whether the page of each entity supports each fact (step 3).
@@ -403,7 +404,7 @@ class AmbigBio(JudgedMethod):
         """
         pairs: dict[PairKey, FactPair] = {}
         for response_index, biography in enumerate(biographies):
-            # Pages are looked up for facts only.
+            # Looking up the pages of a response without facts would only take time.
             if not biography.facts:
                 continue
             for pair in self.fact_pairs(biography):
@@ -446,14 +447,14 @@ class AmbigBio(JudgedMethod):
         return row_metrics(verdict)
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
-        """Check that a judge can have produced a record.
+        """Raise an error if parts of a record contradict each other.
 
         Args:
             doc: The document of the record. It is not needed.
             verdict: The record.
 
         Raises:
-            ValueError: Parts of the record contradict each other. The message says which.
+            ValueError: No judge can have produced the record. The message says why.
         """
         judged = biography_from_record(verdict)
         # An abstention has neither facts nor a problem.
@@ -462,7 +463,7 @@ class AmbigBio(JudgedMethod):
                 raise ValueError("it has facts and a reason why it has none")
             if not judged.facts and not judged.problem:
                 raise ValueError("it has neither facts nor a reason why it has none")
-        # Repeated facts of a sentence were dropped when the judge's reply was read.
+        # When a reply is read, repeated facts of a sentence are dropped.
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
         _check_judgements(judged)
@@ -473,13 +474,15 @@ class AmbigBio(JudgedMethod):
                 raise ValueError("it has groups and a reason why it has none")
             return
         grouped_facts = sorted(fact for group in judged.groups for fact in group)
-        # The authors' grouping loses the first fact.
-        first_fact = 1 if self.protocol == "code" else 0
-        if grouped_facts != list(range(first_fact, len(judged.facts))):
+        # Facts are numbered from 0. The authors' code loses the first one.
+        first_grouped_fact = 1 if self.protocol == "code" else 0
+        if grouped_facts != list(range(first_grouped_fact, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Compute a record again from the response and the decisions of the judge.
+
+        The sentences and candidate entities follow from the response, and the links from verdicts.
 
         Args:
             doc: The document.
@@ -490,11 +493,10 @@ class AmbigBio(JudgedMethod):
             The record with scores that follow from these decisions.
         """
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
-        # The judge was not asked about an abstention.
+        # The judge decides nothing about an abstention, whatever the record says.
         if not prepared.is_answer:
             return self.make_record(prepared)
         judged = biography_from_record(verdict)
-        # Sentences, candidates and abstention follow from the response, and links from verdicts.
         with_decisions = replace(
             prepared,
             facts=judged.facts,
@@ -515,7 +517,7 @@ class AmbigBio(JudgedMethod):
         Args:
             doc: The document.
             verdict: The record of the judge.
-            answers: The answer to each of `people_items`, in their order.
+            answers: The answers of people, one for each question of `items_for_people`, in order.
 
         Returns:
             The record with the scores that follow from the answers.
@@ -572,12 +574,12 @@ def _add_facts(
         facts.
     """
     facts: list[Fact] = []
-    for number, reply in enumerate(replies):
-        # Without the facts of this sentence, all scores of the response would be wrong.
+    for sentence_index, reply in enumerate(replies):
+        # Without the facts of this sentence, all scores of the response would be incomplete.
         if reply.value is None:
-            location = f"sentence {number + 1} of {len(replies)}"
+            location = f"sentence {sentence_index + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
-        facts += [Fact(text, number) for text in reply_to_facts(reply.value)]
+        facts += [Fact(text, sentence_index) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
 
 
@@ -592,6 +594,13 @@ def _add_facts_by_rules(judged: JudgedBiography) -> JudgedBiography:
 def _needs_grouping(judged: JudgedBiography) -> bool:
     """Return whether a response has several facts that may describe different entities."""
     return len(judged.facts) > 1 and judged.entities != SINGLE_SUBJECT
+
+
+def _add_groups(judged: JudgedBiography, reply: ParsedReply[GroupsReply]) -> JudgedBiography:
+    """Add the groups in a judge's reply to a response, or the reason why the reply is unusable."""
+    if reply.value is None:
+        return replace(judged, groups=(), ungrouped=reply.problem)
+    return replace(judged, groups=reply_to_groups(reply.value))
 
 
 def _join_all_facts(judged: JudgedBiography) -> JudgedBiography:
@@ -612,7 +621,7 @@ def _drop_first_fact(judged: JudgedBiography) -> JudgedBiography:
 
 
 def _check_judgements(judged: JudgedBiography) -> None:
-    """Check that the scores of judgements agree with their outcomes.
+    """Check that scores agree with their outcomes, and that equal facts have equal judgements.
 
     Args:
         judged: The response that was read from a record.
@@ -621,10 +630,11 @@ def _check_judgements(judged: JudgedBiography) -> None:
         ValueError: A score contradicts its outcome, or facts with the same text have different
             judgements.
     """
-    # A judge is asked about each distinct text once.
     row_by_text: dict[str, tuple[Judgement, ...]] = {}
     for fact, row in zip(judged.facts, judged.matrix, strict=True):
-        if row_by_text.setdefault(fact.text, row) != row:
+        # A judge is asked about each distinct text once.
+        first_row = row_by_text.setdefault(fact.text, row)
+        if row != first_row:
             raise ValueError("facts of the same text have different judgements")
         for judgement in row:
             if not _has_plausible_score(judgement):

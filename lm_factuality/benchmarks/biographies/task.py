@@ -177,8 +177,7 @@ def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
         demonstrations_kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
     """
     folder = tasks_folder() / "ambigbio"
-    all_demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
-    demonstrations = all_demonstrations[demonstrations_kind]
+    demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
     # StrictUndefined makes it an error if the template names a variable that a document lacks.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -187,7 +186,8 @@ def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
 
     def render_document(doc: Doc) -> str:
         """Write this project's prompt for a document."""
-        return template.render(demonstrations=demonstrations, subject=doc).strip()
+        demonstrations_of_kind = demonstrations[demonstrations_kind]
+        return template.render(demonstrations=demonstrations_of_kind, subject=doc).strip()
 
     return TaskPrompt(render_document, {"demonstrations": demonstrations_kind})
 

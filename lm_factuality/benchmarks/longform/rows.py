@@ -128,7 +128,7 @@ class LongFormYaml(TableYaml):
         """Check that prompts and passages have exactly one source each.
 
         Raises:
-            ValueError: There are none or two. pydantic turns it into a validation error.
+            ValueError: None or both are given. pydantic turns it into a validation error.
         """
         metadata = self.metadata
         # Equal truth values mean that both are given, or neither.
@@ -152,13 +152,12 @@ class LongFormYaml(TableYaml):
     def knowledge_path(self) -> Path | None:
         """The path of the knowledge source, or None if a column holds the passages.
 
-        Paths in a YAML are relative to its folder. Those of the command line are relative to the
-        working folder.
+        A relative path is looked up in the folder of the YAML first. If nothing is there, it is
+        relative to the working folder, as paths on the command line are.
         """
         if self.metadata.knowledge is None:
             return None
         path = Path(self.metadata.knowledge).expanduser()
-        # Nothing tells where the setting comes from, so a file in the YAML's folder goes first.
         path_from_yaml = (self.folder or Path()) / path
         return path_from_yaml if path_from_yaml.exists() else path
 
@@ -263,20 +262,19 @@ def read_prompts(
         topics = metadata.topics or _BLOB_BY_TOPIC[metadata.longfact]
         table, description = _read_longfact(metadata.longfact, topics, data_dir)
     else:
-        # A user's own prompts.
         table, description = load_table(task)
     refuse(table.problems)
-
     _require_columns(task, table)
-    # The template is compiled once for all rows.
-    render = compile_cell_template(task.where, "doc_to_text", task.template, column_names(table))
 
+    render_prompt = compile_cell_template(
+        task.where, "doc_to_text", task.template, column_names(table)
+    )
     documents: list[JsonObject] = []
     problems = []
     for number, row in enumerate(table.records):
         # All bad rows are collected, so that a user can mend them at once.
         try:
-            prompt = (cell_text(render(row.values)) or "").strip()
+            prompt = (cell_text(render_prompt(row.values)) or "").strip()
             document = _make_document(metadata, row.values, prompt, knowledge, str(number))
         except (ValueError, TypeError, TemplateError) as error:
             problems.append(f"{row.location}: {error}")
@@ -314,8 +312,8 @@ def _read_longfact(
         data_dir: The folder with downloaded data. None stands for the default folder.
 
     Returns:
-        A table with ``prompt``, ``topic`` and ``id``, and the description of the data for results
-        files.
+        A table with ``prompt``, ``topic`` and ``id``, such as ``music-0``, and the description of
+        the data for results files.
     """
     rows = []
     is_published = True
@@ -325,10 +323,10 @@ def _read_longfact(
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
         refuse(table.problems)
-        # LongFact numbers no prompts, so the place in the file is the id.
         for number, row in enumerate(table.records):
-            prompt = row.values.get("prompt")
-            values = {"prompt": prompt, "topic": topic, "id": f"{topic}-{number}"}
+            # LongFact does not number its prompts, so the id is made from the order of the file.
+            prompt_id = f"{topic}-{number}"
+            values = {"prompt": row.values.get("prompt"), "topic": topic, "id": prompt_id}
             rows.append(TableRow(row.location, values))
     description = {"source": f"longfact_{set_name}", "is_published": is_published}
     return Table(records=tuple(rows)), description
@@ -339,35 +337,35 @@ def _make_document(
     values: Mapping[str, Any],
     prompt: str,
     knowledge: KnowledgeSource,
-    number: str,
+    default_id: str,
 ) -> JsonObject:
-    """Make the document of a row: the prompt, what it is about, and the passages to verify facts.
+    """Make the document of a row: its prompt, and the passages that facts are verified against.
 
     Args:
-        metadata: The settings of the task.
-        values: The cells of the row, by column.
+        metadata: The settings of the task, which name the columns.
+        values: The values of the row, by column.
         prompt: The prompt that the model gets.
-        knowledge: The opened knowledge source, or None.
-        number: The number of the row, which is its id unless a column holds one.
+        knowledge: The opened knowledge source, or None if a column holds the passages.
+        default_id: The id of the document if no column holds one.
 
     Raises:
-        ValueError: The prompt is empty, or a cell cannot be used.
+        ValueError: The prompt is empty, or a value cannot be used.
     """
     if not prompt:
         raise ValueError("the prompt is empty, expected a text")
     columns = metadata.columns
     cells = to_model(PromptCells, {field: values.get(column) for field, column in columns})
+    row_id = cell_text(values.get(columns.id)) if columns.id else None
     # The judge reads the question without the words that the template adds.
     question = (cell_text(values.get(columns.prompt)) or prompt).strip()
-
     text = GeneratedText(
-        index=cell_text(values.get(columns.id or "")) or number,
+        index=row_id or default_id,
         question=question,
         name=_subject_name(metadata, cells.title, question),
         output="",
         passages=_document_passages(metadata, cells, question, knowledge),
     )
-    # Without a kind of entities that share a name, the index is searched for each fact later.
+    # If responses are about one subject, the index is searched later, for each fact.
     needs_index = isinstance(knowledge, Index) and not metadata.kind
     return {
         **generation_to_doc(text),
@@ -399,14 +397,18 @@ def _document_passages(
 ) -> tuple[RetrievedPassage, ...]:
     """Return the passages that a document holds.
 
+    They come from the row, from the pages with the row's titles, or from an index. An index is
+    searched for a whole document only if entities share a name: the judge then compares each fact
+    with the passages about every entity.
+
     Args:
         metadata: The settings of the task.
         cells: The titles and passages of the row.
         question: The question of the row.
-        knowledge: The opened knowledge source, or None if a column holds the passages.
+        knowledge: The pages or the index. None if the row itself has the passages.
 
     Returns:
-        The passages. There are none if an index finds them later for each fact.
+        The passages. There are none if the index is searched later, for each fact.
 
     Raises:
         ValueError: Pages are to be looked up, but the row has no title.
@@ -415,19 +417,20 @@ def _document_passages(
         passages = [passage for passage in cells.passages if passage.text.strip()]
         return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
     if isinstance(knowledge, Knowledge):
-        return _passages_of_pages(knowledge, cells.title)
-    # The index is searched later, for each fact on its own.
+        return _passages_by_titles(knowledge, cells.title)
     if not metadata.kind:
         return ()
 
-    # The prompt names entities that share a name, and no single fact does, so it is the query.
+    # Without titles, the question is the text that names the entities.
     query = " ".join(cells.title) or question
     (hits,) = knowledge.retrieve([query], metadata.passages)
     return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
 
 
-def _passages_of_pages(knowledge: Knowledge, titles: Sequence[str]) -> tuple[RetrievedPassage, ...]:
-    """Return all passages of the pages with some titles.
+def _passages_by_titles(
+    knowledge: Knowledge, titles: Sequence[str]
+) -> tuple[RetrievedPassage, ...]:
+    """Return all passages of the pages with the given titles.
 
     Args:
         knowledge: The pages.
@@ -443,7 +446,7 @@ def _passages_of_pages(knowledge: Knowledge, titles: Sequence[str]) -> tuple[Ret
         )
     passages = []
     for title in titles:
-        # A title without a page gives no passages, and its facts stay unscored.
+        # `passages` returns None if there is no page. The facts about it then stay unscored.
         for text in knowledge.passages(title) or ():
             passages.append(RetrievedPassage(title, text))
     return tuple(passages)

@@ -143,13 +143,14 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         judged: The response after all steps.
 
     Returns:
-        The mark of each fact: a verdict such as ``supported``, or ``elsewhere`` or ``ungrouped`` if
-        FActScore counts the fact as supported, and D-FActScore does not.
+        The mark of each fact. It is a verdict, such as ``supported``, unless a page supports the
+        fact and D-FActScore does not count it: ``elsewhere`` if that page is about an entity to
+        which the fact's group is not linked, or ``ungrouped`` if the fact is in no group.
     """
     entity_by_fact = linked_entity_by_fact(judged)
     statuses = []
     for fact, row in enumerate(judged.matrix):
-        # A fact in no group and a fact of a group without an entity have no linked entity.
+        # The group of a fact may have no entity, so None does not mean that there is no group.
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
         is_grouped = fact in entity_by_fact
@@ -169,10 +170,13 @@ def _fact_status(
         is_grouped: Whether the fact is in a group.
 
     Returns:
-        A verdict if both scores agree about the fact. Otherwise ``elsewhere`` if only the page of
-        another entity supports it, or ``ungrouped`` if it is in no group.
+        The mark of the fact:
+
+        - without support from any page: the verdict of the linked entity or, if there is none, that
+          of all entities
+        - if the linked entity supports the fact or has no verdict: ``supported`` or ``unscored``
+        - if only another entity supports it: ``elsewhere``, or ``ungrouped`` if it is in no group
     """
-    # Without support from any page, the fact counts for neither score.
     if outcome_by_any != "supported":
         return outcome_by_entity or outcome_by_any
     if outcome_by_entity in ("supported", "unscored"):
