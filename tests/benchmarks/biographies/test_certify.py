@@ -352,7 +352,7 @@ def test_replies_that_cannot_be_read_are_counted_in_the_certificate(files, blind
 def metadata(files):
     """The metadata of a run whose judge is certified for grouping, as if on published data."""
     config = load_judge_config("lexical")
-    trial = StepTrial("grouping", CertifyOptions(files=tuple(map(Path, files))))
+    trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
     blob = SETTINGS["grouping"].git_blob
     with Judge.open(config) as judge:
         certificate = make_certificate(
