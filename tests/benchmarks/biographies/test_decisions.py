@@ -42,7 +42,7 @@ def fact(text, topic="Ada Lind (painter)", supported=None):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a decision file and reads it."""
+    """A function that writes a decision file and reads it."""
 
     def make(facts, grouped, **figures):
         path = tmp_path / "decisions.json"
@@ -56,7 +56,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_published_figure(shared, model):
+def test_scores_equal_every_published_figure(shared, model):
     decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{model}.json.gz")
     published = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())[model]
     report = score_decisions(decisions)
@@ -71,7 +71,7 @@ def test_every_published_figure(shared, model):
     assert fixed["unscored"]["responses"] == published["nan"]
 
 
-def test_protocols_on_a_small_file(write):
+def test_protocols_differ_in_d_factscore_alone(write):
     """Two answered, one of them with nothing left after grouping; grouping lost "a" and made up
     "e"."""
     decisions = write(
@@ -143,7 +143,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("content", "expected"), BROKEN.values(), ids=BROKEN)
-def test_broken_files_are_named(tmp_path, content, expected):
+def test_a_broken_file_is_refused_and_named(tmp_path, content, expected):
     path = tmp_path / "decisions.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     with pytest.raises(DataError, match=expected) as error:

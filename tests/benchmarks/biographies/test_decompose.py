@@ -28,11 +28,11 @@ from lm_factuality.benchmarks.biographies.types import GeneratedText
         ("She sang [sic] in 1990- 1995.", "She sang [sic] in 1990- 1995."),
     ],
 )
-def test_citations_go(text, clean):
+def test_citations_are_removed(text, clean):
     assert remove_citations(text) == clean
 
 
-def test_sentences_hold_words_and_know_initials():
+def test_sentences_do_not_end_at_initials_or_abbreviations():
     output = "J. Lind sang [1]. She left in 1920 [2][3].\n\nDr. Lind, Jr. returned [4].[5]"
     assert response_sentences(output) == (
         "J. Lind sang.",
@@ -41,15 +41,15 @@ def test_sentences_hold_words_and_know_initials():
     )
 
 
-def facts_in(text, finish_reason="stop"):
-    """The facts of a reply, or what is wrong with it."""
-    read = read_reply(
+def read_facts(text, finish_reason="stop"):
+    """Read the facts in a judge's reply, or else what is wrong with it."""
+    parsed = read_reply(
         Answer(text, finish_reason),
         FactsReply,
         {"sentence": "A sang and left."},
         problem_with_facts,
     )
-    return reply_to_facts(read.value) if read.value else read.problem
+    return reply_to_facts(parsed.value) if parsed.value else parsed.problem
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def facts_in(text, finish_reason="stop"):
         ('{"facts": []}', ()),
     ],
 )
-def test_facts_are_read(text, facts):
-    assert facts_in(text) == facts
+def test_facts_are_read_from_a_reply(text, facts):
+    assert read_facts(text) == facts
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_facts_are_read(text, facts):
         ("<think>what", "length", "thinking without an end"),
     ],
 )
-def test_replies_without_facts(text, finish_reason, problem):
-    assert facts_in(text, finish_reason) == problem
+def test_a_reply_without_facts_is_refused_with_the_problem(text, finish_reason, problem):
+    assert read_facts(text, finish_reason) == problem
 
 
-def test_a_language_whose_verbs_are_not_known_is_not_refused():
+def test_facts_in_a_language_whose_verbs_are_unknown_are_accepted():
     reply = Answer('{"facts": ["Ada Lind war Malerin."]}', "stop")
     assert read_reply(
         reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, problem_with_facts
@@ -159,7 +159,7 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
         ("Pope Cyril II of Alexandria, the", []),
     ],
 )
-def test_rules_split_clauses(sentence, facts):
+def test_the_rules_split_a_sentence_into_facts(sentence, facts):
     assert split_facts(sentence) == facts
 
 
@@ -204,7 +204,7 @@ def test_abstentions(output, expected):
     assert is_abstention(output) is expected
 
 
-def test_scripts_without_spaces():
+def test_sentences_and_facts_in_a_script_without_spaces_are_read():
     sentences = response_sentences("他是一位画家。他1950年出生于北京。")
     assert sentences == ("他是一位画家。", "他1950年出生于北京。")
     facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]

@@ -31,15 +31,19 @@ ROW = {
         ("a.json.gz", gzip.compress(json.dumps({"data": [ROW]}).encode())),
     ],
 )
-def test_every_form_of_the_file(tmp_path, name, content):
+def test_generations_are_read_from_json_and_gzip(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    (found,) = read_generations([path])
-    assert (found.index, found.name, found.output) == ("0", "Ada Lind", "Ada Lind painted [1].")
-    assert found.passages[1] == RetrievedPassage("Ada Lind", "Born in 1900.")
-    assert found.entities == ("Ada Lind (painter)", "Ada Lind")
-    doc = json.loads(json.dumps(generation_to_doc(found)))
-    assert generation_from_doc(doc, found.output) == found
+    (generation,) = read_generations([path])
+    assert (generation.index, generation.name, generation.output) == (
+        "0",
+        "Ada Lind",
+        "Ada Lind painted [1].",
+    )
+    assert generation.passages[1] == RetrievedPassage("Ada Lind", "Born in 1900.")
+    assert generation.entities == ("Ada Lind (painter)", "Ada Lind")
+    doc = json.loads(json.dumps(generation_to_doc(generation)))
+    assert generation_from_doc(doc, generation.output) == generation
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,7 @@ def test_every_form_of_the_file(tmp_path, name, content):
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_files_that_are_none(tmp_path, content, message):
+def test_a_file_without_generations_is_refused(tmp_path, content, message):
     path = tmp_path / "rows.json"
     path.write_text(content)
     with pytest.raises(DataError, match=message):
@@ -78,8 +82,8 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
     path.write_text(
         json.dumps({"data": [{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}]}]})
     )
-    (found,) = read_generations([path])
-    assert found.passages == (
+    (generation,) = read_generations([path])
+    assert generation.passages == (
         RetrievedPassage("Ada Lind (painter)", "Ada Lind painted."),
         RetrievedPassage("Ada Lind", "Born in 1900."),
         RetrievedPassage("Ada Lind", "Died in 1980."),
@@ -94,7 +98,7 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
         ("Who is Ann?", "Who is Ann?"),
     ],
 )
-def test_the_name_in_a_question(question, name):
+def test_the_name_is_read_from_the_question(question, name):
     assert name_in_question(question) == name
 
 
@@ -106,7 +110,7 @@ def test_the_name_in_a_question(question, name):
         ({"passages": [{"title": "a"}]}, r"passages\[0\].text is missing"),
     ],
 )
-def test_documents_of_other_tasks(change, message):
+def test_a_document_of_another_task_is_refused(change, message):
     doc = {"index": "0", "question": "q", "name": "n", "passages": [], **change}
     with pytest.raises(ValueError, match=message):
         generation_from_doc(doc, "")

@@ -15,10 +15,10 @@ from lm_factuality.benchmarks.biographies.decompose import (
 SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
 
-def grouping(text, finish_reason="stop"):
-    """The groups of a reply, or what is wrong with it."""
-    read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, problem_with_groups)
-    return reply_to_groups(read.value) if read.value else read.problem
+def read_groups(text, finish_reason="stop"):
+    """Read the groups in a judge's reply, or else what is wrong with it."""
+    parsed = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, problem_with_groups)
+    return reply_to_groups(parsed.value) if parsed.value else parsed.problem
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def grouping(text, finish_reason="stop"):
         ('```json\n{"groups": [["1", "2"], ["3", "4", "5"]]}\n```', ((0, 1), (2, 3, 4))),
     ],
 )
-def test_groups_are_read(text, groups):
-    assert grouping(text) == groups
+def test_groups_are_read_from_a_reply(text, groups):
+    assert read_groups(text) == groups
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_groups_are_read(text, groups):
         ("<think>hm", "stop", "thinking without an end"),
     ],
 )
-def test_what_is_not_clear_is_a_problem(text, finish_reason, problem):
-    found = grouping(text, finish_reason)
+def test_a_reply_without_clear_groups_is_refused_with_the_problem(text, finish_reason, problem):
+    found = read_groups(text, finish_reason)
     assert isinstance(found, str)
     assert found.startswith(problem)
 
@@ -120,7 +120,7 @@ def groups_by_rules(name, text):
         ("In 1920 Tomas Reed moved to Sill. Tomas Reed was also known for his garden.", 1),
     ],
 )
-def test_rules_see_the_individuals_that_a_reader_sees(text, count):
+def test_the_rules_find_as_many_individuals_as_a_reader(text, count):
     assert len(groups_by_rules("Tomas Reed", text)) == count
     accented = (
         text.replace("Tomás", "Emile")
@@ -132,7 +132,7 @@ def test_rules_see_the_individuals_that_a_reader_sees(text, count):
     assert len(groups_by_rules("Émile Łosz", accented)) == count
 
 
-def test_rules_go_back_to_an_earlier_individual():
+def test_the_rules_return_to_an_earlier_individual():
     text = "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950."
     assert groups_by_rules("Tomas Reed", text)[0] == [
         "Tomas Edward Reed was a judge.",

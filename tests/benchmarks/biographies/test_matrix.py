@@ -30,7 +30,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
         ("", "unscored", None),
     ],
 )
-def test_what_a_reply_says(text, outcome, score):
+def test_a_reply_is_read_as_a_judgement(text, outcome, score):
     found = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
     assert (found.outcome, found.score) == (outcome, score)
     assert found.reason
@@ -47,7 +47,7 @@ def test_what_a_reply_says(text, outcome, score):
         ("<think>True", "unscored"),
     ],
 )
-def test_an_answer_of_one_word(text, outcome):
+def test_an_answer_of_true_or_false_alone_is_a_judgement(text, outcome):
     assert judgement_from_logprobs(Answer(text, "stop")).outcome == outcome
 
 
@@ -61,7 +61,7 @@ def test_an_answer_of_one_word(text, outcome):
         (["unscored", "unscored"], "unscored", None),
     ],
 )
-def test_several_samples_vote(outcomes, outcome, score):
+def test_the_majority_of_the_samples_decides(outcomes, outcome, score):
     read = [
         Judgement(each, None if each == "unscored" else float(each == "supported"))
         for each in outcomes
@@ -71,7 +71,7 @@ def test_several_samples_vote(outcomes, outcome, score):
     assert found.evidence == ("p",)
 
 
-def test_the_evidence_is_what_is_nearest_to_the_fact():
+def test_the_evidence_is_the_five_passages_nearest_to_the_fact():
     page = tuple(
         f"Passage {number} is about {word}."
         for number, word in enumerate(["boats", "rain", "iron", "glass", "bread", "wool"])
@@ -85,7 +85,7 @@ def test_the_evidence_is_what_is_nearest_to_the_fact():
     assert nearest_passages(("-",) * 7, "bread") == ("-",) * 5
 
 
-def test_no_page_and_an_empty_one():
+def test_a_missing_page_and_an_empty_one_support_no_fact():
     class Pages:
         def passages(self, title):
             return {"Ada": [" "]}.get(title)

@@ -73,7 +73,9 @@ def alternatives(probabilities):
         (None, None, "unscored", None, "judge error: gone"),
     ],
 )
-def test_what_is_read(text, probabilities, outcome, score, reason):
+def test_a_judgement_is_read_from_log_probabilities_or_else_from_the_text(
+    text, probabilities, outcome, score, reason
+):
     found = None if probabilities is None else alternatives(probabilities)
     answer = Answer(text, "stop", error=None if text else "gone", first_token_logprobs=found)
     judgement = matrix.judgement_from_logprobs(answer)
@@ -82,7 +84,7 @@ def test_what_is_read(text, probabilities, outcome, score, reason):
     assert judgement.reason == reason
 
 
-def _model(prompt, attempt):
+def answer_with_probabilities(prompt, attempt):
     """Says False of everything, and gives probabilities that say otherwise of a fact beside its
     page, none for the second."""
     if "\nSentence: " in prompt:
@@ -104,7 +106,7 @@ def _model(prompt, attempt):
 
 
 def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, config, tmp_path):
-    server.script = _model
+    server.script = answer_with_probabilities
     generation = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
     docs, responses = [generation_to_doc(generation)], [[generation.output]]
     with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:

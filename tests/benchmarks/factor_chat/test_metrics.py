@@ -17,15 +17,18 @@ from lm_factuality.scores.statistics import clustered_stderr, mean
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
 
 
-def statement(chance):
+def answer_by_probability(chance):
+    """Make an answer that gives this probability to True, and the rest to False."""
     return WordAnswer(tuple(math.log(each) if each else None for each in (chance, 1 - chance)))
 
 
-def said(*words):
+def answer_in_words(*words):
+    """Make answers that are words, without probabilities."""
     return [WordAnswer(None, word) for word in words]
 
 
 def made_rows(count, digits=2):
+    """Draw rows of four probabilities each, whose second choice is true; three rows are of one document."""
     draw = random.Random(0)
     return [
         ChoiceProbabilities(
@@ -41,7 +44,7 @@ def made_rows(count, digits=2):
     ("answers", "acc", "pairwise", "all_right", "brier", "bias"),
     [
         (
-            [statement(each) for each in (0.9, 0.6, 0.2, 0.1)],
+            [answer_by_probability(each) for each in (0.9, 0.6, 0.2, 0.1)],
             1,
             1,
             0,
@@ -49,7 +52,7 @@ def made_rows(count, digits=2):
             0.2,
         ),
         (
-            [statement(each) for each in (0.9, 0.4, 0.2, 0.1)],
+            [answer_by_probability(each) for each in (0.9, 0.4, 0.2, 0.1)],
             1,
             1,
             1,
@@ -57,35 +60,39 @@ def made_rows(count, digits=2):
             0.15,
         ),
         (
-            [statement(each) for each in (0.5, 0.5, 0.2, 0.6)],
+            [answer_by_probability(each) for each in (0.5, 0.5, 0.2, 0.6)],
             0,
             0.5,
             0,
             (0.25 + 0.25 + 0.04 + 0.36) / 4,
             0.2,
         ),
-        (said("True", "False", "False", "False"), 1, 1, 1, 0, 0),
+        (answer_in_words("True", "False", "False", "False"), 1, 1, 1, 0, 0),
         (
-            said("True", "True", "False", "False"),
+            answer_in_words("True", "True", "False", "False"),
             0,
             2.5 / 3,
             0,
             0.25,
             0.25,
         ),  # a tie is wrong, and half a pair
-        (said("True", "True", "True", "True"), 0, 0.5, 0, 0.75, 0.75),
-        (said("False", "True", "False", "False"), 0, 1 / 3, 0, 0.5, 0),
+        (answer_in_words("True", "True", "True", "True"), 0, 0.5, 0, 0.75, 0.75),
+        (answer_in_words("False", "True", "False", "False"), 0, 1 / 3, 0, 0.5, 0),
     ],
 )
-def test_a_row_of_statements(answers, acc, pairwise, all_right, brier, bias):
-    found = row_metrics(DOC, answers, "statements")
-    assert found["unscored"] is None
-    assert found["chat_acc"] == found["chat_acc_worst"] == found["chat_acc_best"] == acc
-    assert found["pairwise_acc"] == pytest.approx(pairwise)
-    assert found["all_right"] == all_right
-    assert found["brier"] == pytest.approx(brier)
-    assert found["p_true_bias"] == pytest.approx(bias)
-    assert (found["pairwise_acc"].weight, found["brier"].weight, found["chat_acc"].cluster) == (
+def test_metrics_of_a_row_of_statements(answers, acc, pairwise, all_right, brier, bias):
+    figures = row_metrics(DOC, answers, "statements")
+    assert figures["unscored"] is None
+    assert figures["chat_acc"] == figures["chat_acc_worst"] == figures["chat_acc_best"] == acc
+    assert figures["pairwise_acc"] == pytest.approx(pairwise)
+    assert figures["all_right"] == all_right
+    assert figures["brier"] == pytest.approx(brier)
+    assert figures["p_true_bias"] == pytest.approx(bias)
+    assert (
+        figures["pairwise_acc"].weight,
+        figures["brier"].weight,
+        figures["chat_acc"].cluster,
+    ) == (
         3,
         4,
         "d",
@@ -93,37 +100,37 @@ def test_a_row_of_statements(answers, acc, pairwise, all_right, brier, bias):
 
 
 def test_one_answer_that_cannot_be_read_leaves_the_row_unscored():
-    found = row_metrics(DOC, said("True", "False", "Hm", ""), "statements")
-    assert found["unscored"] == "question 2: none of True, False alone"
-    assert found["unreadable"] == 0.5
-    assert (found["chat_acc_worst"], found["chat_acc_best"]) == (0, 1)
+    figures = row_metrics(DOC, answer_in_words("True", "False", "Hm", ""), "statements")
+    assert figures["unscored"] == "question 2: none of True, False alone"
+    assert figures["unreadable"] == 0.5
+    assert (figures["chat_acc_worst"], figures["chat_acc_best"]) == (0, 1)
     names = ("chat_acc", "pairwise_acc", "all_right", "auroc", "ece", "brier", "p_true_bias")
-    assert [found[name] for name in names] == [None] * 7
-    scored = row_metrics(DOC, said("True", "False", "False", "False"), "statements")
-    assert found.keys() == scored.keys()
+    assert [figures[name] for name in names] == [None] * 7
+    scored = row_metrics(DOC, answer_in_words("True", "False", "False", "False"), "statements")
+    assert figures.keys() == scored.keys()
 
 
 def test_a_row_that_is_broken_is_unscored_whatever_the_answers():
-    found = row_metrics(
+    figures = row_metrics(
         {**DOC, "gold": -1, "problem": "no gold"},
-        said("True", "False", "False", "False"),
+        answer_in_words("True", "False", "False", "False"),
         "statements",
     )
-    assert (found["unscored"], found["chat_acc"], found["unreadable"]) == ("no gold", None, 0)
+    assert (figures["unscored"], figures["chat_acc"], figures["unreadable"]) == ("no gold", None, 0)
 
 
-def test_whoever_likes_a_letter_gains_nothing():
-    found = row_metrics(DOC, said("A", "A", "A", "A"), "letters")
-    assert (found["chat_acc"], found["pairwise_acc"], found["prompt_acc"]) == (0, 0.5, 0.25)
-    assert [found[f"position_{letter}"] for letter in "ABCD"] == [1, 0, 0, 0]
-    assert list(found["auroc"]) == [0.25] * 4
+def test_a_model_that_always_says_one_letter_gains_nothing():
+    figures = row_metrics(DOC, answer_in_words("A", "A", "A", "A"), "letters")
+    assert (figures["chat_acc"], figures["pairwise_acc"], figures["prompt_acc"]) == (0, 0.5, 0.25)
+    assert [figures[f"position_{letter}"] for letter in "ABCD"] == [1, 0, 0, 0]
+    assert list(figures["auroc"]) == [0.25] * 4
 
 
 @pytest.mark.parametrize("gold", range(4))
-def test_whoever_knows_the_true_one_finds_it_under_every_letter(gold):
+def test_a_model_that_knows_the_truth_is_right_under_every_letter(gold):
     choices = ["w", "x", "y", "z"]
     prompts = PROTOCOLS["letters"].subjects("p", choices)
-    answers = said(
+    answers = answer_in_words(
         *(
             letter
             for prompt in prompts
@@ -131,14 +138,19 @@ def test_whoever_knows_the_true_one_finds_it_under_every_letter(gold):
             if text == choices[gold]
         )
     )
-    found = row_metrics({**DOC, "choices": choices, "gold": gold}, answers, "letters")
-    assert (found["chat_acc"], found["prompt_acc"], found["brier"], found["pairwise_acc"]) == (
+    figures = row_metrics({**DOC, "choices": choices, "gold": gold}, answers, "letters")
+    assert (
+        figures["chat_acc"],
+        figures["prompt_acc"],
+        figures["brier"],
+        figures["pairwise_acc"],
+    ) == (
         1,
         1,
         0,
         1,
     )
-    assert [found[f"position_{letter}"] for letter in "ABCD"] == [0.25] * 4
+    assert [figures[f"position_{letter}"] for letter in "ABCD"] == [0.25] * 4
     assert {prompt["versions"][0][1] for prompt in prompts} == set(
         choices
     )  # each stands first once
@@ -148,13 +160,13 @@ def test_letters_by_probabilities_are_means_over_rotations():
     draw = np.random.default_rng(0)
     given = draw.dirichlet([1] * 4, size=4)
     answers = [WordAnswer(tuple(np.log(row).tolist())) for row in given]
-    found = row_metrics(DOC, answers, "letters")
+    figures = row_metrics(DOC, answers, "letters")
     expected = [
         np.mean([given[first][(choice - first) % 4] for first in range(4)]) for choice in range(4)
     ]
-    assert found["auroc"] == pytest.approx(expected)
+    assert figures["auroc"] == pytest.approx(expected)
     unscored = row_metrics(DOC, [WordAnswer(None, "", "lost"), *answers[1:]], "letters")
-    assert unscored.keys() == found.keys()
+    assert unscored.keys() == figures.keys()
     assert unscored["position_A"] is None
 
 
@@ -167,7 +179,7 @@ def test_auroc_and_brier_are_those_of_scikit_learn(digits):
     scored = [
         row_metrics(
             {**DOC, "gold": 1, "doc_id": row.cluster},
-            [statement(each) for each in row],
+            [answer_by_probability(each) for each in row],
             "statements",
         )
         for row in made_rows(60, 3)
@@ -210,11 +222,11 @@ def test_the_calibration_error_is_that_of_its_definition():
     assert score.aggregation([ChoiceProbabilities([0, 1, 1, 1], 0, "d")]) == 1
 
 
-def test_clusters_are_documents():
+def test_the_standard_error_of_accuracy_is_clustered_by_document():
     outcomes = [
         row_metrics(
             {**DOC, "doc_id": str(n // 2)},
-            said("True", *["False" if n % 3 else "True"] * 3),
+            answer_in_words("True", *["False" if n % 3 else "True"] * 3),
             "statements",
         )
         for n in range(8)

@@ -110,12 +110,12 @@ def test_probabilities_are_those_of_the_words_alone(answer, expected):
         (WordAnswer((-1.0, math.nan)), "no probability of any of True, False"),
     ],
 )
-def test_what_cannot_be_read_has_a_reason(answer, reason):
+def test_an_answer_without_a_clear_word_is_refused_with_a_reason(answer, reason):
     with pytest.raises(NoClearAnswerError, match=f"^{reason}$"):
         word_probabilities(answer, TRUE_FALSE)
 
 
-def test_a_long_answer_is_read_at_once():
+def test_a_long_answer_is_read_in_a_short_time():
     for text in (
         "True " * 20_000,
         "*" * 100_000,
