@@ -180,7 +180,7 @@ def judge(
 
 def _read_texts(
     files: Sequence[Path], method: "JudgedMethod", is_alce_format: bool
-) -> tuple["Docs", list[tuple[str, ...]]]:
+) -> tuple["Docs", Sequence[tuple[str, ...]]]:
     """Read the texts that a model generated from the samples files of a run, or from ALCE's files.
 
     Args:

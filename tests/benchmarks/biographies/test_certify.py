@@ -3,6 +3,7 @@ what is written of a judge."""
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,59 +44,64 @@ OUTPUT = (
     "Ada Lind was a painter born in Oslo in 1901 [1]. She painted harbours [1]. "
     "Another Ada Lind was a sailor [2]. She sailed round the world in 1950 [2]."
 )
-FACTS = (
-    ("Ada Lind was a painter.", PAINTER),
-    ("Ada Lind was born in Oslo.", PAINTER),
-    ("She painted lighthouses.", None),
-    ("Ada Lind was a sailor.", SAILOR),
-    ("She sailed round the world in 1950.", SAILOR),
-)
+# Facts of the response, each with the entity that the released decisions name.
+WAS_PAINTER = ("Ada Lind was a painter.", PAINTER)
+BORN_IN_OSLO = ("Ada Lind was born in Oslo.", PAINTER)
+LIGHTHOUSES = ("She painted lighthouses.", None)
+WAS_SAILOR = ("Ada Lind was a sailor.", SAILOR)
+SAILED = ("She sailed round the world in 1950.", SAILOR)
+FACTS = (WAS_PAINTER, BORN_IN_OSLO, LIGHTHOUSES, WAS_SAILOR, SAILED)
 
 
-def fact(text, entity):
-    return DecidedFact(text, entity is not None, entity)
+def decide(facts):
+    """Make the released decisions on facts: a fact with an entity is supported by its page."""
+    return tuple(DecidedFact(text, entity is not None, entity) for text, entity in facts)
 
 
-def known(grouped=FACTS[1:], facts=FACTS):
-    decided = DecidedResponse(
-        tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
-    )
+def make_released(grouped=FACTS[1:], facts=FACTS):
+    """Make a released response from its facts, and from its facts after grouping."""
     return ReleasedResponse(
-        GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
+        GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES),
+        DecidedResponse(decide(facts), decide(grouped)),
     )
-
-
-A, B, C, D, E = FACTS
 
 
 @pytest.mark.parametrize(
     ("grouped", "groups"),
     [
-        ((B, D, E), [(PAINTER, (1,)), (SAILOR, (3, 4))]),
-        ((A, B, C, D, E), [(PAINTER, (0, 1)), (SAILOR, (3, 4))]),  # the third may be in either
-        ((A, C, B, D), [(PAINTER, (0, 1, 2)), (SAILOR, (3,))]),  # between two of one group
-        ((C, B), [(PAINTER, (1, 2))]),  # before the first
-        ((B, C), [(PAINTER, (1, 2))]),  # behind the last
-        ((B, D, A), [(PAINTER, (1,)), (SAILOR, (3,)), (PAINTER, (0,))]),
-        ((B, ("Made up by grouping.", PAINTER)), [(PAINTER, (1,))]),
-        ((C,), []),
-        ((("Ada Lind was a painter.", "A"), ("Ada Lind was a sailor.", "A")), []),  # letters
+        ((BORN_IN_OSLO, WAS_SAILOR, SAILED), [(PAINTER, (1,)), (SAILOR, (3, 4))]),
+        (FACTS, [(PAINTER, (0, 1)), (SAILOR, (3, 4))]),  # lighthouses may be in either
+        (  # between two of one group
+            (WAS_PAINTER, LIGHTHOUSES, BORN_IN_OSLO, WAS_SAILOR),
+            [(PAINTER, (0, 1, 2)), (SAILOR, (3,))],
+        ),
+        ((LIGHTHOUSES, BORN_IN_OSLO), [(PAINTER, (1, 2))]),  # before the first
+        ((BORN_IN_OSLO, LIGHTHOUSES), [(PAINTER, (1, 2))]),  # behind the last
+        (
+            (BORN_IN_OSLO, WAS_SAILOR, WAS_PAINTER),
+            [(PAINTER, (1,)), (SAILOR, (3,)), (PAINTER, (0,))],
+        ),
+        ((BORN_IN_OSLO, ("Made up by grouping.", PAINTER)), [(PAINTER, (1,))]),
+        ((LIGHTHOUSES,), []),
+        # some files have letters in place of entities
+        ((("Ada Lind was a painter.", "A"), ("Ada Lind was a sailor.", "A")), []),
     ],
 )
 def test_groups_are_runs_of_facts_with_one_entity(grouped, groups):
-    assert list(known(grouped).groups) == groups
+    assert list(make_released(grouped).groups) == groups
 
 
-def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
-    found = known(
-        [
-            B,
-            ("She painted lighthouses.", None),
+def test_verdicts_are_known_of_facts_with_the_entities_that_the_files_name():
+    released = make_released(
+        grouped=[
+            BORN_IN_OSLO,
+            LIGHTHOUSES,
             ("Ada Lind was a sailor.", None),
             ("She painted lighthouses.", PAINTER),
         ]
     )
-    assert found.verdicts == {
+
+    assert released.verdicts == {
         (0, PAINTER): True,
         (1, PAINTER): True,
         (2, PAINTER): False,
@@ -104,23 +110,40 @@ def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
         (3, PAINTER): False,  # not supported by the entity of its group
         (4, SAILOR): True,
     }
-    twice = known([(FACTS[0][0], PAINTER), (FACTS[3][0], None), (FACTS[1][0], PAINTER)], (A, D, B))
-    assert twice.verdicts[1, PAINTER] is False
-    contradicted = known([("Ada Lind was a painter.", None), B], (A, B))
-    assert (0, PAINTER) not in contradicted.verdicts
-    assert contradicted.verdicts == {(1, PAINTER): True}
-    elsewhere = known(
-        facts=(("Ada Lind was a painter.", "Ada Lind (who is no candidate)"),), grouped=()
+
+
+def test_a_fact_between_two_of_a_group_is_not_supported_by_its_entity():
+    released = make_released(
+        grouped=[WAS_PAINTER, ("Ada Lind was a sailor.", None), BORN_IN_OSLO],
+        facts=(WAS_PAINTER, WAS_SAILOR, BORN_IN_OSLO),
     )
-    assert elsewhere.verdicts == {}
+
+    assert released.verdicts[1, PAINTER] is False
 
 
-def test_facts_are_beside_their_sentences_in_order():
-    assert [each.sentence for each in known().biography.facts] == [0, 0, 1, 2, 3]
+def test_contradicting_verdicts_are_left_out():
+    released = make_released(
+        grouped=[("Ada Lind was a painter.", None), BORN_IN_OSLO],
+        facts=(WAS_PAINTER, BORN_IN_OSLO),
+    )
+
+    assert released.verdicts == {(1, PAINTER): True}
+
+
+def test_verdicts_on_entities_that_are_no_candidates_are_left_out():
+    stranger = ("Ada Lind was a painter.", "Ada Lind (who is no candidate)")
+
+    assert make_released(grouped=(), facts=(stranger,)).verdicts == {}
+
+
+def test_released_facts_are_assigned_to_their_sentences_in_order():
+    facts = make_released().biography.facts
+
+    assert [fact.sentence for fact in facts] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    ("own", "released", "count"),
+    ("judged", "released", "count"),
     [
         (["Ada Lind was born in Oslo."], ["She was born in Oslo."], 1),  # pronoun or name
         (["She was born in Oslo."], ["She was born in Bergen."], 0),
@@ -137,193 +160,244 @@ def test_facts_are_beside_their_sentences_in_order():
         ),
     ],
 )
-def test_facts_are_matched_one_to_one(own, released, count):
-    assert count_matches(own, released, "Ada Lind") == count
+def test_facts_are_matched_one_to_one(judged, released, count):
+    assert count_matches(judged, released, "Ada Lind") == count
 
 
-def test_pairs_of_facts_are_compared():
-    (case,) = STEPS["grouping"].make_cases(known((A, C, B, D, E)))
-    # Released are facts 0, 1 and 2 of the painter, 3 and 4 of the sailor.
-    apart = compare_groups(replace(case.biography, groups=((0, 3), (1, 2, 4))), case.released)
-    tp, fp, fn, tn = ((True, True), (True, False), (False, True), (False, False))
-    assert [apart.count(outcome) for outcome in (tp, fp, fn, tn)] == [1, 3, 3, 3]
-    same = compare_groups(replace(case.biography, groups=((0, 1, 2), (3, 4))), case.released)
-    assert [same.count(outcome) for outcome in (tp, fp, fn, tn)] == [4, 0, 0, 6]
-    refused = replace(case.biography, ungrouped="no JSON object")
-    assert compare_groups(refused, case.released) == ["no JSON object"]
+@pytest.fixture
+def case():
+    """A case of grouping whose released groups are facts 0, 1 and 2, and facts 3 and 4."""
+    grouped = (WAS_PAINTER, LIGHTHOUSES, BORN_IN_OSLO, WAS_SAILOR, SAILED)
+    (case,) = STEPS["grouping"].make_cases(make_released(grouped))
+    return case
+
+
+@pytest.mark.parametrize(
+    ("groups", "tp", "fp", "fn", "tn"),
+    [
+        pytest.param(((0, 3), (1, 2, 4)), 1, 3, 3, 3, id="other groups"),
+        pytest.param(((0, 1, 2), (3, 4)), 4, 0, 0, 6, id="the released groups"),
+    ],
+)
+def test_grouping_is_compared_by_pairs_of_facts(case, groups, tp, fp, fn, tn):
+    pairs = compare_groups(replace(case.biography, groups=groups), case.released)
+
+    assert Counter(pairs) == Counter(
+        {(True, True): tp, (True, False): fp, (False, True): fn, (False, False): tn}
+    )
+
+
+def test_facts_that_were_not_grouped_are_unscored(case):
+    ungrouped = replace(case.biography, ungrouped="no JSON object")
+
+    assert compare_groups(ungrouped, case.released) == ["no JSON object"]
+
+
+def rename(value, name):
+    """Put another name in place of Ada Lind, in whatever JSON holds."""
+    return json.loads(json.dumps(value).replace("Ada Lind", name))
+
+
+NAMES = ("Ada Lind", "Ada Berg", "Ada Dahl", "Ada Moe", "Ada Vik", "Ada Aas")
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Released files of six names, and no earlier answers."""
+    """The paths of released generations about six names and of their decisions; no judge has
+    answered yet."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    names = [f"Ada {word}" for word in ("Lind", "Berg", "Dahl", "Moe", "Vik", "Aas")]
-    rows, facts, grouped = [], [], []
-    for name in names:
-        docs = [
-            {key: text.replace("Ada Lind", name) for key, text in vars(each).items()}
-            for each in PASSAGES
-        ]
-        rows.append(
-            {
-                "question": f"Tell me a bio of {name}",
-                "output": OUTPUT.replace("Ada Lind", name),
-                "docs": docs,
-            }
-        )
-        decided = [
-            {
-                "atom": text.replace("Ada Lind", name),
-                "is_supported": entity is not None,
-                "supporting_topic": entity and entity.replace("Ada Lind", name),
-            }
-            for text, entity in FACTS
-        ]
-        facts.append(decided)
-        grouped.append(decided[1:])
-    generations, decisions = tmp_path / "generations.json", tmp_path / "decisions.json"
-    generations.write_text(json.dumps({"data": rows}))
+    row = {
+        "question": "Tell me a bio of Ada Lind",
+        "output": OUTPUT,
+        "docs": [vars(passage) for passage in PASSAGES],
+    }
+    decided = [
+        {"atom": text, "is_supported": entity is not None, "supporting_topic": entity}
+        for text, entity in FACTS
+    ]
+    facts = [rename(decided, name) for name in NAMES]
+    grouped = [rename(decided[1:], name) for name in NAMES]
+    generations = tmp_path / "generations.json"
+    generations.write_text(json.dumps({"data": [rename(row, name) for name in NAMES]}))
+    decisions = tmp_path / "decisions.json"
     decisions.write_text(
         json.dumps({"decisions": [*facts, None], "global_decisions": [*grouped, None]})
     )
     return [str(generations), str(decisions)]
 
 
-def certified(judge, step, files, out, *more):
-    arguments = [
-        "certify",
-        "--judge",
-        judge,
-        "--setting",
-        f"biographies_{step}",
-        "--data",
-        *files,
-        "--out",
-        str(out),
-        *more,
-    ]
-    assert main(arguments) == 0
-    return json.loads(out.read_text())
+def certify(judge, step, files, *options):
+    """Run the command that certifies a step of the judge."""
+    setting = f"biographies_{step}"
+    command = ["certify", "--judge", judge, "--setting", setting, "--data", *files, *options]
+    assert main(command) == 0
 
 
-def test_each_step_of_the_judge_without_a_model(files, tmp_path):
-    found = {name: certified("lexical", name, files, tmp_path / f"{name}.json") for name in STEPS}
-    scores = {name: each["scores"]["ALL"] for name, each in found.items()}
-    assert (
-        scores["grouping"]["tp"] + scores["grouping"]["fn"] == 6
-    )  # facts 1 and 2 are of unknown or of one group
-    assert scores["grouping"]["f1"] == 1
-    assert scores["linking"] == {"tp": 12, "fp": 0, "fn": 0, "tn": 0, "accuracy": 1}
-    assert scores["verification"]["tp"] + scores["verification"]["fn"] == 24
-    assert scores["verification"]["fp"] + scores["verification"]["tn"] == 12
-    assert scores["verification"]["recall"] > 0.9
-    assert scores["decomposition"]["tp"] + scores["decomposition"]["fn"] == 30
-    assert found["linking"]["baselines"]["first retrieved"]["accuracy"] == 0.5
-    assert found["verification"]["baselines"]["all supported"]["recall"] == 1
-    assert found["verification"]["baselines"]["all supported"]["balanced_accuracy"] == 0.5
-    each_sentence = found["decomposition"]["baselines"]["each sentence"]
-    assert each_sentence["tp"] + each_sentence["fp"] == 24
-    for name, each in found.items():
-        low, high = each["intervals"][each_headline(name)]
-        assert low <= scores[name][each_headline(name)] <= high
-        assert (
-            each["data"] | {"rows": 6, "of": 6, "is_published": False, "without": 0} == each["data"]
-        )
-
-
-def each_headline(name):
-    return SETTINGS[name].headline[0]
+def make_step_certificate(judge, step, files, path):
+    """Certify a step of the judge, and read the certificate."""
+    certify(judge, step, files, "--out", str(path))
+    return json.loads(path.read_text())
 
 
 @pytest.fixture
-def judge(tmp_path, monkeypatch):
-    """(YAML of a judge, its server): it takes all facts for those of one individual, and supports
-    nothing."""
+def lexical_certificate(files, tmp_path):
+    """A function that certifies a step of the judge without a model."""
+    return lambda step: make_step_certificate("lexical", step, files, tmp_path / "step.json")
+
+
+def test_grouping_of_the_lexical_judge_is_certified(lexical_certificate):
+    scores = lexical_certificate("grouping")["scores"]["ALL"]
+
+    # of each response one pair, as facts 1 and 2 are of unknown or of one group
+    assert scores["tp"] + scores["fn"] == 6
+    assert scores["f1"] == 1
+
+
+def test_linking_of_the_lexical_judge_is_certified(lexical_certificate):
+    certificate = lexical_certificate("linking")
+
+    two_groups_of_six = {"tp": 12, "fp": 0, "fn": 0, "tn": 0, "accuracy": 1}
+    assert certificate["scores"]["ALL"] == two_groups_of_six
+    assert certificate["baselines"]["first retrieved"]["accuracy"] == 0.5
+
+
+def test_verification_of_the_lexical_judge_is_certified(lexical_certificate):
+    certificate = lexical_certificate("verification")
+
+    scores = certificate["scores"]["ALL"]
+    baseline = certificate["baselines"]["all supported"]
+    assert scores["tp"] + scores["fn"] == 6 * 4  # supported facts
+    assert scores["fp"] + scores["tn"] == 6 * 2  # the lighthouses, by neither of two entities
+    assert scores["recall"] > 0.9
+    assert baseline["recall"] == 1
+    assert baseline["balanced_accuracy"] == 0.5
+
+
+def test_decomposition_of_the_lexical_judge_is_certified(lexical_certificate):
+    certificate = lexical_certificate("decomposition")
+
+    scores = certificate["scores"]["ALL"]
+    baseline = certificate["baselines"]["each sentence"]
+    assert scores["tp"] + scores["fn"] == 6 * len(FACTS)
+    assert baseline["tp"] + baseline["fp"] == 6 * 4  # sentences
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_certificate_has_the_interval_of_its_headline_and_its_data(lexical_certificate, step):
+    certificate = lexical_certificate(step)
+
+    headline = SETTINGS[step].headline[0]
+    low, high = certificate["intervals"][headline]
+    data = {"rows": 6, "of": 6, "is_published": False, "without": 0}
+    assert low <= certificate["scores"]["ALL"][headline] <= high
+    assert certificate["data"].items() >= data.items()
+
+
+def answer_without_reading(prompt, attempt):
+    """Take all facts for those of one individual, support nothing, and say nothing of Ada Moe."""
+    if '{"groups"' in prompt:
+        count = int(re.findall(r"^(\d+)\. ", prompt, flags=re.MULTILINE)[-1])
+        return Act(text=json.dumps({"groups": [list(range(1, count + 1))]}))
+    if "Ada Moe" in prompt:
+        return Act(text="I would rather not say.")
+    return Act(text=json.dumps({"reason": "so", "verdict": "not_supported"}))
+
+
+@pytest.fixture
+def blind_server(monkeypatch):
+    """A server whose judge answers without reading."""
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
-
-    def answer(prompt, attempt):
-        if '{"groups"' in prompt:
-            count = int(re.findall(r"^(\d+)\. ", prompt, flags=re.MULTILINE)[-1])
-            return Act(text=json.dumps({"groups": [list(range(1, count + 1))]}))
-        if "Ada Moe" in prompt:
-            return Act(text="I would rather not say.")
-        return Act(text=json.dumps({"reason": "so", "verdict": "not_supported"}))
-
-    server = JudgeServer(answer)
-    path = tmp_path / "judge.yaml"
-    path.write_text(
-        yaml.safe_dump({"backend": "openai", "model": "small-judge", "base_url": server.base_url})
-    )
-    yield str(path), server
+    server = JudgeServer(answer_without_reading)
+    yield server
     server.close()
 
 
-def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_path, capsys):
-    config, server = judge
-    planned = [
-        "certify",
-        "--judge",
-        config,
-        "--setting",
-        "biographies_grouping",
-        "--data",
-        *files,
-        "--dry-run",
-    ]
-    assert main(planned) == 0
-    assert not server.attempts
+@pytest.fixture
+def blind_judge(blind_server, tmp_path):
+    """The path of the configuration of a judge that answers without reading."""
+    path = tmp_path / "judge.yaml"
+    config = {"backend": "openai", "model": "small-judge", "base_url": blind_server.base_url}
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_a_dry_run_tells_the_number_of_requests_and_sends_none(
+    files, blind_judge, blind_server, capsys
+):
+    certify(blind_judge, "grouping", files, "--dry-run")
+
+    assert not blind_server.attempts
     assert re.search(r"biographies_grouping +6 +0 +6 +12", capsys.readouterr().out)
-    found = certified(config, "grouping", files, tmp_path / "grouping.json")
-    assert found["scores"]["ALL"] == found["baselines"]["one group"]
-    assert found["usage"]["calls"] == 6
-    found = certified(config, "verification", files, tmp_path / "verification.json")
-    unscored = found["scores"]["unscored"]
-    assert (unscored["responses"], unscored["items"]) == (1, 6)
+
+
+def test_a_judge_that_groups_everything_scores_as_the_baseline(files, blind_judge, tmp_path):
+    certificate = make_step_certificate(blind_judge, "grouping", files, tmp_path / "g.json")
+
+    assert certificate["scores"]["ALL"] == certificate["baselines"]["one group"]
+    assert certificate["usage"]["calls"] == 6
+
+
+def test_replies_that_cannot_be_read_are_counted_in_the_certificate(files, blind_judge, tmp_path):
+    certificate = make_step_certificate(blind_judge, "verification", files, tmp_path / "v.json")
+
+    unscored = certificate["scores"]["unscored"]
+    assert unscored["responses"] == 1  # Ada Moe's
+    assert unscored["items"] == 6  # four supported facts, and one beside two entities
     assert list(unscored["reasons"]) == ["no JSON object"]
-    assert (found["scores"]["ALL"]["tp"], found["scores"]["ALL"]["tn"]) == (0, 10)
+    assert certificate["scores"]["ALL"]["tp"] == 0
+    assert certificate["scores"]["ALL"]["tn"] == 5 * 2
 
 
-def published(judge, files):
-    """A certificate as of the published data."""
-    trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
-    data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].git_blob}
-    return make_certificate(
-        judge,
-        "biographies_grouping",
-        trial.measure(judge),
-        prompt_hashes=trial.prompt_hashes(judge),
-        data=data,
-    )
-
-
-def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(files, tmp_path):
+@pytest.fixture
+def metadata(files):
+    """The metadata of a run whose judge is certified for grouping, as if on published data."""
     config = load_judge_config("lexical")
+    trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
+    blob = SETTINGS["grouping"].git_blob
     with Judge.open(config) as judge:
-        certificate = published(judge, files)
+        certificate = make_certificate(
+            judge,
+            "biographies_grouping",
+            trial.measure(judge),
+            prompt_hashes=trial.prompt_hashes(judge),
+            data={**trial.data, "is_published": True, "git_blob": blob},
+        )
         save_certificate(certificate, None)
-        found = find_certificates(judge)
-    metadata = {
+        certificates = find_certificates(judge)
+    return {
         "judge_config": config.describe(BENCHMARK.judging.make_method({}).prompt_names),
-        "judge_certificate": found,
+        "judge_certificate": certificates,
     }
-    stated = {
-        each.step.partition(" ")[0]: each for each in BENCHMARK.certification_statuses(metadata)
-    }
-    assert [name for name, each in stated.items() if each.is_certified] == ["grouping"]
-    assert stated["grouping"].text.startswith(
+
+
+def statuses_by_step(metadata):
+    """Return the certification status of each step, such as ``grouping``."""
+    statuses = BENCHMARK.certification_statuses(metadata)
+    return {status.step.partition(" ")[0]: status for status in statuses}
+
+
+def test_a_run_finds_the_certificate_of_each_step_of_its_judge(metadata):
+    statuses = statuses_by_step(metadata)
+
+    assert [step for step, status in statuses.items() if status.is_certified] == ["grouping"]
+    assert statuses["grouping"].text.startswith(
         "F1 of pairs of facts 100.0% [100.0%, 100.0%], on 6 of 6 responses (biographies_grouping"
     )
-    assert stated["linking"].text == (
+    assert statuses["linking"].text == (
         "not certified; run lm-factuality certify --judge lexical --setting biographies_linking"
     )
-    elsewhere = {**metadata, "knowledge": "wikipedia.db", "linking": "hungarian"}
-    for each in BENCHMARK.certification_statuses(elsewhere):
-        is_measured = each.step.partition(" ")[0] in ("decomposition", "grouping")
-        assert ("no judge is measured with" in each.text) is not is_measured
+
+
+def test_steps_with_other_settings_cannot_be_certified(metadata):
+    statuses = statuses_by_step({**metadata, "knowledge": "wikipedia.db", "linking": "hungarian"})
+
+    for step, status in statuses.items():
+        is_certifiable = step in ("decomposition", "grouping")
+        assert ("no judge is measured with" in status.text) is not is_certifiable
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("options", "message"),
     [
         (
             ["--setting", "biographies_grouping", "--sample"],
@@ -337,6 +411,6 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         ),
     ],
 )
-def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
-    assert main(["certify", "--judge", "lexical", *arguments]) == 1
-    assert expected in capsys.readouterr().err
+def test_options_that_mean_nothing_are_refused(options, message, capsys):
+    assert main(["certify", "--judge", "lexical", *options]) == 1
+    assert message in capsys.readouterr().err

@@ -26,7 +26,8 @@ from tests.report.results import factor_task
 
 
 def point(model, accuracy, token=None, byte=None):
-    """A model's accuracy in per cent and its perplexities, without rows."""
+    """Make a model of this accuracy, in per cent, and these perplexities per token and per byte. It
+    has no samples."""
     metrics = {"factor_acc": accuracy / 100, "perplexity": token, "byte_perplexity": byte}
     task = TaskResult(
         task="t",
@@ -45,51 +46,70 @@ def point(model, accuracy, token=None, byte=None):
     return ModelOnCorpus(Run(file, task), score_figure(task, "factor_acc"), Run(file, task))
 
 
-def by_definition(pairs):
-    """Kendall's tau-b by counting pairs."""
+def sign(number):
+    """Return -1, 0 or 1."""
+    return (number > 0) - (number < 0)
+
+
+def tau_by_definition(pairs):
+    """Compute Kendall's tau-b by counting the pairs that agree and disagree."""
     signs = [
-        (
-            math.copysign(1, a[0] - b[0]) * (a[0] != b[0]),
-            math.copysign(1, a[1] - b[1]) * (a[1] != b[1]),
-        )
-        for a, b in itertools.combinations(pairs, 2)
+        (sign(first[0] - second[0]), sign(first[1] - second[1]))
+        for first, second in itertools.combinations(pairs, 2)
     ]
     total = sum(x * y for x, y in signs)
     return total / math.sqrt(sum(x != 0 for x, _ in signs) * sum(y != 0 for _, y in signs))
 
 
-def test_tau_is_kendalls_with_ties_and_lower_perplexity_is_better():
-    generator = random.Random(3)
-    points = [
-        point(str(i), generator.randint(40, 46), generator.randint(7, 11), 2.0) for i in range(12)
+@pytest.fixture(scope="module")
+def points():
+    """Twelve models with some equal accuracies and perplexities; all are equal per byte."""
+    draw = random.Random(3)
+    return [
+        point(str(number), draw.randint(40, 46), draw.randint(7, 11), 2.0) for number in range(12)
     ]
-    expected = by_definition(
-        [(-point.perplexity("token").value, point.accuracy.value) for point in points]
-    )
-    assert kendall_tau(points, "token") == (pytest.approx(expected), 12)
-    assert kendall_tau(points, "byte") == (None, 12)  # all tied
+
+
+def test_tau_is_kendalls_with_lower_perplexity_as_better(points):
+    pairs = [(-point.perplexity("token").value, point.accuracy.value) for point in points]
+
+    assert kendall_tau(points, "token") == (pytest.approx(tau_by_definition(pairs)), 12)
+
+
+def test_tau_is_undefined_if_all_perplexities_are_equal(points):
+    assert kendall_tau(points, "byte") == (None, 12)
+
+
+def test_tau_of_one_model_is_undefined(points):
     assert kendall_tau(points[:1], "token") == (None, 1)
 
 
-def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
-    one = point("one", 50.0, 8.0, 1.9)
-    two = point("two", 51.0, 9.0, 1.8)
-    (pair,) = find_disagreements([one, two])
-    assert (pair.better_by_perplexity.model, pair.better_by_accuracy.model, pair.units) == (
-        "one",
-        "two",
-        ("token",),
+def list_models(pairs):
+    """List the models of each pair: the better by perplexity, and the better by accuracy."""
+    return [(pair.better_by_perplexity.model, pair.better_by_accuracy.model) for pair in pairs]
+
+
+def test_a_pair_may_disagree_by_one_unit_of_perplexity_alone():
+    pairs = find_disagreements([point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8)])
+
+    assert list_models(pairs) == [("one", "two")]
+    assert pairs[0].units == ("token",)
+
+
+def test_models_without_samples_share_no_rows():
+    (pair,) = find_disagreements([point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8)])
+
+    assert pair.accuracy_gap.shared_rows == 0
+    assert pair.accuracy_gap.stderr is None
+    assert pair.accuracy_gap.p_value is None
+
+
+def test_every_pair_that_disagrees_is_found():
+    pairs = find_disagreements(
+        [point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8), point("four", 50.0, 7.0)]
     )
-    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.stderr, pair.accuracy_gap.p_value) == (
-        0,
-        None,
-        None,
-    )
-    pairs = find_disagreements([one, two, point("four", 50.0, 7.0)])
-    assert [(pair.better_by_perplexity.model, pair.better_by_accuracy.model) for pair in pairs] == [
-        ("one", "two"),
-        ("four", "two"),
-    ]
+
+    assert list_models(pairs) == [("one", "two"), ("four", "two")]
 
 
 def results(
@@ -98,14 +118,18 @@ def results(
     right,
     perplexity,
     date="2026-01-01T00-00-00.0",
-    samples=True,
     backend="hf",
     **config,
 ):
-    """A results file with both tasks, and the samples of the FACTOR task; two rows a document."""
+    """Write a results file of a FACTOR task and its perplexity task, with the samples of the former.
+
+    ``right`` says of each row whether the model is right: 1, 0, or None where it is unscored. Two
+    rows in turn are of one document.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rows = len(right)
     data = {"rows": rows, "documents": rows // 2, "git_blob": "abc"}
+    metadata = {"suite_version": "0.2.0", "window": 1024, "data": data}
     content = {
         "results": {
             "x_factor": {
@@ -126,159 +150,176 @@ def results(
             },
         },
         "configs": {
-            "x_factor": {
-                "metadata": {
-                    "suite_version": "0.2.0",
-                    "benchmark": "factor",
-                    "window": 1024,
-                    "data": data,
-                }
-            },
+            "x_factor": {"metadata": {"benchmark": "factor", **metadata}},
             "x_factor_perplexity": {
-                "metadata": {
-                    "suite_version": "0.2.0",
-                    "benchmark": "perplexity",
-                    "window": 1024,
-                    "window_used": 1024,
-                    "data": data,
-                }
+                "metadata": {"benchmark": "perplexity", "window_used": 1024, **metadata}
             },
         },
         "config": {"model": backend, **config},
         "model_name": model,
         "date": float(date[8:10]),
     }
-    if samples:
-        lines = factor_task([None if value is None else bool(value) for value in right])["samples"]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"samples_x_factor_{date}.jsonl").write_text(text, encoding="utf-8")
+    lines = factor_task([None if value is None else bool(value) for value in right])["samples"]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / f"samples_x_factor_{date}.jsonl").write_text(text, encoding="utf-8")
     path = folder / f"results_{date}.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
 
 
+# Which rows two models are right on: they differ on one row in each of two documents.
 ONE = [1, 1, 0, 0, 1, 0, 0, 1, 0, 0]
 TWO = [1, 1, 0, 1, 1, 1, 0, 1, 0, 0]
 
 
-def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
+def read_points(folder):
+    """Read the models with an accuracy and a perplexity from the results in a folder."""
+    points, _notes = models_on_corpora(read_runs([folder])[0])
+    return points
+
+
+def test_a_measured_pair_may_disagree_by_both_units(tmp_path):
     results(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
     results(tmp_path / "b", "two", TWO, 9.0)
-    points, _ = models_on_corpora(read_runs([tmp_path])[0])
-    (pair,) = find_disagreements(points)
-    assert (pair.better_by_perplexity.model, pair.better_by_accuracy.model, pair.units) == (
-        "one",
-        "two",
-        ("token", "byte"),
-    )
-    gaps = [
-        sum(TWO[i : i + 2]) - sum(ONE[i : i + 2]) - 0.4 for i in range(0, 10, 2)
-    ]  # less the mean of 2 rows
-    assert pair.accuracy_gap.difference == pytest.approx(0.2)
-    assert pair.accuracy_gap.stderr == pytest.approx(
-        math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10
-    )
-    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (
-        10,
-        0.5,
-    )  # two documents differ, both in favour of the same model: 2 of 4 flips
+
+    pairs = find_disagreements(read_points(tmp_path))
+
+    assert list_models(pairs) == [("one", "two")]
+    assert pairs[0].units == ("token", "byte")
 
 
-@pytest.mark.parametrize("change", ["no samples", "other rows", "other accuracy"])
-def test_without_the_samples_of_the_same_rows_nothing_is_known_of_a_difference(change, tmp_path):
+def test_accuracy_gaps_are_paired_by_row_and_clustered_by_document(tmp_path):
     results(tmp_path / "a", "one", ONE, 8.0)
-    results(tmp_path / "b", "two", TWO, 9.0, samples=change != "no samples")
-    samples = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
-    if change == "other rows":
-        samples.write_text(
-            samples.read_text(encoding="utf-8").replace("1870", "1880"), encoding="utf-8"
-        )
-    elif change == "other accuracy":
-        text = samples.read_text(encoding="utf-8").replace('"factor_acc": 1.0', '"factor_acc": 0.0')
-        samples.write_text(text, encoding="utf-8")
-    (pair,) = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
+    results(tmp_path / "b", "two", TWO, 9.0)
+
+    (pair,) = find_disagreements(read_points(tmp_path))
+
+    # of each of 5 documents, what two models differ by, less the mean of 2 rows
+    gaps = [0 - 0.4, 1 - 0.4, 1 - 0.4, 0 - 0.4, 0 - 0.4]
+    stderr = math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10
     assert pair.accuracy_gap.difference == pytest.approx(0.2)
-    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (0, None)
+    assert pair.accuracy_gap.stderr == pytest.approx(stderr)
+    assert pair.accuracy_gap.shared_rows == 10
+    # two documents differ, both in favour of the same model: 2 of 4 flips
+    assert pair.accuracy_gap.p_value == 0.5
 
 
-def test_unscored_rows_are_in_no_pair(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "replacement"),
+    [
+        pytest.param(None, None, id="no samples"),
+        pytest.param("1870", "1880", id="other rows"),
+        pytest.param('"factor_acc": 1.0', '"factor_acc": 0.0', id="other accuracy"),
+    ],
+)
+def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, tmp_path):
+    results(tmp_path / "a", "one", ONE, 8.0)
+    results(tmp_path / "b", "two", TWO, 9.0)
+    samples = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
+    if text is None:
+        samples.unlink()
+    else:
+        content = samples.read_text(encoding="utf-8")
+        samples.write_text(content.replace(text, replacement), encoding="utf-8")
+
+    (pair,) = find_disagreements(read_points(tmp_path))
+
+    assert pair.accuracy_gap.difference == pytest.approx(0.2)
+    assert pair.accuracy_gap.shared_rows == 0
+    assert pair.accuracy_gap.p_value is None
+
+
+def test_unscored_rows_are_in_no_accuracy_gap(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
-    one, two = models_on_corpora(read_runs([tmp_path])[0])[0]
-    assert (
-        accuracy_difference(two, one).shared_rows,
-        accuracy_difference(two, one).difference,
-    ) == (
-        9,
-        pytest.approx(2 / 9),
-    )
+    one, two = read_points(tmp_path)
+
+    gap = accuracy_difference(two, one)
+
+    assert gap.shared_rows == 9
+    assert gap.difference == pytest.approx(2 / 9)
 
 
 def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     """Of three pairs one agrees with perplexity; it counts all the same."""
-    for number, (right, perplexity) in enumerate((([1] * 10, 9.0), (ONE, 8.5), (TWO, 8.0))):
-        results(tmp_path / str(number), f"m{number}", right, perplexity)
-    found = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
-    assert {
-        (pair.better_by_perplexity.model, pair.better_by_accuracy.model): (
+    results(tmp_path / "0", "right", [1] * 10, 9.0)
+    results(tmp_path / "1", "one", ONE, 8.5)
+    results(tmp_path / "2", "two", TWO, 8.0)
+
+    pairs = find_disagreements(read_points(tmp_path))
+
+    p_values = {
+        pair.better_by_perplexity.model: (
             pair.accuracy_gap.p_value,
             pair.accuracy_gap.adjusted_p_value,
         )
-        for pair in found
-    } == {
-        ("m1", "m0"): (2 / 2**4, 3 * 2 / 2**4),
-        ("m2", "m0"): (2 / 2**3, 2 * 2 / 2**3),
+        for pair in pairs
+    }
+    assert {pair.better_by_accuracy.model for pair in pairs} == {"right"}
+    assert p_values == {
+        "one": (2 / 2**4, 3 * 2 / 2**4),  # four documents differ
+        "two": (2 / 2**3, 2 * 2 / 2**3),  # three
     }
 
 
-def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
+@pytest.fixture
+def gains(tmp_path):
+    """The gains by retrieval of two models, beside runs that have no partner."""
     results(tmp_path / "a", "org/m-125m", ONE, 8.0)
     results(tmp_path / "b", "org/m-125m", TWO, 8.0, backend="hf-ralm")
     results(tmp_path / "c", "org/m-125m", [0] * 10, 8.0, backend="hf-prefix-free")
     results(tmp_path / "d", "org/m-125m", TWO, 8.0, backend="hf-ralm", model_revision="step1")
     results(tmp_path / "e", "org/n-1b", [1] * 10, 8.0, backend="hf-ralm")
     results(tmp_path / "f", "org/n-1b", TWO, 8.0)
-    points, _ = models_on_corpora(read_runs([tmp_path])[0])
-    found = retrieval_gains(points)
-    assert [(gain.without_retrieval.model, gain.with_retrieval.model) for gain in found] == [
+    return retrieval_gains(read_points(tmp_path))
+
+
+def test_gains_pair_each_model_with_itself_without_retrieval(gains):
+    assert [(gain.without_retrieval.model, gain.with_retrieval.model) for gain in gains] == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
         ("org/n-1b", "org/n-1b (hf-ralm)"),
     ]
-    assert [gain.difference.difference for gain in found] == [
-        pytest.approx(0.2),
-        pytest.approx(0.4),
-    ]
-    assert [(gain.difference.p_value, gain.difference.adjusted_p_value) for gain in found] == [
-        (0.5, 0.5),
-        (0.25, 0.5),
-    ]
+
+
+def test_gains_are_differences_with_corrected_p_values(gains):
+    differences = [gain.difference for gain in gains]
+
+    assert [gain.difference for gain in differences] == pytest.approx([0.2, 0.4])
+    assert [gain.p_value for gain in differences] == [0.5, 0.25]
+    assert [gain.adjusted_p_value for gain in differences] == [0.5, 0.5]
 
 
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
     results(tmp_path, "one", ONE, 8.0)
     results(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
-    points, notes = models_on_corpora(read_runs([tmp_path])[0])
-    (point,) = points
-    assert (point.accuracy.value, point.perplexity("token").value) == (0.6, 7.0)
+
+    (point,), notes = models_on_corpora(read_runs([tmp_path])[0])
+
+    assert point.accuracy.value == 0.6
+    assert point.perplexity("token").value == 7.0
     assert len(notes) == 2
     assert all("results_2026-01-01T00-00-00.0.json is older" in note for note in notes)
 
 
-def test_backends_that_only_score_give_one_model_and_others_another(tmp_path):
-    for number, backend in enumerate(("hf", "hf-tree", "vllm", "hf-ralm")):
-        right = TWO if backend == "vllm" else ONE
-        results(
-            tmp_path / backend,
-            "one",
-            right,
-            8.0,
-            date=f"2026-01-0{number + 1}T00-00-00.0",
-            backend=backend,
-        )
-    results(tmp_path / "early", "one", ONE, 9.0, model_revision="step1000")
-    points, _ = models_on_corpora(read_runs([tmp_path])[0])
-    assert [point.model for point in points] == ["one", "one (hf-ralm)", "one (step1000)"]
-    assert points[0].accuracy.value == 0.6
+def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_path):
+    results(tmp_path / "a", "one", ONE, 8.0, date="2026-01-01T00-00-00.0", backend="hf")
+    results(tmp_path / "b", "one", ONE, 8.0, date="2026-01-02T00-00-00.0", backend="hf-tree")
+    results(tmp_path / "c", "one", TWO, 8.0, date="2026-01-03T00-00-00.0", backend="vllm")
+
+    (point,) = read_points(tmp_path)
+
+    assert point.model == "one"
+    assert point.accuracy.value == 0.6  # that of TWO
+
+
+def test_other_backends_and_revisions_are_models_of_their_own(tmp_path):
+    results(tmp_path / "a", "one", ONE, 8.0)
+    results(tmp_path / "b", "one", ONE, 8.0, backend="hf-ralm")
+    results(tmp_path / "c", "one", ONE, 9.0, model_revision="step1000")
+
+    models = [point.model for point in read_points(tmp_path)]
+
+    assert models == ["one", "one (hf-ralm)", "one (step1000)"]
 
 
 def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
@@ -286,16 +327,18 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["results"]["x_factor"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    points, (note,) = models_on_corpora(read_runs([tmp_path])[0])
+
+    points, notes = models_on_corpora(read_runs([tmp_path])[0])
+
     assert points == []
-    assert (
-        note
-        == "x_factor_perplexity, one: perplexity 8.00, per byte 1.800; no accuracy on x_factor to go with it"
-    )
+    assert notes == [
+        "x_factor_perplexity, one: perplexity 8.00, per byte 1.800; "
+        "no accuracy on x_factor to go with it"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "expected", "size"),
+    ("name", "model_family", "size"),
     [
         ("gpt2", "GPT-2", 124e6),
         ("openai-community/gpt2-xl", "GPT-2", 1558e6),
@@ -312,17 +355,21 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
         ("facebook/opt-125m (hf-ralm)", "OPT", 125e6),
     ],
 )
-def test_families_and_sizes_by_name(name, expected, size):
-    assert family(name) == expected
+def test_the_family_and_the_size_of_a_model_are_read_from_its_name(name, model_family, size):
+    assert family(name) == model_family
     assert size_in_name(name) == size
 
 
-def test_sizes_as_models_are_called_by_them():
-    assert [size_label(size) for size in (66e9, 2.7e9, 125e6, 1.5e6, 644_160, 12)] == [
-        "66B",
-        "2.7B",
-        "125M",
-        "1.5M",
-        "644K",
-        "12",
-    ]
+@pytest.mark.parametrize(
+    ("size", "label"),
+    [
+        (66e9, "66B"),
+        (2.7e9, "2.7B"),
+        (125e6, "125M"),
+        (1.5e6, "1.5M"),
+        (644_160, "644K"),
+        (12, "12"),
+    ],
+)
+def test_a_size_is_labelled_as_models_are_called_by_it(size, label):
+    assert size_label(size) == label

@@ -49,9 +49,9 @@ def test_a_tie_is_not_right():
 @pytest.mark.parametrize(
     ("logprobs", "gold", "is_right"),
     [
-        pytest.param((-4, -4, -4, -4), 0, True, id="first of a tie"),
-        pytest.param((-4, -4, -4, -4), 1, False, id="second of a tie"),
-        pytest.param((-5, -4, -4, -6), 0, False, id="first, and not in the tie"),
+        ((-4, -4, -4, -4), 0, True),
+        ((-4, -4, -4, -4), 1, False),
+        ((-5, -4, -4, -6), 0, False),
     ],
 )
 def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right):

@@ -18,25 +18,18 @@ PAGES = {
     HARBOUR: "Grayport is a harbour town in Eastmark. It was founded in 1702.",
     MINE: "Grayport is a mining village in Norland. Silver was found there in 1840.",
 }
-SENTENCES = (
-    "Grayport is a harbour town in Eastmark.",
-    "It was founded in 1702.",
-    "Silver was found there in 1840.",
-    "I hope that this helps!",
-)
-RESPONSE = " ".join(SENTENCES)
-FACTS = dict(
-    zip(
-        SENTENCES,
-        (
-            ["Grayport is a harbour town.", "Grayport is in Eastmark."],
-            ["Grayport was founded in 1702."],
-            ["Silver was found in Grayport in 1840."],
-            ["The writer hopes to help."],
-        ),
-        strict=True,
-    )
-)
+# The facts of each sentence of the response.
+FACTS = {
+    "Grayport is a harbour town in Eastmark.": [
+        "Grayport is a harbour town.",
+        "Grayport is in Eastmark.",
+    ],
+    "It was founded in 1702.": ["Grayport was founded in 1702."],
+    "Silver was found there in 1840.": ["Silver was found in Grayport in 1840."],
+    "I hope that this helps!": ["The writer hopes to help."],
+}
+RESPONSE = " ".join(FACTS)
+NUM_SENTENCES = 4
 NUM_FACTS = 5
 TELLING_WORDS = ("harbour", "Eastmark", "1702", "1840")  # a page with the word supports the fact
 
@@ -212,7 +205,7 @@ def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification)
     ("verification", "num_prompts"),
     [
         pytest.param("fact", NUM_FACTS, id="a prompt for each fact"),
-        pytest.param("page", len(SENTENCES), id="a prompt for the passages of each sentence"),
+        pytest.param("page", NUM_SENTENCES, id="a prompt for the passages of each sentence"),
     ],
 )
 def test_facts_with_passages_of_an_index_are_verified_together_by_sentence(
@@ -237,7 +230,7 @@ def test_facts_without_passages_are_not_sent_to_the_judge(open_judge, server):
     with open_judge() as judge:
         judge_text(judge, LongForm(), make_text(titles=[]))
 
-    assert len(server.bodies) == len(list_prompts(server, is_decomposition=True)) == len(SENTENCES)
+    assert len(server.bodies) == len(list_prompts(server, is_decomposition=True)) == NUM_SENTENCES
 
 
 def test_a_repeated_fact_counts_once(open_judge):
@@ -313,23 +306,17 @@ def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, cha
 @pytest.mark.parametrize(
     ("response", "sentences"),
     [
-        pytest.param(
+        (
             "## History\n\n**Early days**\n\n- **Founded:** It was founded in 1702.\n* It grew.",
             ["Founded: It was founded in 1702.", "It grew."],
-            id="headings and bullets",
         ),
-        pytest.param(
+        (
             "Here are some facts:\n\n1. It is old.\n2) It is `big`.\n---",
             ["It is old.", "It is big."],
-            id="numbered list",
         ),
-        pytest.param(
-            "It is 2. In 1702 it grew.",
-            ["It is 2.", "In 1702 it grew."],
-            id="a number that ends a sentence",
-        ),
-        pytest.param("> It is quoted.", ["It is quoted."], id="quotation"),
-        pytest.param("*It* is snake_case.", ["*It* is snake_case."], id="emphasis is kept"),
+        ("It is 2. In 1702 it grew.", ["It is 2.", "In 1702 it grew."]),
+        ("> It is quoted.", ["It is quoted."]),
+        ("*It* is snake_case.", ["*It* is snake_case."]),
     ],
 )
 def test_sentences_are_found_without_markdown(response, sentences):

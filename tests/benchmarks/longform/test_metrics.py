@@ -135,9 +135,9 @@ def test_d_factscore_is_left_out_where_names_are_not_shared():
 @pytest.mark.parametrize(
     ("changes", "respond_ratio"),
     [
-        pytest.param({"abstained": True}, 0, id="abstained"),
-        pytest.param({"problem": NO_FACTS}, 1, id="no facts"),
-        pytest.param({"problem": NO_SENTENCES}, 1, id="no sentences"),
+        ({"abstained": True}, 0),
+        ({"problem": NO_FACTS}, 1),
+        ({"problem": NO_SENTENCES}, 1),
     ],
 )
 def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respond_ratio):
@@ -152,8 +152,8 @@ def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respon
 @pytest.mark.parametrize(
     ("problem", "respond_ratio"),
     [
-        pytest.param("the judge failed: down", 1, id="the judge failed"),
-        pytest.param(UNFINISHED, None, id="unfinished thinking"),
+        ("the judge failed: down", 1),
+        (UNFINISHED, None),
     ],
 )
 def test_a_response_that_could_not_be_judged_is_unscored_with_bounds(problem, respond_ratio):

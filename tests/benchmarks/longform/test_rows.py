@@ -102,15 +102,9 @@ def test_an_index_is_searched_for_the_prompt_where_entities_share_names(read):
 @pytest.mark.parametrize(
     ("cell", "passages"),
     [
-        pytest.param("It is old.", [("", "It is old.")], id="a text"),
-        pytest.param(
-            ["It is old.", {"text": "It is big."}],
-            [("", "It is old."), ("", "It is big.")],
-            id="a list of texts",
-        ),
-        pytest.param(
-            [{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")], id="with a title"
-        ),
+        ("It is old.", [("", "It is old.")]),
+        (["It is old.", {"text": "It is big."}], [("", "It is old."), ("", "It is big.")]),
+        ([{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")]),
     ],
 )
 def test_passages_are_read_from_a_column(read, tmp_path, cell, passages, ending):
