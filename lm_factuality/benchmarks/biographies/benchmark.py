@@ -43,8 +43,12 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a judged response as a row of the report.
 
     Args:
-        result: The results of the run. All benchmarks get them, and this one needs none of them.
+        result: The results of the run. Every benchmark gets them, and this one does not use them.
         sample: The sample of the response, with its document and metrics.
+
+    Returns:
+        The row. Its ``margin``, by which the report sorts rows, is the negative difference between
+        FActScore and D-FActScore, since a large difference is bad.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
@@ -53,6 +57,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     difference = sample.get("difference")
     return SampleRow(
         key=row_key(sample, doc["name"], doc["question"]),
+        # Responses about one name are not independent, so standard errors take them together.
         cluster=str(doc["name"]),
         title=snippet(doc["name"]),
         doc={
@@ -62,7 +67,6 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "passages": doc["passages"],
         },
         outcome=_row_outcome(judged, sample.get("factscore"), difference),
-        # Reports sort by margin, where higher is better. A large difference is bad.
         margin=None if difference is None else -difference,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
@@ -85,7 +89,7 @@ def _row_outcome(
         ``unscored`` if the difference is not known. ``none`` if the response states nothing that
         is supported.
     """
-    # A response merges people if it joins supported facts, so it needs such facts.
+    # Without a supported fact, there is nothing that the response could have merged.
     if judged.abstained or factscore == 0:
         return "none"
     if difference is None:

@@ -225,14 +225,13 @@ def compare_groups(
         return [judged.ungrouped]
     judged_group_by_fact = _group_by_fact(judged.groups)
     released_group_by_fact = _group_by_fact(released)
-    outcomes: list[ComparisonOrReason] = []
-    for first, second in combinations(released_group_by_fact, 2):
-        comparison = Comparison(
+    return [
+        Comparison(
             judged=judged_group_by_fact[first] == judged_group_by_fact[second],
             released=released_group_by_fact[first] == released_group_by_fact[second],
         )
-        outcomes.append(comparison)
-    return outcomes
+        for first, second in combinations(released_group_by_fact, 2)
+    ]
 
 
 def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -454,6 +453,7 @@ def _read_cases(files: Sequence[ReleasedFiles], step: Step) -> list[list[Case]]:
     for file_pair in files:
         texts = read_generations([file_pair.generations])
         decided_responses = read_decisions(file_pair.decisions).responses
+        # The two files have no common key, so the text is found by its words.
         for decided_response, text in match_texts(decided_responses, texts):
             response = ReleasedResponse(text, decided_response)
             cases_by_response.append(step.make_cases(response))
@@ -494,6 +494,7 @@ class StepTrial:
         """
         files = _released_files(options)
         paths = [path for file_pair in files for path in file_pair]
+        # Certificates do not show folders, since these differ between machines.
         file_names = ", ".join(path.name for path in paths)
         cases_by_response = _read_cases(files, STEPS[name])
         usable_cases = [cases for cases in cases_by_response if cases]
@@ -614,6 +615,7 @@ class StepTrial:
         for cases, outcomes in zip(self.cases_by_response, outcomes_by_response, strict=True):
             comparisons = [outcome for outcome in outcomes if isinstance(outcome, Comparison)]
             reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
+            # The judge has no decision about any part of the response.
             if not comparisons:
                 num_unscored_responses += 1
                 continue

@@ -101,6 +101,7 @@ class DecidedResponse:
         """
         verdicts: list[bool | None] = [None] * len(self.facts)
         for index, fact in zip(self.grouped_fact_indices, self.grouped, strict=True):
+            # A fact that grouping invented is none of the facts.
             if index is not None:
                 verdicts[index] = fact.is_supported
         return verdicts
@@ -200,6 +201,7 @@ class ReleasedResponse:
         prepared = AMBIGBIO.prepare(self.generation)
         if not prepared.sentences:
             return prepared
+        # The released files do not say which sentence states a fact.
         fact_texts = [fact.atom for fact in self.decided.facts]
         sentence_indices = _align_facts(fact_texts, prepared.sentences)
         facts = [

@@ -27,7 +27,7 @@ def link_groups(
     """Link each fact group to the entity whose page supports most of its facts (equation 1).
 
     Args:
-        groups: For each individual of a response, the numbers of its facts.
+        groups: For each individual of a response, the indices of its facts.
         entities: The titles of the candidate pages, in the order of retrieval.
         matrix: The judgement of each fact (rows) by the page of each entity (columns).
         linking: ``greedy`` links each group by itself, so that two groups may share an entity.
@@ -37,18 +37,18 @@ def link_groups(
             code does.
 
     Returns:
-        The number of the entity of each group, or None for a group without one.
+        The index of the entity of each group, or None for a group without one.
     """
     counts = np.zeros((len(groups), len(entities)), dtype=np.int64)
-    for group_number, group in enumerate(groups):
-        for entity in range(len(entities)):
-            outcomes = [matrix[fact][entity].outcome for fact in group]
-            counts[group_number, entity] = outcomes.count("supported")
+    for group_index, group in enumerate(groups):
+        for entity_index in range(len(entities)):
+            outcomes = [matrix[fact][entity_index].outcome for fact in group]
+            counts[group_index, entity_index] = outcomes.count("supported")
 
-    # Entities are numbered in the order of retrieval.
+    # Entities have indices in the order of retrieval.
     preference = list(range(len(entities)))
     if protocol == "code":
-        preference.sort(key=lambda entity: entities[entity])
+        preference.sort(key=lambda entity_index: entities[entity_index])
     if linking == "hungarian":
         return link_one_to_one(counts, preference)
     return link_greedily(counts, preference)
@@ -82,11 +82,12 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
     """Link each group to a different entity so that most facts are supported in total.
 
     This is the Hungarian algorithm of appendix C.1. Of several assignments with the same total,
-    the one is taken in which more groups get the entity that supports most of their facts.
+    the one is taken in which more groups get the entity that supports most of their facts. If
+    assignments are still equally good, earlier entities in ``preference`` are preferred.
 
     Args:
         counts: How many facts of each group (rows) each entity (columns) supports.
-        preference: All entities, in the order in which the algorithm looks at them.
+        preference: The indices of all entities.
 
     Returns:
         The entity of each group. None for a group that is left without an entity, or whose entity
@@ -102,7 +103,8 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
 
     ordered_counts = counts[:, list(preference)]
     is_best_of_group = ordered_counts == ordered_counts.max(axis=1, keepdims=True)
-    # Each best entity adds 1. One more supported fact adds more than all of these together.
+    # For three groups, a supported fact weighs 4, and the best entity of a group 1 more. Even three
+    # best entities then weigh less than one further supported fact.
     weights = ordered_counts * (len(counts) + 1) + is_best_of_group
     rows, columns = linear_sum_assignment(weights, maximize=True)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):

@@ -200,6 +200,7 @@ def judge_pairs(
     """
     judgements: dict[PairKey, Judgement] = {}
     pairs_to_ask: dict[PairKey, FactPair] = {}
+    # A fact without a page is not asked about, since its judgement is known.
     for key, pair in pairs.items():
         if pair.preset_judgement is None:
             pairs_to_ask[key] = pair
@@ -237,6 +238,7 @@ def _judge_pairs_by_logprobs(
     )
     judgements = {}
     for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
+        # The judge may be asked several times about a pair.
         samples = [judgement_from_logprobs(answer) for answer in answers]
         judgements[key] = majority_judgement(pair.evidence, samples)
     return judgements
@@ -352,6 +354,7 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
 
     outcomes = [judgement.outcome for judgement in scored]
     commonest_outcomes = multimode(outcomes)
+    # A tie decides nothing.
     if len(commonest_outcomes) > 1:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
 

@@ -49,19 +49,19 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
           ``intervals`` their 95% intervals, for which names are resampled
         - ``choices``: sentences that say what the protocol computes
         - ``num_biographies``: the mean number of groups that the file states, or None
-        - ``num_nan``: how many responses have lost every fact by grouping
+        - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts
         - further counts of names, responses and unscored facts
     """
     rows = []
+    answered = []
     for number, response in enumerate(decisions.responses):
-        if response is None:
-            metrics = _METRICS_IF_DECLINED
-        else:
+        metrics = _METRICS_IF_DECLINED
+        if response is not None:
             metrics = _response_metrics(response, protocol)
+            answered.append(response)
         # There is one response per name.
         rows.append(clustered_outcomes(metrics, cluster=str(number)))
 
-    answered = [response for response in decisions.responses if response is not None]
     means, intervals = bootstrapped_means(rows)
     return {
         "protocol": protocol,
@@ -95,17 +95,17 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
     else:
         d_factscore = released_d_factscore(response)
 
-    # The entities of a response are the pages that support its facts.
-    titles = {fact.supporting_topic for fact in response.facts}
+    # The entities of a response are the pages that support its facts. An unsupported fact has none.
+    titles = {fact.supporting_topic for fact in response.facts} - {None}
     num_facts = len(response.facts)
     return {
         "factscore": factscore,
         "factscore_penalised": factscore * length_penalty(num_facts),
         "d_factscore": d_factscore,
-        # An unsupported fact has no title.
-        "num_entities": float(len(titles - {None})),
+        "num_entities": float(len(titles)),
         "facts_per_response": float(num_facts),
         "respond_ratio": 1.0,
+        # Without a D-FActScore there is nothing to subtract.
         "difference": None if d_factscore is None else factscore - d_factscore,
     }
 
@@ -150,14 +150,12 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
     }
 
 
-def _supported_share(verdicts: Sequence[bool | None], missing_verdict: bool) -> float:
+def _supported_share(verdicts: Sequence[bool | None], default_verdict: bool) -> float:
     """Return the share of supported facts.
 
     Args:
         verdicts: Whether each fact is supported, None if there is no verdict.
-        missing_verdict: The verdict to assume where there is none.
+        default_verdict: The verdict to assume where there is none.
     """
-    supported = verdicts.count(True)
-    if missing_verdict:
-        supported += verdicts.count(None)
-    return supported / len(verdicts)
+    filled_verdicts = [default_verdict if verdict is None else verdict for verdict in verdicts]
+    return sum(filled_verdicts) / len(filled_verdicts)

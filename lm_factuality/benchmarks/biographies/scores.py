@@ -601,7 +601,8 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
 
 def _lacks_every_page(scores: BiographyScores) -> bool:
     """Return whether a response has candidate entities, but none of them has a page."""
-    return scores["candidates"] > 0 and scores["without_page"] == scores["candidates"]
+    num_candidates: int = scores["candidates"]
+    return num_candidates > 0 and num_candidates == scores["without_page"]
 
 
 def _shorten_reason(reason: str | None) -> str | None:

@@ -151,15 +151,15 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
         ``evidence`` of a judgement has the numbers of its passages in this list.
     """
     record = to_jsonable_python(judged)
-    number_by_passage: dict[str, int] = {}
-    for judgement in chain.from_iterable(record["matrix"]):
-        passage_numbers = []
-        for passage in judgement["evidence"]:
-            # A passage that was not seen before gets the next number.
-            number = number_by_passage.setdefault(passage, len(number_by_passage))
-            passage_numbers.append(number)
-        judgement["evidence"] = passage_numbers
-    return {**record, "evidence": list(number_by_passage)}
+    judgements = list(chain.from_iterable(record["matrix"]))
+    # A dict keeps the order and drops repeated passages.
+    passages = dict.fromkeys(
+        passage for judgement in judgements for passage in judgement["evidence"]
+    )
+    number_by_passage = {passage: number for number, passage in enumerate(passages)}
+    for judgement in judgements:
+        judgement["evidence"] = [number_by_passage[passage] for passage in judgement["evidence"]]
+    return {**record, "evidence": list(passages)}
 
 
 def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
@@ -210,33 +210,35 @@ def _matrix_with_passages(
 
 
 def _check_numbers(judged: JudgedBiography) -> None:
-    """Check that all numbers of a judged biography refer to existing facts, sentences and entities.
+    """Check that all indices of a judged biography refer to existing facts, sentences and entities.
 
     Args:
         judged: The biography that was read from a record.
 
     Raises:
-        ValueError: A number refers to nothing, a fact is in two groups, or the lengths of two lists
+        ValueError: An index refers to nothing, a fact is in two groups, or the lengths of two lists
             differ. The message names all such parts.
     """
-    fact_numbers = range(len(judged.facts))
-    entity_numbers = range(len(judged.entities))
-    sentence_numbers = range(len(judged.sentences))
+    fact_indices = range(len(judged.facts))
+    entity_indices = range(len(judged.entities))
+    sentence_indices = range(len(judged.sentences))
     grouped_facts = list(chain.from_iterable(judged.groups))
+    row_lengths = [len(row) for row in judged.matrix]
 
     # All wrong parts are named at once, so that a file is mended once.
     wrong_parts = []
-    if any(fact.sentence not in sentence_numbers for fact in judged.facts):
+    if any(fact.sentence not in sentence_indices for fact in judged.facts):
         wrong_parts.append("a sentence in 'facts'")
-    if any(fact_number not in fact_numbers for fact_number in grouped_facts):
+    if any(fact_index not in fact_indices for fact_index in grouped_facts):
         wrong_parts.append("a fact in 'groups'")
     if len(set(grouped_facts)) < len(grouped_facts):
         wrong_parts.append("a fact twice in 'groups'")
-    if any(link is not None and link not in entity_numbers for link in judged.links):
+    if any(link is not None and link not in entity_indices for link in judged.links):
         wrong_parts.append("an entity in 'links'")
     if len(judged.links) != len(judged.groups):
         wrong_parts.append("the length of 'links'")
-    if [len(row) for row in judged.matrix] != [len(entity_numbers)] * len(fact_numbers):
+    # The matrix has a row for each fact and a column for each entity.
+    if row_lengths != [len(judged.entities)] * len(judged.facts):
         wrong_parts.append("the lengths in 'matrix'")
     if wrong_parts:
         raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
@@ -255,14 +257,14 @@ def read_verdicts(path: Path) -> list[JsonObject]:
         DataError: The file cannot be read, or some lines hold no record. The error names the lines.
     """
 
-    def check_record(line: Mapping[str, Any]) -> JsonObject:
-        """Check that a line holds a record, and return a copy of it."""
-        # The biography itself is not needed: reports also use the other keys of the record.
+    def parse_record(line: Mapping[str, Any]) -> JsonObject:
+        """Return the record in a line, or raise ValueError if it is no judged biography."""
+        # Reports also use further keys of the record, so the biography itself is not returned.
         biography_from_record(line)
         return dict(line)
 
     return read_lines(
         path,
-        parse=check_record,
+        parse=parse_record,
         expected="make it with: lm-factuality judge ambigbio ... --out DIR",
     )

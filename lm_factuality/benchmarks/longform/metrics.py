@@ -177,8 +177,10 @@ def _scores_and_counts(
     """
     tally = FactTally.from_judged(judged)
     metrics = tally.scores(ks[0])
+    # The first K has its score under f1_at_k.
     for k in ks[1:]:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
+    # A response that declines has no part in the mean number of facts.
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
 
     if kind:
@@ -200,12 +202,14 @@ def _score_bounds(judged: JudgedBiography, kind: str, k: int) -> dict[str, float
         The values by metric, such as ``precision_worst`` and ``precision_best``.
     """
     tally = FactTally.from_judged(judged)
+    # Each unscored fact moves to the verdict of its case.
     num_wrong = tally.not_supported + tally.unscored
     num_right = tally.supported + tally.unscored
     tally_by_case = {
         "worst": replace(tally, not_supported=num_wrong, unscored=0),
         "best": replace(tally, supported=num_right, unscored=0),
     }
+    # A response without facts has no scores of a biography.
     biography_scores = score_biography(judged) or {}
     bounds = {}
     for case, tally_of_case in tally_by_case.items():

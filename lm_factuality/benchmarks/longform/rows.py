@@ -262,10 +262,12 @@ def read_prompts(
         topics = metadata.topics or _BLOB_BY_TOPIC[metadata.longfact]
         table, description = _read_longfact(metadata.longfact, topics, data_dir)
     else:
+        # These are the prompts of a user.
         table, description = load_table(task)
     refuse(table.problems)
     _require_columns(task, table)
 
+    # The template is compiled once for all rows.
     render_prompt = compile_cell_template(
         task.where, "doc_to_text", task.template, column_names(table)
     )
@@ -418,6 +420,7 @@ def _document_passages(
         return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
     if isinstance(knowledge, Knowledge):
         return _passages_by_titles(knowledge, cells.title)
+    # A search for each fact, which comes later, finds better passages.
     if not metadata.kind:
         return ()
 

@@ -56,15 +56,15 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
         it stands in or directly behind.
     """
     pieces = []
-    end_of_pieces = 0
+    previous_end = 0
     for span in _find_sentences(output, sentences):
         # White space between two sentences belongs to none.
-        if span.start > end_of_pieces:
-            pieces.append(Piece(output[end_of_pieces : span.start], -1))
+        if span.start > previous_end:
+            pieces.append(Piece(output[previous_end : span.start], -1))
         pieces.append(Piece(output[span.start : span.end], span.sentence))
-        end_of_pieces = span.end
-    if end_of_pieces < len(output):
-        pieces.append(Piece(output[end_of_pieces:], -1))
+        previous_end = span.end
+    if previous_end < len(output):
+        pieces.append(Piece(output[previous_end:], -1))
     return pieces
 
 
@@ -84,9 +84,12 @@ class _Span(NamedTuple):
 def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
     """Find the sentences of a response in its text, which also has citations.
 
+    Only letters are compared, i.e. all characters but white space and citations. The positions of
+    these letters in the response then say where a sentence stands.
+
     Args:
         output: The response.
-        sentences: Its sentences in order, without citations. White space is ignored.
+        sentences: Its sentences in order, without citations.
 
     Returns:
         Where the sentences stand, in order. A sentence that is not found is left out.
@@ -97,13 +100,14 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
     for number, sentence in enumerate(sentences):
         letters = _letters_of(sentence).text
         # Each search starts where the sentence before ended, since a text may repeat itself.
-        index = output_letters.text.find(letters, search_start) if letters else -1
-        if index < 0:
+        first_letter = output_letters.text.find(letters, search_start) if letters else -1
+        if first_letter < 0:
             continue
-        search_start = index + len(letters)
-        # From letters back to positions in the response, which has white space and citations.
-        start = output_letters.positions[index]
-        end = output_letters.positions[search_start - 1] + 1
+        search_start = first_letter + len(letters)
+        last_letter = search_start - 1
+        # White space and citations have no letters, so they are skipped.
+        start = output_letters.positions[first_letter]
+        end = output_letters.positions[last_letter] + 1
         # Several citations may follow each other, as in [1][2].
         while citation := CITATION.match(output, end):
             end = citation.end()
@@ -177,6 +181,7 @@ def _fact_status(
         - if the linked entity supports the fact or has no verdict: ``supported`` or ``unscored``
         - if only another entity supports it: ``elsewhere``, or ``ungrouped`` if it is in no group
     """
+    # The fact counts for neither score.
     if outcome_by_any != "supported":
         return outcome_by_entity or outcome_by_any
     if outcome_by_entity in ("supported", "unscored"):
