@@ -87,13 +87,13 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
     Example:
         ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
     """
-    # A folder with a "*" in its name is meant literally if it exists.
+    # The pattern begins with the longest part that is a folder, even if its name has a "*".
     folder = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
     if pattern.is_file():
-        # So is a file.
+        # The same holds for the name of a file.
         paths = [pattern]
     else:
-        # Unlike this function, pathlib's glob also returns hidden files.
+        # glob.glob leaves hidden files out, and pathlib's glob does not.
         matches = glob.glob(  # noqa: PTH207
             str(pattern.relative_to(folder)), root_dir=folder, recursive=True
         )

@@ -86,7 +86,7 @@ class BuiltBenchmark:
         """
         stages = self._count_by_stage()
         # A document is eligible if "select" found a sentence in it, so that it came to "types".
-        eligible = stages[ALL_STAGES.index("types")]["came"]
+        eligible = stages[ALL_STAGES.index("types")]["entered"]
 
         generated = []
         for (error_type, generator), count in sorted(self._generated.items()):
@@ -127,7 +127,7 @@ class BuiltBenchmark:
         """Count for each stage the documents that came to it and those that it gave up.
 
         Returns:
-            An object with the keys ``stage``, ``came`` and ``given_up`` for each stage, in order.
+            An object with the keys ``stage``, ``entered`` and ``dropped`` for each stage, in order.
         """
         unused_by_stage: Counter[str] = Counter()
         for refusal, count in self.unused.items():
@@ -138,7 +138,7 @@ class BuiltBenchmark:
         num_documents = self.documents
         for stage in ALL_STAGES:
             num_unused = unused_by_stage[stage]
-            stages.append({"stage": stage, "came": num_documents, "given_up": num_unused})
+            stages.append({"stage": stage, "entered": num_documents, "dropped": num_unused})
             num_documents -= num_unused
         return stages
 

@@ -359,7 +359,9 @@ class _AnswerServer:
 
         answers = []
         for reply in replies:
-            text = thinking.within_limits(self._lm, reply.text or "", *self._generation_arguments)
+            text = thinking.cut_answer_at_limits(
+                self._lm, reply.text or "", *self._generation_arguments
+            )
             answers.append(WordAnswer(None, text, reply.error or ""))
         return answers
 

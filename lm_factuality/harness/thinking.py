@@ -76,7 +76,7 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         prompt, *limits = request.args
         # A chat template may open the thoughts at the end of the prompt.
         written = trailing_opening_mark(str(prompt)) + with_marks(text)
-        answers.append(within_limits(lm, written, *limits))
+        answers.append(cut_answer_at_limits(lm, written, *limits))
     return answers
 
 
@@ -93,14 +93,16 @@ def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     return {**arguments, "until": [], "max_gen_toks": arguments["max_gen_toks"] + tokens}
 
 
-def within_limits(
-    lm: LM, written: str, generation: Mapping[str, Any], thinking_tokens: int = 0
+def cut_answer_at_limits(
+    lm: LM, response: str, generation: Mapping[str, Any], thinking_tokens: int = 0
 ) -> str:
-    """Cut a text where its answer, without the thoughts, ends by the task's limits.
+    """Cut the answer of a response at the task's stop strings and its limit of tokens.
+
+    The thoughts before the answer do not count.
 
     Args:
         lm: The model, whose tokenizer counts.
-        written: The text, with its thoughts.
+        response: The text, with its thoughts.
         generation: lm_eval's generation arguments, with the limits ``until`` and ``max_gen_toks``.
         thinking_tokens: The number of tokens that the model may think. If it is 0, lm_eval has
             already cut the text.
@@ -108,9 +110,9 @@ def within_limits(
     Returns:
         The thoughts and the cut answer; the whole text if the model never stopped thinking.
     """
-    output = read_output(written)
+    output = read_output(response)
     if not thinking_tokens or output.is_unfinished:
-        return written
+        return response
 
     answer = output.text
     limits = _normalised(generation)

@@ -200,10 +200,10 @@ def _contradiction_problem(
     most_by_share = _MOST_EDITED_SHARE * len(spaced(completion).split())
     if token_distance(completion, contradiction) > max(_MOST_EDITED_TOKENS, most_by_share):
         return "too far from the completion"
-    return _compatible_problem(edits, completion)
+    return _reason_to_stay_true(edits, completion)
 
 
-def _compatible_problem(edits: Sequence[Edit], completion: str) -> str | None:
+def _reason_to_stay_true(edits: Sequence[Edit], completion: str) -> str | None:
     """Tell why a sentence may still be true after all edits, and so contradicts nothing.
 
     Args:

@@ -69,7 +69,10 @@ class Join:
         return self._join_with_delimiter(prefix, completion)
 
     def _join_with_delimiter(self, prefix: str, completion: str) -> tuple[str, str]:
-        """Put the delimiter between two texts if there is no white space.
+        """Put the delimiter between two texts if there is no white space between them.
+
+        Spaces at the end of the prefix move to the beginning of the completion, since a tokenizer
+        joins a space with the word that follows it.
 
         Example:
             With a space as the delimiter, ``"It rained."`` and ``"He left."`` become

@@ -212,7 +212,7 @@ def _end_of_segment(text: str, segment: str) -> int:
     other characters are counted.
 
     Example:
-        ``It is red.  It is old. It`` begins with ``It is red.It is old.`` up to the offset 23.
+        ``It is red.  It is old. It`` begins with ``It is red.It is old.`` up to the offset 22.
 
     Args:
         text: The text, which may have white space before the segment.
