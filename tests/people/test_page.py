@@ -17,7 +17,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-from tests.report.conftest import HOSTILE
+from tests.report.conftest import HOSTILE, requested_urls
 from tests.report.test_browser import CONTRAST
 
 ANSWERS_BY_KEY = {
@@ -267,11 +267,6 @@ def test_the_page_asks_nothing_of_the_network(started):
         press(started, Keys.ARROW_RIGHT)
 
     assert [entry for entry in started.get_log("browser") if entry["level"] == "SEVERE"] == []
-    messages = [json.loads(entry["message"])["message"] for entry in started.get_log("performance")]
-    urls = [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    urls = requested_urls(started)
     assert urls
     assert all(url.startswith(("file:", "data:")) for url in urls)

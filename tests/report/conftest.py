@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,3 +122,13 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"{binaries[0]} does not start: {str(error).splitlines()[0]}")
     yield chromium
     chromium.quit()
+
+
+def requested_urls(browser: Any) -> list[str]:
+    """Return the URL of every request that the browser has sent since its log was last read."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
 
 from lm_factuality.report.build import build_report
-from tests.report.conftest import HOSTILE
+from tests.report.conftest import HOSTILE, requested_urls
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 
 PAGES = ("index.html", "factor.html", "felm.html", "ambigbio.html", "compare.html", "samples.html")
@@ -153,12 +152,7 @@ def test_pages_have_no_errors_and_ask_nothing_of_the_network(visit, page, width,
     browser = visit(page, width, scheme)
 
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    urls = requested_urls(browser)
     assert urls
     assert all(url.startswith(("file:", "data:")) for url in urls)
 

@@ -9,7 +9,7 @@ from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.errors import DataError
 from tests.conftest import run_command
-from tests.report.conftest import HOSTILE, abstention, biography, browser
+from tests.report.conftest import HOSTILE, abstention, biography, browser, requested_urls
 
 __all__ = ["browser"]
 
@@ -145,12 +145,7 @@ def test_nothing_is_asked_of_the_network(open_page):
     )
     browser.find_element("css selector", ".fact").click()
     time.sleep(0.2)
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        message["params"]["request"]["url"]
-        for message in asked
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    urls = requested_urls(browser)
     assert urls
     assert all(url.startswith(("file:", "data:")) for url in urls)
 

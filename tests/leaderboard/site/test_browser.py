@@ -3,7 +3,6 @@ network for nothing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from lm_factuality.leaderboard.site.build import write_site
 from tests.leaderboard.site.conftest import board_of, entry, refused, score
+from tests.report.conftest import requested_urls
 
 NUM_MODELS = 100
 TASKS = ("wiki_factor", "news_factor", "expert_factor", "expert_factor_clean")
@@ -45,12 +45,7 @@ def page(browser: Any, site: Path) -> Iterator[Any]:
     browser.get((site / "index.html").as_uri())
     yield browser
     assert browser.get_log("browser") == []
-    asked = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    urls = [
-        each["params"]["request"]["url"]
-        for each in asked
-        if each["method"] == "Network.requestWillBeSent"
-    ]
+    urls = requested_urls(browser)
     assert urls
     assert all(url.startswith(("file://", "data:")) for url in urls)
 
