@@ -11,7 +11,8 @@ function load() {
   try {
     const found = JSON.parse(localStorage.getItem(PLACE) ?? "null");
     if (found && typeof found.people === "object") Object.assign(kept, found);
-    localStorage.setItem(PLACE, JSON.stringify(kept));
+    // Tries whether this browser stores anything. Nothing is written over answers that another tab may have just stored.
+    localStorage.setItem(`${PLACE} can be stored`, "");
   } catch {
     isKept = false;
   }
