@@ -38,7 +38,7 @@ _HEAD = """\
 _COLUMNS = {
     "rows": "rows",
     "central": "most central, %",
-    "lot": "by lot, %",
+    "lot": "random weights, %",
     "classifier_pairs": "classifier, pairs, %",
     "with_prefix": "{model}, %",
     "without": "without the prefix, %",
