@@ -115,7 +115,7 @@ def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     by_date = sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path))
     for run in by_date:
         task = run.task.task
-        # Removing the older run first puts the newer one at the end.
+        # A newer run replaces the older one, and comes last in the order of the report.
         older_run = newest.pop((task, run.label), None)
         if older_run is not None:
             newer_name = run.file.path.name
@@ -353,11 +353,9 @@ class ScoreFigure:
     def caution(self) -> str:
         """The warning about the kind of judge that the run used, or an empty text."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
-        # A cascade is a judge that consists of two others.
-        for config in (judge, judge.get("first"), judge.get("second")):
-            # A single judge has no parts called "first" and "second".
-            if not isinstance(config, dict):
-                continue
+        # Only a cascade has the keys "first" and "second", which hold its two judges.
+        configs = [judge, as_mapping(judge.get("first")), as_mapping(judge.get("second"))]
+        for config in configs:
             caution = capabilities_of(str(config.get("backend"))).caution
             if caution:
                 return caution

@@ -64,7 +64,6 @@ class ScoreRange:
 
 
 SHARE = ACCURACY = F1 = PRECISION = RECALL = ERROR_RATE = ScoreRange()
-PERPLEXITY = ScoreRange(1.0, math.inf)
 DIFFERENCE = ScoreRange(-1.0)
 
 

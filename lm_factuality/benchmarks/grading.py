@@ -96,9 +96,8 @@ def harmonic_mean_of_shares(
         note: An explanation that tables show.
     """
     score = Score(name, MEAN, value_range, label, note=note)
-    counted_grade = shares[0].grade
     out_of = chain.from_iterable(share.out_of for share in shares)
-    return GradeScore(score, counted_grade, tuple(out_of))
+    return GradeScore(score, shares[0].grade, tuple(out_of))
 
 
 class GradedDocument(BaseModel):
@@ -204,23 +203,20 @@ class GradedAnswers(JudgedMethod):
         Returns:
             A record for each document. Responses whose thinking never ended are unscored.
         """
-        # The prompt's variables by the position of the document, without unfinished responses.
-        subjects: dict[int, JsonObject] = {}
-        for position, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
-            subject = _grade_subject(doc, response)
-            if subject is not None:
-                subjects[position] = subject
-
         # Replies replace these records, except where the model's thinking never ended.
         records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
-        if not subjects:
-            return records
+        positions = []
+        questions = []
+        for position, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
+            question = _question_variables(doc, response)
+            if question is not None:
+                positions.append(position)
+                questions.append(question)
 
         # All questions are asked in one batch, which a judge on a server answers in parallel.
-        questions = list(subjects.values())
         replies = judge.ask_typed(self.prompt, self.reply, questions, "grading answers", samples=1)
         # One sample was asked for, so each question has one reply.
-        for position, (reply,) in zip(subjects, replies, strict=True):
+        for position, (reply,) in zip(positions, replies, strict=True):
             records[position] = self._reply_record(docs[position], reply)
         return records
 
@@ -305,8 +301,8 @@ class GradedAnswers(JudgedMethod):
     def grade_of_reply(self, reply: ParsedReply[Any]) -> str | None:
         """Return the grade that a reply gives, or None if the answer stays unscored.
 
-        If the reply cannot be read, the grade depends on the protocol: in ``paper``, there is none,
-        and others name one in ``unreadable_grade_by_protocol``.
+        If the reply cannot be read, the protocol decides. The protocol ``paper`` gives no grade,
+        and ``unreadable_grade_by_protocol`` has the grade of each other protocol.
         """
         if reply.value is not None:
             return str(reply.value.grade)
@@ -347,7 +343,7 @@ class GradedAnswers(JudgedMethod):
         return _record(doc, grade, None, [output])
 
 
-def _grade_subject(doc: Doc, response: str) -> JsonObject | None:
+def _question_variables(doc: Doc, response: str) -> JsonObject | None:
     """Return the variables of the judge's prompt about one response.
 
     They do not contain the model's thinking. None means that its thinking never ended, so that

@@ -33,6 +33,7 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
     confidence_interval,
     find_score,
+    undeclared_score,
 )
 from lm_factuality.ground.console import format_counts
 from lm_factuality.ground.records import to_model
@@ -171,9 +172,9 @@ class JudgedMethod(abc.ABC):
         rows = []
         notes = []
         for name, entry in summary.items():
-            # A summary holds scores and counts under one level of names.
-            score = find_score(self.scores, name)
-            if score is not None and isinstance(entry, Mapping) and "value" in entry:
+            # Only the figure of a score has a "value". All other entries are counts.
+            if isinstance(entry, Mapping) and "value" in entry:
+                score = find_score(self.scores, name) or undeclared_score(name)
                 # A score without a label is shown by its name.
                 labelled_score = replace(score, label=score.label or name)
                 rows.append(_format_score(labelled_score, entry))
@@ -231,7 +232,7 @@ class JudgedMethod(abc.ABC):
             row: The sample's ``doc`` and ``verdict``.
 
         Raises:
-            ValueError: The record is about another document, or no judge can have given it.
+            ValueError: The record is about another document or contradicts itself.
         """
         doc = row["doc"]
         verdict = row["verdict"]
@@ -437,13 +438,11 @@ def _worst_and_best_values(
         The declared cases under ``worst`` and ``best``. A value that is not defined is None.
     """
     values = {}
-    for case in ("worst", "best"):
-        bound_name = f"{name}_{case}"
-        bound = find_score(scores, bound_name)
-        # A score such as f1_at_* also matches the name, but is not the worst or best case.
-        if bound is not None and bound.name == bound_name:
-            bound_values = [row[bound_name] for row in rows]
-            values[case] = none_if_nan(bound.aggregation.value(bound_values))
+    for bound in scores:
+        for case in ("worst", "best"):
+            if bound.name == f"{name}_{case}":
+                bound_values = [row[bound.name] for row in rows]
+                values[case] = none_if_nan(bound.aggregation.value(bound_values))
     return values
 
 

@@ -177,7 +177,7 @@ def paired_difference(
     if math.isnan(score_a) or math.isnan(score_b):
         return None
 
-    # The delta method: a score is nearly linear around its sums.
+    # The delta method takes a score for linear around its sums, so that each cluster adds a part.
     influences_a = _cluster_influences(counts_a, clusters, compute_score)
     influences_b = _cluster_influences(counts_b, clusters, compute_score)
     # Both models answered the same clusters, so their errors partly cancel.
@@ -201,10 +201,14 @@ def _shared_counts(
 ) -> tuple[Floats, Floats, ClusterNumbers]:
     """Return the counts of the rows that both models have, in the order of model A.
 
+    Args:
+        model_a: The rows of model A, by a key that is the same for every model.
+        model_b: The rows of model B.
+
     Returns:
         The counts of A and of B, with one line per row, and the number of each row's cluster.
     """
-    # Models that answered the same rows need no search, which is the usual case.
+    # In most comparisons, both models answered the same rows in the same order.
     if model_a.keys == model_b.keys:
         return model_a.counts, model_b.counts, model_a.clusters
 
@@ -231,11 +235,13 @@ def compare_all_models(
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     differences = {}
-    # Without such a metric, both models have None under the empty name, which is equal.
+    # Most scores need no equal metric, and this name is empty.
     metric_to_match = score.comparable_if_equal
     for name_a, name_b in combinations(models, 2):
         # For example, perplexities per token are compared only over the same number of tokens.
-        if metrics[name_a].get(metric_to_match) != metrics[name_b].get(metric_to_match):
+        if metric_to_match and (
+            metrics[name_a].get(metric_to_match) != metrics[name_b].get(metric_to_match)
+        ):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
         if difference is not None:
@@ -257,7 +263,8 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
     for key, difference in differences.items():
         if difference.p_value is not None:
             p_values[key] = difference.p_value
-    adjusted_by_key = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    adjusted = holm(list(p_values.values()))
+    adjusted_by_key = dict(zip(p_values, adjusted, strict=True))
     return {
         key: replace(difference, adjusted_p_value=adjusted_by_key.get(key))
         for key, difference in differences.items()
@@ -404,7 +411,7 @@ def _stderr_of_influences(influences: Floats) -> float | None:
     """Return the standard error of a sum over clusters, by the delta method.
 
     Args:
-        influences: The first-order contribution of each cluster.
+        influences: What each cluster adds to the score (see `_cluster_influences`).
 
     Returns:
         sqrt(G / (G - 1) * S) for G clusters, where S is the sum of squared deviations from their

@@ -97,12 +97,13 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
         rows: All rows of one model on one task.
 
     Returns:
-        The cluster and the counts of each row that counts for a score, by the score's name.
+        The rows that have counts for a score, by the name of the score.
     """
+    # For each score, the cluster and the counts of a row by the row's key.
     rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
     for row in rows:
         for score_name, counts in row.score_counts.items():
-            # A samples file with the same row twice repeats its key. The last row counts.
+            # If a samples file has a row twice, the last one counts.
             rows_by_score[score_name][row.key] = (row.cluster, counts)
     return {name: ScoredRows(scored_rows) for name, scored_rows in rows_by_score.items()}
 
@@ -172,7 +173,7 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
     for text in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(text, str):
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
-    # Counts that are an empty tuple cannot be added up.
+    # An empty tuple has nothing to add to the sums of a score.
     if not all(row.score_counts.values()):
         raise TypeError("a score without counts")
 

@@ -94,7 +94,7 @@ class _ScoredAnswers:
 
         name = self.score.name
         cluster = str(document[self.cluster_column])
-        # A text is the reason why the answer is unscored.
+        # An unscored answer could have any value, so its worst and best case are far apart.
         if isinstance(value_or_reason, str):
             worst, best = self._worst_and_best_values()
             bounds = worst_and_best_of(name, Outcome(worst, cluster), Outcome(best, cluster))
@@ -152,8 +152,7 @@ class ScoredTask(SuiteTask):
         records, description = read_records(self._dataset, "a table")
         # Results show the metadata, so that readers see which data was used.
         self.config.metadata["data"] = description
-        # For "The capital of {country} is", this is ["country"].
-        columns = [name for _, name, _, _ in Formatter().parse(self.prompt) if name]
+        columns = _column_names(self.prompt)
         documents = []
         for record in records:
             for column in columns:
@@ -173,3 +172,13 @@ class ScoredTask(SuiteTask):
         # A run and every later check score with the same function.
         rescorer: Rescorer = self.declared.scoring.make_rescorer(None, ())
         return rescorer.row_metrics({"doc": doc, "answer": results[0]})
+
+
+def _column_names(prompt: str) -> list[str]:
+    """Return the names in braces in a prompt.
+
+    Example:
+        ``The capital of {country} is`` gives ``["country"]``.
+    """
+    fields = Formatter().parse(prompt)
+    return [name for _, name, _, _ in fields if name]

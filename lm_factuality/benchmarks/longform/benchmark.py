@@ -226,7 +226,7 @@ class LongForm(AmbigBio):
             doc: The document.
             verdict: The record of the response.
         """
-        return long_form_metrics(biography_from_record(verdict), self.kind, self.k)
+        return long_form_metrics(biography_from_record(verdict), bool(self.kind), self.k)
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count the responses, those that declined, and the facts by verdict, over all prompts.

@@ -83,8 +83,8 @@ class FactTally:
             unscored, since these may be supported.
         """
         if not self.supported:
-            is_unknown = self.unscored and not self.not_supported
-            return None if is_unknown else 0.0
+            has_only_unscored_facts = bool(self.unscored) and not self.not_supported
+            return None if has_only_unscored_facts else 0.0
 
         precision = self.supported / (self.supported + self.not_supported)
         # More than K supported facts give no more than full recall.
@@ -133,27 +133,29 @@ def missing_scores_reason(judged: JudgedBiography) -> str | None:
     return unscored_reason(judged, score_biography(judged))
 
 
-def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
+def long_form_metrics(
+    judged: JudgedBiography, shares_name: bool, k_values: Sequence[int]
+) -> JsonObject:
     """Compute what a response adds to the mean of each metric.
 
     Args:
         judged: The response with its judged facts.
-        kind: The word for entities that share a name, such as ``town``. Empty if the response is
-            about one subject.
-        ks: The numbers K of facts that are enough. All metrics use the first one. For the others
-            there is F1@K only.
+        shares_name: Whether several entities share the name that the prompt asks about. Only then
+            the response has a D-FActScore.
+        k_values: The numbers K of facts that are enough, such as 64 and 178. All metrics use the
+            first one. For the others there is F1@K only.
 
     Returns:
         The value by metric, or None if the response is not part of the mean, and under ``unscored``
         the reason why scores are missing.
     """
     reason = missing_scores_reason(judged)
-    metrics = _scores_and_counts(judged, kind, ks)
-    bounds = _score_bounds(judged, kind, ks[0])
-    # The judge failed before it found any fact, so the response may have any score.
+    metrics = _scores_and_counts(judged, shares_name, k_values)
+    bounds = _score_bounds(judged, shares_name, k_values[0])
     if reason is not None and not judged.facts:
+        # The judge failed before it found any fact, so each score could be 0 or 1.
         metrics = dict.fromkeys(metrics)
-        bounds = {name: float(name.endswith("_best")) for name in bounds}
+        bounds = {name: 1.0 if name.endswith("_best") else 0.0 for name in bounds}
 
     # A model that never stopped thinking neither answered nor declined.
     respond_ratio = None if reason == UNFINISHED else float(not judged.abstained)
@@ -162,47 +164,47 @@ def long_form_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> 
 
 
 def _scores_and_counts(
-    judged: JudgedBiography, kind: str, ks: Sequence[int]
+    judged: JudgedBiography, shares_name: bool, k_values: Sequence[int]
 ) -> dict[str, float | None]:
     """Compute the scores of a response and its number of facts, without worst and best cases.
 
     Args:
         judged: The response with its judged facts.
-        kind: The word for entities that share a name. Empty if there is one subject, so that no
-            fact can be about the wrong entity.
-        ks: The numbers K of facts that are enough.
+        shares_name: Whether several entities share a name, so that a fact can be about the wrong
+            one.
+        k_values: The numbers K of facts that are enough.
 
     Returns:
         The values by metric, such as ``f1_at_k`` for the first K and ``f1_at_8`` for a further one.
     """
     tally = FactTally.from_judged(judged)
-    metrics = tally.scores(ks[0])
-    # The first K has its score under f1_at_k.
-    for k in ks[1:]:
+    first_k, *further_k_values = k_values
+    metrics = tally.scores(first_k)
+    for k in further_k_values:
         metrics[f"f1_at_{k}"] = tally.f1_at(k)
     # A response that declines has no part in the mean number of facts.
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
 
-    if kind:
+    if shares_name:
         entity_metrics = metrics_from_scores(score_biography(judged))
         for name in _ENTITY_METRICS:
             metrics[name] = entity_metrics.get(name)
     return metrics
 
 
-def _score_bounds(judged: JudgedBiography, kind: str, k: int) -> dict[str, float | None]:
+def _score_bounds(judged: JudgedBiography, shares_name: bool, k: int) -> dict[str, float | None]:
     """Compute the scores of a response if all unscored facts were wrong, and if all were right.
 
     Args:
         judged: The response with its judged facts.
-        kind: The word for entities that share a name. Without one there is no D-FActScore.
+        shares_name: Whether several entities share a name. Otherwise there is no D-FActScore.
         k: The number of supported facts that gives full recall.
 
     Returns:
         The values by metric, such as ``precision_worst`` and ``precision_best``.
     """
     tally = FactTally.from_judged(judged)
-    # Each unscored fact moves to the verdict of its case.
+    # In the worst case, all unscored facts are false. In the best case, all are supported.
     num_wrong = tally.not_supported + tally.unscored
     num_right = tally.supported + tally.unscored
     tally_by_case = {
@@ -216,7 +218,7 @@ def _score_bounds(judged: JudgedBiography, kind: str, k: int) -> dict[str, float
         scores = tally_of_case.scores(k)
         for name in _BOUNDED_METRICS:
             bounds[f"{name}_{case}"] = scores[name]
-        if kind:
+        if shares_name:
             bounds[f"d_factscore_{case}"] = biography_scores.get(f"d_factscore_{case}")
     return bounds
 

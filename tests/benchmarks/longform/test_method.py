@@ -113,7 +113,7 @@ def test_facts_about_one_subject_are_verified_against_its_page(open_judge, verif
         ["not_supported"],
         ["irrelevant"],
     ]
-    metrics = long_form_metrics(judged, "", (6,))
+    metrics = long_form_metrics(judged, False, (6,))
     assert metrics["precision"] == 3 / 4  # the irrelevant fact does not count
     assert metrics["factscore"] == 3 / 5  # it does
 
@@ -159,7 +159,7 @@ def test_d_factscore_is_lower_where_a_text_makes_one_entity_of_two(open_judge):
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(kind="town"), make_text())
 
-    metrics = long_form_metrics(judged, "town", (4,))
+    metrics = long_form_metrics(judged, True, (4,))
     assert metrics["factscore"] == 4 / 5  # some Grayport supports all facts but the irrelevant one
     assert metrics["d_factscore"] == 3 / 5  # the harbour supports three
     assert metrics["num_entities"] == 2
@@ -238,7 +238,7 @@ def test_a_repeated_fact_counts_once(open_judge):
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(), text)
 
-    metrics = long_form_metrics(judged, "", (2,))
+    metrics = long_form_metrics(judged, False, (2,))
     assert len(judged.facts) == 5
     assert metrics["facts_per_response"] == 1
     assert metrics["recall_at_k"] == 0.5  # one fact of K = 2

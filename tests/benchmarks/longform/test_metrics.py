@@ -105,17 +105,17 @@ def test_f1_at_k_is_that_of_the_paper():
     ],
 )
 def test_metrics_of_a_response_worked_by_hand(outcomes, expected):
-    metrics = long_form_metrics(make_judged(outcomes), "", (4, 8))
+    metrics = long_form_metrics(make_judged(outcomes), False, (4, 8))
 
     assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
 def test_precision_of_irrelevant_facts_is_undefined():
-    assert long_form_metrics(make_judged("ii"), "", (4, 8))["precision"] is None
+    assert long_form_metrics(make_judged("ii"), False, (4, 8))["precision"] is None
 
 
 def test_a_response_whose_facts_are_all_unscored_has_no_scores():
-    metrics = long_form_metrics(make_judged("uu"), "", (4, 8))
+    metrics = long_form_metrics(make_judged("uu"), False, (4, 8))
 
     assert metrics["precision"] is None
     assert metrics["f1_at_k"] is None
@@ -123,13 +123,13 @@ def test_a_response_whose_facts_are_all_unscored_has_no_scores():
 
 
 def test_further_values_of_k_are_metrics_of_their_own():
-    metrics = long_form_metrics(make_judged("ssn"), "", (4, 8))
+    metrics = long_form_metrics(make_judged("ssn"), False, (4, 8))
 
     assert metrics["f1_at_8"] == pytest.approx(f1_of_the_paper(2, 1, 8))
 
 
 def test_d_factscore_is_left_out_where_names_are_not_shared():
-    assert "d_factscore" not in long_form_metrics(make_judged("ssn"), "", (4, 8))
+    assert "d_factscore" not in long_form_metrics(make_judged("ssn"), False, (4, 8))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_d_factscore_is_left_out_where_names_are_not_shared():
     ],
 )
 def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respond_ratio):
-    metrics = long_form_metrics(make_judged("", **changes), "", (4,))
+    metrics = long_form_metrics(make_judged("", **changes), False, (4,))
 
     assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, 0, 0)
     assert metrics["precision"] is None
@@ -157,7 +157,7 @@ def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respon
     ],
 )
 def test_a_response_that_could_not_be_judged_is_unscored_with_bounds(problem, respond_ratio):
-    metrics = long_form_metrics(make_judged("", problem=problem), "", (4,))
+    metrics = long_form_metrics(make_judged("", problem=problem), False, (4,))
 
     assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, None, 1)
     assert metrics["precision"] is None
