@@ -1,4 +1,4 @@
-"""The FELM tasks in lm_eval: the evaluated model is the judge."""
+"""The FELM tasks in lm_eval, where the evaluated model is the judge."""
 
 from __future__ import annotations
 
@@ -17,80 +17,116 @@ from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
 SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
+NUM_ROWS = 10
+DOMAINS = ("wk", "science", "math", "reasoning", "writing_rec")
 SETTINGS = [
     f"felm_{unit}_{mode}"
     for unit in ("segment", "claim")
     for mode in ("vanilla", "cot", "link", "doc")
 ]
+SELF_CONSISTENCY = "felm_segment_cot_consistency"
+CHAT_TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory) -> Path:
-    """A folder that stands in for the published file: ten rows of the sample in four domains."""
+    """Return a folder that stands in for the published data: ten rows of the sample.
+
+    Each of the five domains has two rows. The first row has no references.
+    """
     folder = tmp_path_factory.mktemp("felm")
-    rows = [json.loads(line) for line in SAMPLE.read_text().splitlines()[:10]]
+    rows = [json.loads(line) for line in SAMPLE.read_text().splitlines()[:NUM_ROWS]]
     for number, row in enumerate(rows):
-        row["domain"] = ("wk", "science", "math", "reasoning", "writing_rec")[number % 5]
-        if number == 0:
-            row |= {"ref": [], "ref_contents": ""}
-    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        row["domain"] = DOMAINS[number % len(DOMAINS)]
+    rows[0]["ref"] = []
+    rows[0]["ref_contents"] = ""
+    write_lines(folder / "all.jsonl", [json.dumps(row) for row in rows])
     return folder
 
 
-def judge(evaluate, tasks, data_dir, answer="Answer: 1", **metadata):
-    return evaluate(
-        "constant-answer",
-        tasks,
-        model_args={"answer": answer},
-        metadata={"data_dir": str(data_dir), **metadata},
-    )
+@pytest.fixture
+def rows(data_dir):
+    """Return the rows of the data."""
+    return read_felm_rows(data_dir / "all.jsonl")
 
 
-def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
-    found = judge(evaluate, [*SETTINGS, "felm_segment_cot_consistency"], data_dir)
-    rows = read_felm_rows(data_dir / "all.jsonl")
-    assert set(found["results"]) == {*SETTINGS, "felm_segment_cot_consistency"}
-    wrong = sum(not row.labels[0] for row in rows)
-    for task, results in found["results"].items():
-        chain = "votes" if "consistency" in task else "none"
-        assert results[f"unscored,{chain}"] == 0
-        assert results[f"response_recall,{chain}"] == 1
-        if "segment" in task:
-            assert results[f"segment_precision,{chain}"] == wrong / len(rows)
-        assert len(found["samples"][task]) == 10
-    assert found["results"]["felm_segment_doc"]["without_references,none"] == 1
-    cautions = {
-        task: config["metadata"].get("caution", "") for task, config in found["configs"].items()
-    }
-    assert "clauses cut by rules" in cautions["felm_claim_vanilla"]
-    assert "1 of 6 rows that should show references" in cautions["felm_segment_doc"]
-    assert all(word in cautions["felm_claim_link"] for word in ("clauses", "1 of 6 rows"))
+@pytest.fixture
+def detect_errors(evaluate, data_dir):
+    """Return a function that runs tasks on a model that gives the same answer to each row."""
+
+    def run_tasks(tasks, answer="Answer: 1", **metadata):
+        settings = {"data_dir": str(data_dir), **metadata}
+        return evaluate("constant-answer", tasks, model_args={"answer": answer}, metadata=settings)
+
+    return run_tasks
+
+
+def write_lines(path, lines):
+    """Write a file of lines, and return its path."""
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, SELF_CONSISTENCY])
+def test_every_setting_finds_all_wrong_responses_if_the_model_always_names_an_error(
+    detect_errors, setting
+):
+    output = detect_errors([setting], answer="Answer: 1")
+
+    lm_eval_filter = "votes" if setting == SELF_CONSISTENCY else "none"
+    results = output["results"][setting]
+    assert results[f"unscored,{lm_eval_filter}"] == 0
+    assert results[f"response_recall,{lm_eval_filter}"] == 1
+    assert len(output["samples"][setting]) == NUM_ROWS
+
+
+@pytest.mark.parametrize("setting", ["felm_segment_vanilla", "felm_segment_doc"])
+def test_precision_is_the_share_of_named_segments_that_are_wrong(detect_errors, rows, setting):
+    output = detect_errors([setting], answer="Answer: 1")
+
+    num_wrong_first_segments = sum(not row.labels[0] for row in rows)
+    precision = output["results"][setting]["segment_precision,none"]
+    assert precision == num_wrong_first_segments / NUM_ROWS
+
+
+def test_results_warn_of_rule_based_claims_and_missing_references(detect_errors):
+    output = detect_errors(SETTINGS)
+
+    metadata = {task: config["metadata"] for task, config in output["configs"].items()}
+    cautions = {task: settings.get("caution", "") for task, settings in metadata.items()}
+    missing_references = "1 of 6 rows that should show references"
     assert cautions["felm_segment_cot"] == ""
-    assert found["configs"]["felm_segment_doc"]["metadata"]["data"]["is_published"] is False
+    assert "clauses cut by rules" in cautions["felm_claim_vanilla"]
+    assert missing_references in cautions["felm_segment_doc"]
+    assert "clauses" in cautions["felm_claim_link"]
+    assert missing_references in cautions["felm_claim_link"]
+    assert output["results"]["felm_segment_doc"]["without_references,none"] == 1
+    assert metadata["felm_segment_doc"]["data"]["is_published"] is False
+
+
+@pytest.fixture
+def chat_checkpoint(checkpoint, tmp_path):
+    """Return the folder of a checkpoint whose tokenizer has a chat template."""
+    folder = tmp_path / "chat-model"
+    shutil.copytree(checkpoint, folder)
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("with_template", "is_applied", "expected"),
-    [(True, False, 1), (True, True, 0), (False, False, 0)],
+    ("model", "applies_template", "num_warnings"),
+    [
+        pytest.param("chat_checkpoint", False, 1, id="chat model without its template"),
+        pytest.param("chat_checkpoint", True, 0, id="chat model with its template"),
+        pytest.param("checkpoint", False, 0, id="base model"),
+    ],
 )
-def test_a_chat_model_without_its_template_is_warned_of(
-    evaluate,
-    checkpoint,
-    data_dir,
-    tmp_path,
-    caplog,
-    monkeypatch,
-    with_template,
-    is_applied,
-    expected,
+def test_a_chat_model_without_its_template_gets_a_warning(
+    evaluate, data_dir, caplog, request, model, applies_template, num_warnings
 ):
     begin_run(EvaluationRun())
-    folder = tmp_path / "model"
-    shutil.copytree(checkpoint, folder)
-    if with_template:
-        (folder / "chat_template.jinja").write_text(
-            "{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8"
-        )
+    folder = request.getfixturevalue(model)
+
     evaluate(
         "hf",
         ["felm_segment_vanilla"],
@@ -98,80 +134,88 @@ def test_a_chat_model_without_its_template_is_warned_of(
         metadata={"data_dir": str(data_dir)},
         limit=1,
         gen_kwargs="max_gen_toks=2",
-        apply_chat_template=is_applied,
-    )
-    assert (
-        sum("add --apply_chat_template" in record.message for record in caplog.records) == expected
+        apply_chat_template=applies_template,
     )
 
+    warnings = [log for log in caplog.records if "add --apply_chat_template" in log.message]
+    assert len(warnings) == num_warnings
 
-def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
-    found = judge(evaluate, ["felm_claim_vanilla"], data_dir, answer="Answer: 2, 3")
-    path = tmp_path / "samples.jsonl"
-    path.write_text(
-        "".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"])
-    )
-    rows = read_felm_rows(data_dir / "all.jsonl")
-    report = report_detection_scores(read_saved_outputs(path, rows, "paper"), "paper")
-    results = found["results"]["felm_claim_vanilla"]
+
+def test_scores_are_those_of_lm_factuality_score(detect_errors, rows, tmp_path):
+    task = "felm_claim_vanilla"
+
+    output = detect_errors([task], answer="Answer: 2, 3")
+
+    samples = [json.dumps(sample) for sample in output["samples"][task]]
+    samples_path = write_lines(tmp_path / "samples.jsonl", samples)
+    outputs = read_saved_outputs(samples_path, rows, "paper")
+    report = report_detection_scores(outputs, "paper")
+    results = output["results"][task]
     for level in ("segment", "response"):
         for score in ("precision", "recall", "f1", "balanced_accuracy"):
-            assert results[f"{level}_{score},none"] == pytest.approx(report["ALL"][level][score])
-        assert results[f"{level}_f1_worst,none"] == pytest.approx(
-            report["unscored"]["worst"][level]["f1"]
-        )
+            expected = report["ALL"][level][score]
+            assert results[f"{level}_{score},none"] == pytest.approx(expected)
+        worst_f1 = report["unscored"]["worst"][level]["f1"]
+        assert results[f"{level}_f1_worst,none"] == pytest.approx(worst_f1)
     assert results["unscored,none"] == report["unscored"]["responses"]
 
 
-def test_reasoning_that_restates_the_question_is_not_stopped(evaluate, data_dir):
-    answer = (
-        "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\nAnswer: 1"
-    )
-    results = judge(evaluate, ["felm_segment_cot", "felm_claim_vanilla"], data_dir, answer)[
-        "results"
-    ]
-    assert [found["unscored,none"] for found in results.values()] == [0, 0]
+@pytest.mark.parametrize("task", ["felm_segment_cot", "felm_claim_vanilla"])
+def test_an_answer_after_a_restated_question_is_read(detect_errors, task):
+    reasoning = "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\n"
+
+    output = detect_errors([task], answer=f"{reasoning}Answer: 1")
+
+    assert output["results"][task]["unscored,none"] == 0
 
 
-def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscored(
-    evaluate, data_dir, tmp_path
-):
-    rows = [
-        row
-        for row in read_felm_rows(data_dir / "all.jsonl")
-        if row.domain not in ("math", "reasoning")
-    ]
-    path = tmp_path / "claims.jsonl"
-    broken = {"index": rows[0].index, "source": "judge", "claims": [], "problem": "refused"}
-    path.write_text(
-        "".join(claims_to_line(split_claims(row)) + "\n" for row in rows[2:])
-        + json.dumps(broken)
-        + "\n"
-    )
-    found = judge(evaluate, ["felm_claim_cot"], data_dir, claims=str(path))
-    assert found["results"]["felm_claim_cot"]["unscored,none"] == 2
-    reasons = {
-        each["doc"]["index"]: each["unscored"] for each in found["samples"]["felm_claim_cot"]
+@pytest.fixture
+def claims_path(rows, tmp_path):
+    """Return a file of claims in which the first row has a problem, and the second row none.
+
+    Rows about math and reasoning need no claims.
+    """
+    rows_with_claims = [row for row in rows if row.domain not in ("math", "reasoning")]
+    refused = {
+        "index": rows_with_claims[0].index,
+        "source": "judge",
+        "claims": [],
+        "problem": "refused",
     }
+    lines = [claims_to_line(split_claims(row)) for row in rows_with_claims[2:]]
+    return write_lines(tmp_path / "claims.jsonl", [*lines, json.dumps(refused)])
+
+
+def test_rows_without_claims_in_a_claims_file_are_unscored(detect_errors, rows, claims_path):
+    output = detect_errors(["felm_claim_cot"], claims=str(claims_path))
+
+    samples = output["samples"]["felm_claim_cot"]
+    reasons = {sample["doc"]["index"]: sample["unscored"] for sample in samples}
+    assert output["results"]["felm_claim_cot"]["unscored,none"] == 2
     assert reasons[rows[0].index] == "no claims: refused"
     assert reasons[rows[1].index] == "no claims: not in the claims file"
 
 
-def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, tmp_path):
+@pytest.fixture
+def references_folder(rows, tmp_path):
+    """Return a folder of fetched references that has a page for the second row only."""
     from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
-    row = read_felm_rows(data_dir / "all.jsonl")[1]
-    (url,) = collect_links(row.references).urls
-    ReferenceCache(tmp_path).put(
-        CachedReference(url=url, text="A page about the weather.", status=200)
-    )
-    found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
-    prompts = {
-        each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]
-    }
-    assert "Reference document:\nA page about the weather." in prompts[row.index]
-    assert found["results"]["felm_segment_doc"]["without_references,none"] == 5
+    (url,) = collect_links(rows[1].references).urls
+    page = CachedReference(url=url, text="A page about the weather.", status=200)
+    ReferenceCache(tmp_path).put(page)
+    return tmp_path
+
+
+def test_fetched_references_replace_the_published_ones(detect_errors, rows, references_folder):
+    output = detect_errors(["felm_segment_doc"], references=str(references_folder))
+
+    samples = output["samples"]["felm_segment_doc"]
+    prompts = {sample["doc"]["index"]: sample["doc"]["text"] for sample in samples}
+    assert "Reference document:\nA page about the weather." in prompts[rows[1].index]
+    # Six rows should show references, and one page was fetched.
+    assert output["results"]["felm_segment_doc"]["without_references,none"] == 5
 
 
 @pytest.mark.parametrize(
@@ -189,24 +233,27 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
         ({"references": str(TASKS)}, "holds no page that"),
     ],
 )
-def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate, data_dir):
+def test_a_wrong_setting_is_refused_before_the_run(detect_errors, metadata, message):
     with pytest.raises((ConfigError, DataError), match=message):
-        judge(evaluate, ["felm_claim_vanilla"], metadata.pop("data_dir", data_dir), **metadata)
+        detect_errors(["felm_claim_vanilla"], **metadata)
 
 
-def test_several_samples_and_a_response_cache_are_refused_together(data_dir, tmp_path):
-    arguments = [
-        "--model",
-        "constant-answer",
-        "--model_args",
-        "answer=x",
-        "--tasks",
-        "felm_segment_cot_consistency",
-        "--limit",
-        "2",
-        "--metadata",
-        f"data_dir={data_dir}",
+@pytest.fixture
+def self_consistency_arguments(data_dir):
+    """Return the arguments of a run that takes several samples of each response."""
+    return [
+        *("--model", "constant-answer"),
+        *("--model_args", "answer=x"),
+        *("--tasks", SELF_CONSISTENCY),
+        *("--limit", "2"),
+        *("--metadata", f"data_dir={data_dir}"),
     ]
+
+
+def test_several_samples_are_refused_with_a_response_cache(self_consistency_arguments, tmp_path):
     with pytest.raises(ConfigError, match="leave out --use_cache"):
-        run([*arguments, "--use_cache", str(tmp_path / "cache")])
-    run(arguments)
+        run([*self_consistency_arguments, "--use_cache", str(tmp_path / "cache")])
+
+
+def test_several_samples_run_without_a_response_cache(self_consistency_arguments):
+    run(self_consistency_arguments)
