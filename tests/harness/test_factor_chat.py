@@ -1,4 +1,4 @@
-"""FACTOR for chat models through lm_eval: local models, and real servers with and without
+"""FACTOR for chat models through lm_eval: local models, and servers with and without
 log-probabilities."""
 
 from __future__ import annotations
@@ -15,34 +15,44 @@ import pytest
 from lm_factuality.benchmarks.factor_chat.metrics import LETTERS_CAUTION
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.harness.answers import first_word_logprobs
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.models.hf_tree import HFTree
 from tests.benchmarks.factor_chat.oracle import ROWS, TASK, TRUE, Oracle
 from tests.conftest import TASKS, example_row
 from tests.judges.server import Act, JudgeServer
 
+NUM_QUESTIONS = 4 * ROWS
+"""The number of requests of a run: one for each of a row's four choices."""
+
+HARD_SENTENCE = sorted(TRUE)[0]
+"""A true sentence whose question some servers of this file fail to answer."""
+
 
 @pytest.fixture
 def oracle(monkeypatch) -> Iterator[Any]:
+    """Return a function that starts a server that knows all answers, of a kind of `Oracle`."""
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    opened: list[Oracle] = []
+    oracles: list[Oracle] = []
 
-    def start(kind: str = "gives") -> Oracle:
-        opened.append(Oracle(kind))
-        return opened[-1]
+    def start_oracle(kind: str = "gives") -> Oracle:
+        oracles.append(Oracle(kind))
+        return oracles[-1]
 
-    yield start
-    for each in opened:
-        each.server.close()
+    yield start_oracle
+    for started in oracles:
+        started.server.close()
 
 
-def ask(
+def run_task(
     evaluate: Any,
     server: JudgeServer,
     client: str = "local-chat-completions",
     num_concurrent: int = 8,
     **options: Any,
 ) -> dict[str, Any]:
-    path = "completions" if client == "local-completions" else "chat/completions"
+    """Run the task on a server through a client of lm_eval, and return lm_eval's output."""
+    is_chat = client != "local-completions"
+    path = "chat/completions" if is_chat else "completions"
     arguments = {
         "model": "m",
         "base_url": f"{server.base_url}/{path}",
@@ -50,267 +60,400 @@ def ask(
         "max_retries": 1,
         "tokenizer_backend": None,
     }
-    options.setdefault("apply_chat_template", client != "local-completions")
+    options.setdefault("apply_chat_template", is_chat)
     return evaluate(client, [TASK], model_args=arguments, limit=ROWS, **options)
 
 
-@pytest.mark.parametrize(
-    "client", ["local-chat-completions", "openai-chat-completions", "local-completions"]
-)
-def test_a_server_that_gives_log_probabilities(client, evaluate, oracle):
-    server = oracle("gives five" if client == "local-completions" else "gives").server
-    found = ask(evaluate, server, client)
-    results, metadata = found["results"][TASK], found["configs"][TASK]["metadata"]
-    assert (metadata["answers"], metadata["answers_read"]) == ("auto", "logprobs")
-    assert (
-        results["chat_acc,none"]
-        == results["pairwise_acc,none"]
-        == results["auroc,none"]
-        == results["all_right,none"]
-        == 1
-    )
-    assert results["unscored,none"] == results["unreadable,none"] == 0
-    for sample in found["samples"][TASK]:
-        gold = sample["doc"]["gold"]
-        assert sample["auroc"][gold] == pytest.approx(0.9)
-        assert all(
-            0.2 <= chance < 0.21 for place, chance in enumerate(sample["auroc"]) if place != gold
-        )
-    assert len(server.bodies) == 4 * ROWS  # each once
+def results_of(output: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of the task."""
+    return output["results"][TASK]
+
+
+def metadata_of(output: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded settings of the task."""
+    return output["configs"][TASK]["metadata"]
+
+
+def unscored_reasons(output: dict[str, Any]) -> list[str]:
+    """Return the reason of each unscored row."""
+    return [sample["unscored"] for sample in output["samples"][TASK] if sample["unscored"]]
+
+
+def fail_on_hard_sentence(oracle: Oracle, failure: Act) -> None:
+    """Let a server answer the questions about one sentence with ``failure``."""
+    correct_reply = oracle.reply
+
+    def reply(prompt: str, attempt: int) -> Act:
+        return failure if HARD_SENTENCE in prompt else correct_reply(prompt, attempt)
+
+    oracle.server.script = reply
+
+
+@pytest.fixture(params=["local-chat-completions", "openai-chat-completions", "local-completions"])
+def output_with_logprobs(request, evaluate, oracle):
+    """Return a run on a server that gives log-probabilities, and the server."""
+    kind = "gives five" if request.param == "local-completions" else "gives"
+    server = oracle(kind).server
+    return run_task(evaluate, server, request.param), server
+
+
+def test_a_model_that_knows_all_answers_has_every_score_at_its_best(output_with_logprobs):
+    output, _ = output_with_logprobs
+
+    results = results_of(output)
+    for score in ("chat_acc", "pairwise_acc", "auroc", "all_right"):
+        assert results[f"{score},none"] == 1
+    assert results["unscored,none"] == 0
+    assert results["unreadable,none"] == 0
+
+
+def test_log_probabilities_of_a_server_give_the_chance_of_each_choice(output_with_logprobs):
+    output, _ = output_with_logprobs
+
+    assert metadata_of(output)["answers"] == "auto"
+    assert metadata_of(output)["answers_read"] == "logprobs"
+    # The oracle answers True with 0.9 for true sentences, and with about 0.2 for the others.
+    for sample in output["samples"][TASK]:
+        chances = list(sample["auroc"])
+        assert chances.pop(sample["doc"]["gold"]) == pytest.approx(0.9)
+        assert all(0.2 <= chance < 0.21 for chance in chances)
+
+
+def test_each_question_is_sent_once_and_several_at_a_time(output_with_logprobs):
+    _, server = output_with_logprobs
+
+    assert len(server.bodies) == NUM_QUESTIONS
     assert 1 < server.busiest <= 8
 
 
 def test_no_concurrency_means_one_request_at_a_time(evaluate, oracle):
     server = oracle().server
-    assert ask(evaluate, server, num_concurrent=0)["results"][TASK]["chat_acc,none"] == 1
+
+    output = run_task(evaluate, server, num_concurrent=0)
+
+    assert results_of(output)["chat_acc,none"] == 1
     assert server.busiest == 1
 
 
-def test_a_server_that_has_fewer_alternatives_is_asked_for_fewer(evaluate, oracle):
+def test_a_server_with_fewer_alternatives_is_asked_for_fewer(evaluate, oracle):
     server = oracle("gives five").server
-    assert ask(evaluate, server)["results"][TASK]["chat_acc,none"] == 1
-    assert [body["top_logprobs"] for body in server.bodies].count(5) == 4 * ROWS
+
+    output = run_task(evaluate, server)
+
+    assert results_of(output)["chat_acc,none"] == 1
+    numbers_of_alternatives = [body["top_logprobs"] for body in server.bodies]
+    assert numbers_of_alternatives.count(5) == NUM_QUESTIONS
 
 
 @pytest.mark.parametrize("kind", ["refuses", "forbids", "silent"])
-def test_a_server_without_log_probabilities_is_read_by_its_words(kind, evaluate, oracle, caplog):
+def test_without_log_probabilities_the_words_of_answers_are_read(kind, evaluate, oracle, caplog):
     server = oracle(kind).server
+
     with caplog.at_level(logging.WARNING):
-        found = ask(evaluate, server)
-    assert found["configs"][TASK]["metadata"]["answers_read"] == "words"
-    assert found["results"][TASK]["chat_acc,none"] == found["results"][TASK]["all_right,none"] == 1
-    assert all(set(sample["auroc"]) == {0.0, 1.0} for sample in found["samples"][TASK])
-    assert (
-        sum("what the model writes is read instead" in each.message for each in caplog.records) == 1
-    )
-    answered = [body for body in server.bodies if kind == "silent" or "logprobs" not in body]
-    assert len(answered) == 4 * ROWS  # what was answered before is not asked again
+        output = run_task(evaluate, server)
+
+    assert metadata_of(output)["answers_read"] == "words"
+    assert results_of(output)["chat_acc,none"] == 1
+    assert results_of(output)["all_right,none"] == 1
+    # A word is certain, so each chance is 0 or 1.
+    for sample in output["samples"][TASK]:
+        assert set(sample["auroc"]) == {0.0, 1.0}
+    warning = "what the model writes is read instead"
+    assert sum(warning in record.message for record in caplog.records) == 1
 
 
 @pytest.mark.parametrize("kind", ["refuses", "silent"])
-def test_log_probabilities_that_are_asked_for_and_not_there_are_an_error(kind, evaluate, oracle):
-    with pytest.raises(
-        ModelError, match="the server gives no log-probabilities of answers .*answers=words"
-    ):
-        ask(evaluate, oracle(kind).server, metadata={"answers": "logprobs"})
+def test_no_question_is_answered_twice_if_there_are_no_log_probabilities(kind, evaluate, oracle):
+    server = oracle(kind).server
+
+    run_task(evaluate, server)
+
+    # A server that refuses log-probabilities answers only the requests without them.
+    answered = [body for body in server.bodies if kind == "silent" or "logprobs" not in body]
+    assert len(answered) == NUM_QUESTIONS
 
 
-def test_a_client_of_another_form_reads_the_texts_of_its_replies(evaluate, oracle, monkeypatch):
+@pytest.mark.parametrize("kind", ["refuses", "silent"])
+def test_required_log_probabilities_that_are_missing_are_an_error(kind, evaluate, oracle):
+    message = "the server gives no log-probabilities of answers .*answers=words"
+    with pytest.raises(ModelError, match=message):
+        run_task(evaluate, oracle(kind).server, metadata={"answers": "logprobs"})
+
+
+@pytest.fixture
+def anthropic_server(oracle, monkeypatch):
+    """Return a server with Anthropic's form of replies, which only thinks about one sentence."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-real-key")
-    running = oracle()
-    known, gold = running.reply, sorted(TRUE)[0]
+    started = oracle()
+    correct_reply = started.reply
 
     def reply(prompt: str, attempt: int) -> Act:
-        blocks = [
-            {"type": "thinking"}
-            if gold in prompt
-            else {"type": "text", "text": known(prompt, attempt).text}
-        ]
-        return Act(raw=json.dumps({"content": blocks}).encode())
+        block = {"type": "text", "text": correct_reply(prompt, attempt).text}
+        if HARD_SENTENCE in prompt:
+            block = {"type": "thinking"}
+        return Act(raw=json.dumps({"content": [block]}).encode())
 
-    running.server.script = reply
-    found = ask(evaluate, running.server, "anthropic-chat-completions")
-    assert found["configs"][TASK]["metadata"]["answers_read"] == "words"
-    assert found["results"][TASK]["chat_acc,none"] == 1
-    (reason,) = [sample["unscored"] for sample in found["samples"][TASK] if sample["unscored"]]
+    started.server.script = reply
+    return started.server
+
+
+def test_the_words_of_a_client_with_another_form_of_replies_are_read(evaluate, anthropic_server):
+    output = run_task(evaluate, anthropic_server, "anthropic-chat-completions")
+
+    assert metadata_of(output)["answers_read"] == "words"
+    assert results_of(output)["chat_acc,none"] == 1
+    (reason,) = unscored_reasons(output)
     assert "the server gave no usable answer: KeyError" in reason
-    assert not any("logprobs" in body for body in running.server.bodies)
-    with pytest.raises(
-        ModelError, match="AnthropicChat reads no log-probabilities; pass --metadata answers=words"
-    ):
-        ask(
-            evaluate, running.server, "anthropic-chat-completions", metadata={"answers": "logprobs"}
+    assert not any("logprobs" in body for body in anthropic_server.bodies)
+
+
+def test_a_client_with_another_form_of_replies_has_no_log_probabilities(evaluate, anthropic_server):
+    message = "AnthropicChat reads no log-probabilities; pass --metadata answers=words"
+    with pytest.raises(ModelError, match=message):
+        run_task(
+            evaluate,
+            anthropic_server,
+            "anthropic-chat-completions",
+            metadata={"answers": "logprobs"},
         )
 
 
-def test_words_ask_for_no_log_probabilities_and_what_is_unreadable_is_counted(evaluate, oracle):
-    running = oracle()
-    known, gold = running.reply, sorted(TRUE)[0]
-    running.server.script = lambda prompt, attempt: (
-        Act(text="Hard to say.") if gold in prompt else known(prompt, attempt)
-    )
-    found = ask(evaluate, running.server, metadata={"answers": "words"})
-    results = found["results"][TASK]
-    assert not any("logprobs" in body for body in running.server.bodies)
+def test_an_unreadable_word_leaves_its_row_unscored(evaluate, oracle):
+    started = oracle()
+    fail_on_hard_sentence(started, Act(text="Hard to say."))
+
+    output = run_task(evaluate, started.server, metadata={"answers": "words"})
+
+    results = results_of(output)
+    assert unscored_reasons(output) == ["question 0: none of True, False alone"]
     assert results["unscored,none"] == 1
-    assert results["unreadable,none"] == pytest.approx(1 / (4 * ROWS))
-    assert (
-        results["chat_acc,none"],
-        results["chat_acc_worst,none"],
-        results["chat_acc_best,none"],
-    ) == (1, 0.8, 1)
-    (reason,) = [sample["unscored"] for sample in found["samples"][TASK] if sample["unscored"]]
-    assert reason == "question 0: none of True, False alone"
+    assert results["unreadable,none"] == pytest.approx(1 / NUM_QUESTIONS)
+    assert results["chat_acc,none"] == 1
+    # One of five rows is unscored.
+    assert results["chat_acc_worst,none"] == 0.8
+    assert results["chat_acc_best,none"] == 1
 
 
-def test_a_request_that_fails_costs_its_row_alone(evaluate, oracle):
-    running = oracle()
-    known, gold = running.reply, sorted(TRUE)[0]
-    running.server.script = lambda prompt, attempt: (
-        Act(status=500) if gold in prompt else known(prompt, attempt)
-    )
-    found = ask(evaluate, running.server)
-    reasons = [sample["unscored"] for sample in found["samples"][TASK] if sample["unscored"]]
-    assert reasons == ["question 0: the server gave no usable answer: HTTP 500"]
+def test_requests_for_words_ask_for_no_log_probabilities(evaluate, oracle):
+    server = oracle().server
+
+    run_task(evaluate, server, metadata={"answers": "words"})
+
+    assert not any("logprobs" in body for body in server.bodies)
 
 
-def test_a_server_that_is_gone_ends_the_run(evaluate, oracle):
-    running = oracle()
-    running.server.script = lambda prompt, attempt: Act(status=500)
-    with pytest.raises(
-        ModelError, match="the first questions got no answer; the first one: .* HTTP 500"
-    ):
-        ask(evaluate, running.server)
-    with pytest.raises(ModelError, match="8 requests in a row failed, the last with HTTP 500"):
-        ask(evaluate, running.server, metadata={"answers": "words"})
+def test_a_failed_request_leaves_only_its_row_unscored(evaluate, oracle):
+    started = oracle()
+    fail_on_hard_sentence(started, Act(status=500))
+
+    output = run_task(evaluate, started.server)
+
+    reason = "question 0: the server gave no usable answer: HTTP 500"
+    assert unscored_reasons(output) == [reason]
 
 
-def test_a_chat_server_without_messages_is_an_error(evaluate, oracle):
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ("auto", "the first questions got no answer; the first one: .* HTTP 500"),
+        ("words", "8 requests in a row failed, the last with HTTP 500"),
+    ],
+)
+def test_a_server_that_always_fails_ends_the_run(evaluate, oracle, answers, message):
+    started = oracle()
+    started.server.script = lambda prompt, attempt: Act(status=500)
+
+    with pytest.raises(ModelError, match=message):
+        run_task(evaluate, started.server, metadata={"answers": answers})
+
+
+def test_a_chat_server_without_a_chat_template_is_an_error(evaluate, oracle):
     with pytest.raises(ModelError, match="pass --apply_chat_template"):
-        ask(evaluate, oracle().server, apply_chat_template=False)
+        run_task(evaluate, oracle().server, apply_chat_template=False)
 
 
-def test_a_run_that_was_broken_off_goes_on_where_it_ended(evaluate, oracle, tmp_path):
-    running = oracle()
-    found = [
-        ask(evaluate, running.server, use_cache=str(tmp_path / "cache"))["results"][TASK][
-            "chat_acc,none"
-        ]
-        for _ in range(2)
-    ]
-    assert found == [1, 1]
-    assert len(running.server.bodies) == 4 * ROWS
+def test_a_second_run_takes_all_answers_from_the_cache(evaluate, oracle, tmp_path):
+    server = oracle().server
+    cache = str(tmp_path / "cache")
+    run_task(evaluate, server, use_cache=cache)
+
+    output = run_task(evaluate, server, use_cache=cache)
+
+    assert results_of(output)["chat_acc,none"] == 1
+    assert len(server.bodies) == NUM_QUESTIONS
 
 
-def test_letters_are_asked_in_every_rotation_with_a_warning(evaluate, oracle, caplog):
-    running = oracle()
-    running.server.script = lambda prompt, attempt: Act(text="B")
-    with caplog.at_level(logging.WARNING):
-        found = ask(evaluate, running.server, metadata={"protocol": "letters"})
-    results = found["results"][TASK]
-    assert (results["chat_acc,none"], results["prompt_acc,none"], results["pairwise_acc,none"]) == (
-        0,
-        0.25,
-        0.5,
-    )
+@pytest.fixture
+def letters_run(evaluate, oracle):
+    """Return a run of the protocol ``letters`` on a model that always says B, and the server."""
+    # A warning is logged once in a run.
+    begin_run(EvaluationRun())
+    started = oracle()
+    started.server.script = lambda prompt, attempt: Act(text="B")
+    output = run_task(evaluate, started.server, metadata={"protocol": "letters"})
+    return output, started.server
+
+
+def test_a_model_that_always_says_one_letter_is_right_in_one_rotation(letters_run):
+    output, _ = letters_run
+
+    results = results_of(output)
+    assert results["chat_acc,none"] == 0
+    assert results["prompt_acc,none"] == 0.25
+    assert results["pairwise_acc,none"] == 0.5
     assert [results[f"position_{letter},none"] for letter in "ABCD"] == [0, 1, 0, 0]
-    assert found["configs"][TASK]["metadata"]["caution"] == LETTERS_CAUTION
-    assert sum(LETTERS_CAUTION in each.message for each in caplog.records) == 1
-    prompts = [body["messages"][-1]["content"] for body in running.server.bodies]
-    assert len(set(prompts)) == 4 * ROWS
+
+
+def test_letters_are_asked_in_each_of_four_rotations(letters_run):
+    _, server = letters_run
+
+    prompts = {body["messages"][-1]["content"] for body in server.bodies}
+    assert len(prompts) == NUM_QUESTIONS
+
+
+def test_letters_give_a_warning(letters_run, caplog):
+    output, _ = letters_run
+
+    assert metadata_of(output)["caution"] == LETTERS_CAUTION
+    # The fixture ran the task.
+    warnings = [log.message for log in caplog.get_records("setup")]
+    assert sum(LETTERS_CAUTION in warning for warning in warnings) == 1
 
 
 def test_no_two_choices_are_in_one_prompt(evaluate, oracle):
-    running = oracle()
-    samples = ask(evaluate, running.server)["samples"][TASK]
-    asked = [body["messages"][-1]["content"] for body in running.server.bodies]
-    for sample in samples:
+    server = oracle().server
+
+    output = run_task(evaluate, server)
+
+    prompts = [body["messages"][-1]["content"] for body in server.bodies]
+    questions = [prompt.split("Next sentence:\n")[1] for prompt in prompts]
+    for sample in output["samples"][TASK]:
         choices = [choice.strip() for choice in sample["doc"]["choices"]]
-        for prompt in asked:
-            after = prompt.split("Next sentence:\n")[1]
-            assert sum(choice in after for choice in choices) <= 1
+        for question in questions:
+            assert sum(choice in question for choice in choices) <= 1
 
 
 @pytest.fixture(scope="module")
-def local(checkpoint):
+def hf(checkpoint):
+    """Return lm_eval's model ``hf`` with a tiny checkpoint."""
     from lm_eval.models.huggingface import HFLM
 
-    options = {"pretrained": str(checkpoint), "device": "cpu", "dtype": "float32", "batch_size": 4}
-    return {"hf": HFLM(**options), "hf-tree": HFTree(**options)}
+    return HFLM(pretrained=str(checkpoint), device="cpu", dtype="float32", batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def hf_tree(checkpoint):
+    """Return the model ``hf-tree`` with the same checkpoint."""
+    return HFTree(pretrained=str(checkpoint), device="cpu", dtype="float32", batch_size=4)
 
 
 @pytest.mark.parametrize("protocol", ["statements", "letters"])
-def test_local_models_are_scored_by_the_log_likelihoods_of_the_words(protocol, evaluate, local):
-    found = {
-        name: evaluate(model, [TASK], limit=2, metadata={"protocol": protocol})
-        for name, model in local.items()
-    }
-    samples = {name: each["samples"][TASK] for name, each in found.items()}
-    assert found["hf"]["configs"][TASK]["metadata"]["answers_read"] == "logprobs"
-    for one, other in zip(*samples.values(), strict=True):
-        assert one["auroc"] == pytest.approx(other["auroc"], abs=1e-4)
-    model = local["hf"]
-    (prompt, words, *_) = samples["hf"][0]["arguments"][0]
-    for word, logprob in zip(words, samples["hf"][0]["filtered_resps"][0].logprobs, strict=True):
-        expected = 0.0
-        for text in (word, f" {word}"):
-            tokens = [model.tok_encode(each) for each in (prompt, prompt + text)]
-            context, rest = tokens[0], tokens[1][len(tokens[0]) :]
-            ((value, _),) = model._loglikelihood_tokens([(None, context, rest)], disable_tqdm=True)
-            expected += math.exp(value)
+def test_hf_and_hf_tree_give_the_same_chances(protocol, evaluate, hf, hf_tree):
+    outputs = [
+        evaluate(model, [TASK], limit=2, metadata={"protocol": protocol}) for model in (hf, hf_tree)
+    ]
+
+    assert metadata_of(outputs[0])["answers_read"] == "logprobs"
+    hf_samples, tree_samples = (output["samples"][TASK] for output in outputs)
+    for hf_sample, tree_sample in zip(hf_samples, tree_samples, strict=True):
+        assert hf_sample["auroc"] == pytest.approx(tree_sample["auroc"], abs=1e-4)
+
+
+@pytest.mark.parametrize("protocol", ["statements", "letters"])
+def test_the_chance_of_a_word_includes_the_word_after_a_space(protocol, evaluate, hf):
+    output = evaluate(hf, [TASK], limit=1, metadata={"protocol": protocol})
+
+    (sample,) = output["samples"][TASK]
+    prompt, words, *_ = sample["arguments"][0]
+    logprobs = sample["filtered_resps"][0].logprobs
+    for word, logprob in zip(words, logprobs, strict=True):
+        expected = chance_of(hf, prompt, word) + chance_of(hf, prompt, f" {word}")
         assert math.exp(logprob) == pytest.approx(expected, rel=1e-3)
 
 
+def chance_of(model: Any, prompt: str, continuation: str) -> float:
+    """Return the probability that a model goes on with a text after a prompt."""
+    prompt_tokens = model.tok_encode(prompt)
+    tokens = model.tok_encode(prompt + continuation)
+    request = (None, prompt_tokens, tokens[len(prompt_tokens) :])
+    ((logprob, _),) = model._loglikelihood_tokens([request], disable_tqdm=True)
+    return math.exp(logprob)
+
+
 def test_a_prompt_that_does_not_fit_is_unscored_and_never_cut(
-    evaluate, local, write_rows, tmp_path
+    evaluate, hf_tree, write_rows, tmp_path
 ):
-    rows = [
-        example_row(turncated_prefixes="The library opened in 1870. " * repeats)
-        for repeats in (1, 200)
-    ]
-    write_rows(rows)
-    base = TASKS / "factor" / "_factor_chat.yaml"
-    (tmp_path / "mine.yaml").write_text(
-        f"include: {base}\ntask: mine\ndataset_path: rows.jsonl\n", encoding="utf-8"
+    sentence = "The library opened in 1870. "
+    write_rows(
+        [
+            example_row(turncated_prefixes=sentence),
+            example_row(turncated_prefixes=sentence * 200),
+        ]
     )
-    samples = evaluate(local["hf-tree"], ["mine"], tmp_path)["samples"]["mine"]
+    included = TASKS / "factor" / "_factor_chat.yaml"
+    yaml = f"include: {included}\ntask: mine\ndataset_path: rows.jsonl\n"
+    (tmp_path / "mine.yaml").write_text(yaml, encoding="utf-8")
+
+    samples = evaluate(hf_tree, ["mine"], tmp_path)["samples"]["mine"]
+
     assert [sample["unscored"] for sample in samples] == [
         None,
         "question 0: the prompt is longer than the model's window",
     ]
 
 
-@pytest.mark.parametrize(
-    ("answer", "unscored", "pairwise"), [("True", 0, 0.5), ("Perhaps", 2, None)]
-)
-def test_a_model_that_only_writes_is_read_by_its_words(answer, unscored, pairwise, evaluate):
-    results = evaluate("constant-answer", [TASK], model_args={"answer": answer}, limit=2)[
-        "results"
-    ][TASK]
-    assert results["unscored,none"] == unscored
-    assert pairwise is None or results["pairwise_acc,none"] == pairwise
+def test_an_answer_that_never_changes_is_right_in_half_of_the_pairs(evaluate):
+    output = evaluate("constant-answer", [TASK], model_args={"answer": "True"}, limit=2)
+
+    assert results_of(output)["unscored,none"] == 0
+    assert results_of(output)["pairwise_acc,none"] == 0.5
 
 
-def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, tmp_path):
-    for name, count in (("wiki", 2), ("news", 3), ("expert", 4)):
+def test_an_answer_that_is_no_option_is_unscored(evaluate):
+    output = evaluate("constant-answer", [TASK], model_args={"answer": "Perhaps"}, limit=2)
+
+    assert results_of(output)["unscored,none"] == 2
+
+
+@pytest.fixture
+def published_data(tmp_path):
+    """Return a folder that stands in for the published files, with 2, 3 and 4 rows."""
+    for name, num_rows in (("wiki", 2), ("news", 3), ("expert", 4)):
+        rows = [
+            example_row(completion=f"It fell in {1800 + number} ,then rose .")
+            for number in range(num_rows)
+        ]
         with (tmp_path / f"{name}_factor.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, example_row())
+            writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
-            writer.writerows(
-                example_row(completion=f"It fell in {1800 + number} ,then rose .")
-                for number in range(count)
-            )
-    found = evaluate(
+            writer.writerows(rows)
+    return tmp_path
+
+
+def test_the_group_is_the_mean_of_its_tasks(evaluate, published_data):
+    output = evaluate(
         "constant-answer",
-        ["factor_chat", "expert_factor_chat"],
+        ["factor_chat"],
         model_args={"answer": "True"},
-        metadata={"data_dir": str(tmp_path)},
+        metadata={"data_dir": str(published_data)},
     )
-    assert found["groups"]["factor_chat"]["pairwise_acc,none"] == 0.5
-    assert (
-        "Next sentence:\nIt fell in 1800,then rose.\n"
-        in found["samples"]["expert_factor_clean_chat"][0]["arguments"][0][0]
+
+    # A constant answer is right in half of the pairs of every task.
+    assert output["groups"]["factor_chat"]["pairwise_acc,none"] == 0.5
+
+
+def test_the_clean_task_has_no_spaces_before_punctuation(evaluate, published_data):
+    task = "expert_factor_clean_chat"
+
+    output = evaluate(
+        "constant-answer",
+        ["factor_chat"],
+        model_args={"answer": "True"},
+        metadata={"data_dir": str(published_data)},
     )
+
+    prompt = output["samples"][task][0]["arguments"][0][0]
+    assert "Next sentence:\nIt fell in 1800,then rose.\n" in prompt
 
 
 @pytest.mark.parametrize(
@@ -327,32 +470,40 @@ def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, tmp_path):
         ({"spacing": "none"}, "spacing"),
     ],
 )
-def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate):
+def test_a_wrong_setting_is_refused(metadata, message, evaluate):
     with pytest.raises(ConfigError, match=message):
         evaluate("constant-answer", [TASK], model_args={"answer": "True"}, metadata=metadata)
 
 
-def test_validate_shows_what_is_asked(capsys):
+def test_validate_shows_a_question(capsys):
     from lm_factuality.cli.main import main
 
-    assert main(["validate", TASK]) == 0
-    shown = capsys.readouterr().out
-    assert "sample_factor_chat: sound; 432 rows, 1728 requests" in shown
-    assert "Answer with one word, True or False." in shown
+    exit_code = main(["validate", TASK])
+
+    printed = capsys.readouterr().out
+    assert exit_code == 0
+    # Each of 432 rows has four choices.
+    assert "sample_factor_chat: sound; 432 rows, 1728 requests" in printed
+    assert "Answer with one word, True or False." in printed
 
 
 @pytest.mark.parametrize(
     ("alternatives", "expected"),
     [
-        (
+        pytest.param(
             [("True", -0.1), (" true", -3.0), ("\u0120TRUE", -4.0), ("The", -1.0)],
             (math.log(math.exp(-0.1) + math.exp(-3) + math.exp(-4)), None),
+            id="case and spaces do not matter",
         ),
-        ([("False", -1.0), ("True", -2.0)], (-2.0, -1.0)),
-        ([("The", -0.1), ("Tr", -1.0)], None),
-        ([], None),
+        pytest.param([("False", -1.0), ("True", -2.0)], (-2.0, -1.0), id="both words"),
     ],
 )
-def test_the_first_token_is_read_over_case_and_white_space(alternatives, expected):
-    found = first_word_logprobs(alternatives, ("True", "False"))
-    assert found == (expected if expected is None else pytest.approx(expected))
+def test_the_first_token_gives_the_log_probability_of_each_word(alternatives, expected):
+    logprobs = first_word_logprobs(alternatives, ("True", "False"))
+
+    assert logprobs == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("alternatives", [[("The", -0.1), ("Tr", -1.0)], []])
+def test_other_first_tokens_give_no_log_probabilities(alternatives):
+    assert first_word_logprobs(alternatives, ("True", "False")) is None

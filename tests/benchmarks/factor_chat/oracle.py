@@ -15,43 +15,59 @@ with (TASKS / "sample" / "sample_factor.csv").open(encoding="utf-8", newline="")
 
 
 class Oracle:
-    """Knows the true completions; ``kind`` says which requests for log-probabilities it refuses, or
-    passes over in silence."""
+    """A server that answers every question about the true completions correctly.
+
+    ``kind`` says how it treats requests for log-probabilities: it ``gives`` them, ``gives five``
+    alternatives at most, ``refuses`` with status 400, ``forbids`` with status 403, or is ``silent``
+    and leaves them out.
+    """
 
     def __init__(self, kind="gives"):
+        """Start the server."""
         self.kind = kind
         self.server = JudgeServer(self.reply)
 
     def reply(self, prompt, attempt):
+        """Answer a prompt in words, with log-probabilities if the kind of the server gives them."""
         body = self.server.bodies[-1]
-        if "Which version is true?" in prompt:
-            versions = dict(line.split(". ", 1) for line in prompt.split("\n\n")[-2].splitlines())
-            words, chance = sorted(versions, key=lambda letter: versions[letter] not in TRUE), 0.9
-        else:
-            sentence = prompt.split("Next sentence:\n")[1].split("\n\n")[0]
-            chance = 0.9 if sentence in TRUE else 0.2 + 0.001 * len(sentence) / 100
-            words = ["True", "False"] if chance > 0.5 else ["False", "True"]
+        words, chance = answer_with_chance(prompt)
         if "logprobs" not in body or self.kind == "silent":
             return Act(text=words[0])
-        wanted = body.get("top_logprobs", body["logprobs"])
+
+        num_alternatives = body.get("top_logprobs", body["logprobs"])
         if self.kind == "forbids":
             return Act(status=403, text="not for you")
-        if self.kind == "refuses" or (self.kind == "gives five" and wanted > 5):
+        if self.kind == "refuses" or (self.kind == "gives five" and num_alternatives > 5):
             return Act(status=400, text="logprobs: not here")
-        values = [
-            [words[0], math.log(max(chance, 1 - chance))],
-            [f" {words[1].lower()}", math.log(min(chance, 1 - chance))],
-        ]
-        if "messages" in body:
-            content = [{"token": each, "logprob": value} for each, value in values]
-            return Act(
-                text=words[0],
-                logprobs={"content": [{**content[0], "top_logprobs": content}]},
-                delay=_DELAY,
-            )
-        tops = {
-            "tokens": [words[0]],
-            "token_logprobs": [values[0][1]],
-            "top_logprobs": [dict(values)],
-        }
-        return Act(text=words[0], logprobs=tops, delay=_DELAY)
+
+        # Servers give tokens in any case, and often with a space.
+        logprobs = {words[0]: math.log(chance), f" {words[1].lower()}": math.log(1 - chance)}
+        form = chat_logprobs if "messages" in body else completion_logprobs
+        return Act(text=words[0], logprobs=form(logprobs), delay=_DELAY)
+
+
+def answer_with_chance(prompt):
+    """Return the words that can answer a prompt, the best first, and the chance of the first."""
+    if "Which version is true?" in prompt:
+        # The versions are lines such as "A. It opened in 1870."
+        versions = dict(line.split(". ", 1) for line in prompt.split("\n\n")[-2].splitlines())
+        return sorted(versions, key=lambda letter: versions[letter] not in TRUE), 0.9
+
+    sentence = prompt.split("Next sentence:\n")[1].split("\n\n")[0]
+    if sentence in TRUE:
+        return ["True", "False"], 0.9
+    # The length makes the chances of false sentences differ, so that none are tied.
+    chance_of_true = 0.2 + 0.001 * len(sentence) / 100
+    return ["False", "True"], 1 - chance_of_true
+
+
+def chat_logprobs(logprobs):
+    """Return log-probabilities by token in the form of chat servers. The first is the answer."""
+    tops = [{"token": token, "logprob": logprob} for token, logprob in logprobs.items()]
+    return {"content": [{**tops[0], "top_logprobs": tops}]}
+
+
+def completion_logprobs(logprobs):
+    """Return log-probabilities by token in the form of completion servers."""
+    (token, logprob), *_ = logprobs.items()
+    return {"tokens": [token], "token_logprobs": [logprob], "top_logprobs": [logprobs]}
