@@ -20,10 +20,23 @@ from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter
 
 PLAIN = "{% for each in messages %}{{ each.content }}{% endfor %}{% if add_generation_prompt %}\n{% endif %}"
-THINKS = "{#<think>#}" + PLAIN
-OPENS = PLAIN + "<think>\n"
-TASKS = ["sample_felm", "sample_felm_gen", "sample_ambigbio", "sample_factor_generation"]
-THOUGHT = [
+"""A chat template without reasoning."""
+
+NAMES_REASONING = "{#<think>#}" + PLAIN
+"""A chat template that names the mark of reasoning, so that the suite detects it."""
+
+OPENS_REASONING = PLAIN + "<think>\n"
+"""A chat template that opens the reasoning in the prompt."""
+
+FELM, FELM_GEN, AMBIGBIO, FACTOR_GENERATION = TASKS = [
+    "sample_felm",
+    "sample_felm_gen",
+    "sample_ambigbio",
+    "sample_factor_generation",
+]
+# The reasoning and the answer are lists of pieces, each of which is a token of the tiny models.
+# The reasoning contains texts at which tasks stop, such as "Question:".
+REASONING = [
     "<think>",
     "Who is it?\n",
     "Question: who?\n",
@@ -38,169 +51,252 @@ ANSWER = [
     "He taught at a school.\n",
     "Answer: 1",
 ]
-HARMONY = [
+HARMONY_REASONING = [
     "<|channel|>analysis<|message|>",
-    *THOUGHT[1:-1],
+    *REASONING[1:-1],
     "<|end|><|start|>assistant<|channel|>final<|message|>",
 ]
+"""The same reasoning in the format of gpt-oss."""
+
+DEFAULT_THINKING_TOKENS = 4096
 
 
 @pytest.fixture
 def generate(tmp_path, evaluate, monkeypatch):
-    """A row of each task, answered by a model that says ``pieces``; gives lm_eval's output."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    made = []
+    """Return a function that lets a tiny model recite pieces of text as its answer to each task.
 
-    def start(
-        pieces, tasks=TASKS, template=THINKS, special=(), metadata=None, model_args=None, **options
+    It runs one row of each task, and returns lm_eval's output.
+    """
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    folders = []
+
+    def run_tasks(
+        pieces,
+        tasks=TASKS,
+        template=NAMES_REASONING,
+        special=(),
+        metadata=None,
+        model_args=None,
+        **options,
     ):
-        folder = save_reciter(tmp_path / f"model_{len(made)}", pieces, template, special)
-        made.append(folder)
+        folder = save_reciter(tmp_path / f"model_{len(folders)}", pieces, template, special)
+        folders.append(folder)
         model_args = {"pretrained": str(folder), "dtype": "float32", **(model_args or {})}
-        options = {
-            "apply_chat_template": template is not None,
-            "limit": 1,
-            "log_samples": True,
-            **options,
-        }
+        options.setdefault("apply_chat_template", True)
         return evaluate(
-            "hf", tasks, model_args=model_args, metadata=metadata or {}, batch_size=1, **options
+            "hf",
+            tasks,
+            model_args=model_args,
+            metadata=metadata or {},
+            batch_size=1,
+            limit=1,
+            log_samples=True,
+            **options,
         )
 
-    return start
+    return run_tasks
 
 
-def scores(output):
-    """All that was measured."""
-    return {
-        task: {name: each for name, each in found.items() if "," in name}
-        for task, found in output["results"].items()
-    }
+def metrics_of(output, task):
+    """Return the metrics of a task, without what else lm_eval stores beside them."""
+    return {name: value for name, value in output["results"][task].items() if "," in name}
 
 
-def written(output):
-    """(what was written, what was read) of the texts in all samples."""
-    return [
-        (text, read)
-        for samples in output["samples"].values()
-        for sample in samples
-        for text, read in zip(sample["resps"][0], sample["filtered_resps"], strict=False)
-    ]
+def single_text(output):
+    """Return the text that the model wrote for a task with one row, and what was read from it."""
+    (samples,) = output["samples"].values()
+    (sample,) = samples
+    (text,) = sample["resps"][0]
+    (read,) = sample["filtered_resps"]
+    return text, read
 
 
-def test_thoughts_change_no_score(generate):
-    plain, thinking = generate(ANSWER), generate(THOUGHT + ANSWER)
-    found, expected = scores(thinking), scores(plain)
-    del (
-        found["sample_factor_generation"],
-        expected["sample_factor_generation"],
-    )  # which has the model's log-probabilities
-    assert json.dumps(found, sort_keys=True) == json.dumps(expected, sort_keys=True)
-    assert (
-        expected["sample_felm"]["unscored,none"]
-        == expected["sample_ambigbio"]["unscored,judge"]
-        == 0
-    )
+# Metrics of open generation include log-probabilities, which depend on the length of the text.
+@pytest.mark.parametrize("task", [FELM, FELM_GEN, AMBIGBIO])
+def test_reasoning_changes_no_score(generate, task):
+    plain_output = generate(ANSWER, [task])
+    reasoning_output = generate(REASONING + ANSWER, [task])
+
+    metrics = metrics_of(reasoning_output, task)
+    expected_metrics = metrics_of(plain_output, task)
+    assert json.dumps(metrics, sort_keys=True) == json.dumps(expected_metrics, sort_keys=True)
+
+
+def test_an_answer_after_reasoning_is_scored(generate):
+    output = generate(REASONING + ANSWER, [FELM, AMBIGBIO])
+
+    assert output["results"][FELM]["unscored,none"] == 0
+    assert output["results"][AMBIGBIO]["unscored,judge"] == 0
+
+
+def test_samples_keep_the_reasoning_and_what_is_read_leaves_it_out(generate):
+    plain_output = generate(ANSWER)
+    reasoning_output = generate(REASONING + ANSWER)
+
+    reasoning = "".join(REASONING)
     for task in TASKS:
-        assert thinking["configs"][task]["metadata"]["thinking_tokens"] == 4096
-        for sample, other in zip(thinking["samples"][task], plain["samples"][task], strict=True):
-            assert all(text.startswith("".join(THOUGHT)) for text in sample["resps"][0])
-            assert [text.removeprefix("".join(THOUGHT)) for text in sample["resps"][0]] == other[
-                "resps"
-            ][0]
-            assert str(sample["filtered_resps"]) == str(other["filtered_resps"])
+        metadata = reasoning_output["configs"][task]["metadata"]
+        assert metadata["thinking_tokens"] == DEFAULT_THINKING_TOKENS
+        (plain_sample,) = plain_output["samples"][task]
+        (sample,) = reasoning_output["samples"][task]
+        expected_texts = [f"{reasoning}{answer}" for answer in plain_sample["resps"][0]]
+        assert sample["resps"][0] == expected_texts
+        assert str(sample["filtered_resps"]) == str(plain_sample["filtered_resps"])
 
 
-@pytest.mark.parametrize(
-    ("pieces", "template", "metadata", "tasks"),
-    [
-        ([*THOUGHT[:-2], "Who is it?\n"], THINKS, {"thinking_tokens": 30}, TASKS),
-        (
-            ["Who is it?\n", "So who?\n", "Who is it?\n"],
-            OPENS,
-            {"thinking_tokens": 30},
-            TASKS[1:2],
-        ),  # opened in the prompt
-        (THOUGHT[:-1], THINKS, {}, TASKS[1:2]),  # it ends of its own
-        (THOUGHT + ANSWER, THINKS, {"thinking_tokens": 0}, TASKS[:1]),  # a stop of the task ends it
-    ],
-)
-def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata, tasks):
-    output = generate(
-        pieces,
-        template=template,
-        metadata=metadata,
-        tasks=tasks,
+@pytest.fixture
+def unfinished_output(generate):
+    """Return a run of all tasks on a model whose reasoning does not end in 30 tokens."""
+    return generate(
+        [*REASONING[:-2], "Who is it?\n"],
+        metadata={"thinking_tokens": 30},
         gen_kwargs={"max_gen_toks": 8, "until": ["Question:"]},
     )
-    rows = {task: output["samples"][task][0] for task in tasks}
-    for task in tasks[:3]:
-        assert rows[task]["unscored"] == UNFINISHED
-        assert {
-            each for name, each in scores(output)[task].items() if name.startswith("unscored,")
-        } == {1}
-    if tasks == TASKS:
-        biography, generations = rows["sample_ambigbio"], rows["sample_factor_generation"]
-        assert biography["respond_ratio"] is None
-        assert verdict_of(biography)["abstained"] is False
-        assert (biography["d_factscore_worst"], biography["d_factscore_best"]) == (0, 1)
-        assert verdict_of(generations)["reasons"] == [UNFINISHED] * 3
-        assert verdict_of(generations)["marks"] == [None] * 3
-    if "sample_felm_gen" in tasks:
-        assert (
-            rows["sample_felm_gen"]["no_answer"],
-            rows["sample_felm_gen"]["response_error_rate_worst"],
-        ) == (None, [1, 1])
+
+
+@pytest.mark.parametrize("task", [FELM, FELM_GEN, AMBIGBIO])
+def test_unfinished_reasoning_is_unscored(unfinished_output, task):
+    (sample,) = unfinished_output["samples"][task]
+    assert sample["unscored"] == UNFINISHED
+    metrics = metrics_of(unfinished_output, task)
+    assert {value for name, value in metrics.items() if name.startswith("unscored,")} == {1}
+
+
+def test_a_biography_of_unfinished_reasoning_is_no_abstention(unfinished_output):
+    (sample,) = unfinished_output["samples"][AMBIGBIO]
+    assert sample["respond_ratio"] is None
+    assert verdict_of(sample)["abstained"] is False
+    assert sample["d_factscore_worst"] == 0
+    assert sample["d_factscore_best"] == 1
+
+
+def test_an_answer_of_unfinished_reasoning_is_no_refusal(unfinished_output):
+    (sample,) = unfinished_output["samples"][FELM_GEN]
+    assert sample["no_answer"] is None
+    assert sample["response_error_rate_worst"] == [1, 1]
+
+
+def test_generations_of_unfinished_reasoning_have_no_marks(unfinished_output):
+    (sample,) = unfinished_output["samples"][FACTOR_GENERATION]
+    # The task takes three generations of each row.
+    assert verdict_of(sample)["reasons"] == [UNFINISHED] * 3
+    assert verdict_of(sample)["marks"] == [None] * 3
 
 
 @pytest.mark.parametrize(
-    ("pieces", "special", "model_args"),
+    ("task", "pieces", "template", "metadata"),
     [
-        (["[THINK]", *THOUGHT[1:-1], "[/THINK]"], ["[THINK]", "[/THINK]"], {}),
-        (HARMONY, [], {}),
-        (["Let me see.\n\nInstruction:", "###"], [], {"think_end_token": "###"}),
-        (["Let me see.\n\nInstruction:", "###"], ["###"], {"think_end_token": 258}),
-        (THOUGHT, [], {"think_end_token": "</think>", "enable_thinking": True}),
+        pytest.param(
+            FELM_GEN,
+            ["Who is it?\n", "So who?\n", "Who is it?\n"],
+            OPENS_REASONING,
+            {"thinking_tokens": 30},
+            id="opened in the prompt",
+        ),
+        pytest.param(
+            FELM_GEN, REASONING[:-1], NAMES_REASONING, {}, id="the text ends before the end mark"
+        ),
+        pytest.param(
+            FELM,
+            REASONING + ANSWER,
+            NAMES_REASONING,
+            {"thinking_tokens": 0},
+            id="a stop text of the task ends it",
+        ),
     ],
 )
-def test_marks_of_other_models(generate, pieces, special, model_args):
-    """Special tokens, a model's own end of a thought, and one that lm_eval would strip itself."""
+def test_reasoning_that_ends_in_another_way_is_unscored(generate, task, pieces, template, metadata):
+    gen_kwargs = {"max_gen_toks": 8, "until": ["Question:"]}
+
+    output = generate(pieces, [task], template, metadata=metadata, gen_kwargs=gen_kwargs)
+
+    (sample,) = output["samples"][task]
+    assert sample["unscored"] == UNFINISHED
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "special", "model_args"),
+    [
+        pytest.param(
+            ["[THINK]", *REASONING[1:-1], "[/THINK]"],
+            ["[THINK]", "[/THINK]"],
+            {},
+            id="special tokens",
+        ),
+        pytest.param(HARMONY_REASONING, [], {}, id="gpt-oss"),
+        pytest.param(
+            ["Let me see.\n\nInstruction:", "###"],
+            [],
+            {"think_end_token": "###"},
+            id="an end mark of the user",
+        ),
+        pytest.param(
+            ["Let me see.\n\nInstruction:", "###"],
+            ["###"],
+            {"think_end_token": 258},
+            id="an end mark by the number of its token",
+        ),
+        pytest.param(
+            REASONING,
+            [],
+            {"think_end_token": "</think>", "enable_thinking": True},
+            id="a mark that lm_eval would remove itself",
+        ),
+    ],
+)
+def test_reasoning_in_other_formats_is_recognised(generate, reasoning, special, model_args):
     template = "{#[THINK]#}" + PLAIN
-    output = generate([*pieces, *ANSWER], TASKS[1:2], template, special, model_args=model_args)
-    ((text, record),) = written(output)
-    record = json.loads(record)
-    assert text.endswith("".join(ANSWER))
-    assert "".join(record["segments"]).replace(" ", "") == "".join(ANSWER).replace(" ", "").replace(
-        "\n", ""
+
+    output = generate([*reasoning, *ANSWER], [FELM_GEN], template, special, model_args=model_args)
+
+    text, record = single_text(output)
+    answer = "".join(ANSWER)
+    assert text.endswith(answer)
+    # Segments leave out the spaces between sentences.
+    segments = "".join(json.loads(record)["segments"])
+    assert segments.replace(" ", "") == "".join(answer.split())
+    metadata = output["configs"][FELM_GEN]["metadata"]
+    assert metadata["thinking_tokens"] == DEFAULT_THINKING_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected_answer"),
+    [
+        # "who?" occurs in the reasoning only.
+        ({"until": ["\nInstruction:", "who?"]}, "".join(ANSWER) + "\n"),
+        ({"max_gen_toks": 3}, "".join(ANSWER[:3])),
+    ],
+)
+@pytest.mark.parametrize("reasoning", [[], REASONING], ids=["plain", "reasoning"])
+def test_limits_apply_to_the_answer_and_not_to_the_reasoning(
+    generate, limits, expected_answer, reasoning
+):
+    pieces = [*reasoning, *ANSWER, "\n\nInstruction:", " Name another."]
+
+    output = generate(pieces, [FELM_GEN], gen_kwargs=limits)
+
+    text, _ = single_text(output)
+    assert text.removeprefix("".join(REASONING)) == expected_answer
+    (arguments,) = output["samples"][FELM_GEN][0]["arguments"]
+    _, generation_options, thinking_limit = arguments
+    assert {name: generation_options[name] for name in limits} == limits
+    assert thinking_limit == DEFAULT_THINKING_TOKENS
+
+
+def test_requests_to_a_model_without_reasoning_have_no_limit_for_it(generate):
+    output = generate(ANSWER, [FELM_GEN], PLAIN)
+
+    assert "thinking_tokens" not in output["configs"][FELM_GEN]["metadata"]
+    (arguments,) = output["samples"][FELM_GEN][0]["arguments"]
+    assert len(arguments) == 2
+
+
+def test_more_reasoning_than_the_window_holds_is_refused(generate):
+    message = (
+        r"thinking_tokens=20000: .* the model's window of 16384; pass --metadata .* at most 1\d{4}"
     )
-    assert output["configs"]["sample_felm_gen"]["metadata"]["thinking_tokens"] == 4096
-
-
-def test_limits_are_those_of_the_answer(generate):
-    longer, thought = [*ANSWER, "\n\nInstruction:", " Name another."], "".join(THOUGHT)
-    for limits, end in (({"until": ["\nInstruction:", "who?"]}, "\n"), ({"max_gen_toks": 3}, None)):
-        answer = "".join(ANSWER[: 3 if end is None else 4]) + (end or "")
-        for pieces in (longer, THOUGHT + longer):
-            output = generate(pieces, TASKS[1:2], gen_kwargs=limits)
-            ((text, _),) = written(output)
-            assert text.removeprefix(thought) == answer
-            (arguments,) = output["samples"]["sample_felm_gen"][0]["arguments"]
-            assert {name: arguments[1][name] for name in limits} == limits
-            assert arguments[2] == 4096
-
-
-def test_a_model_without_marks_is_asked_as_ever(generate):
-    output = generate(ANSWER, TASKS[1:2], PLAIN)
-    assert "thinking_tokens" not in output["configs"]["sample_felm_gen"]["metadata"]
-    assert len(output["samples"]["sample_felm_gen"][0]["arguments"][0]) == 2
-
-
-def test_what_does_not_fit_the_window_is_refused(generate):
-    with pytest.raises(
-        ModelError,
-        match=r"thinking_tokens=20000: .* the model's window of 16384; pass --metadata .* at most 1\d{4}",
-    ):
-        generate(ANSWER, TASKS[1:2], metadata={"thinking_tokens": 20000})
+    with pytest.raises(ModelError, match=message):
+        generate(ANSWER, [FELM_GEN], metadata={"thinking_tokens": 20000})
 
 
 @pytest.mark.parametrize(
@@ -220,127 +316,187 @@ def test_what_does_not_fit_the_window_is_refused(generate):
         ({"pretrained": "no/such-model"}, True, 0),
     ],
 )
-def test_whether_a_model_thinks(metadata, has_template, tokens):
+def test_reasoning_is_detected_by_the_settings_of_a_model(metadata, has_template, tokens):
     assert thinking_tokens("t", metadata, has_template) == tokens
 
 
-@pytest.mark.parametrize("given", [-1, "many", 1.5, True, 10**9])
-def test_a_setting_that_is_no_number_of_tokens(given):
-    with pytest.raises(
-        ConfigError, match=f"t: metadata.thinking_tokens: found {given!r}, expected a whole number"
-    ):
-        thinking_tokens("t", {"thinking_tokens": given}, False)
+@pytest.mark.parametrize("value", [-1, "many", 1.5, True, 10**9])
+def test_thinking_tokens_have_to_be_a_whole_number(value):
+    message = f"t: metadata.thinking_tokens: found {value!r}, expected a whole number"
+    with pytest.raises(ConfigError, match=message):
+        thinking_tokens("t", {"thinking_tokens": value}, False)
 
 
-class Written(LM):
-    """A model without a tokenizer that has written this."""
+class Reciter(LM):
+    """A model without a tokenizer that writes the same text for each request."""
 
     def __init__(self, text: str) -> None:
+        """Set the text."""
         super().__init__()
-        self.text, self.asked = text, []
+        self.text = text
+        self.requests = []
 
     def generate_until(self, requests):
-        self.asked += [each.args for each in requests]
-        return [self.text for _ in requests]
+        """Write the text for each request, and remember the requests."""
+        self.requests += [request.args for request in requests]
+        return [self.text] * len(requests)
 
     def loglikelihood(self, requests):
+        """Refuse to score."""
         raise NotImplementedError
 
     loglikelihood_rolling = loglikelihood
 
 
-def test_a_model_without_a_tokenizer_and_a_response_cache():
-    lm = Written("<think>a\nb</think>" + "word " * 20)
-    request = Instance(
-        "", {}, ("p", {"max_gen_toks": 5, "until": ["\n"], "do_sample": False}, 9), 0
-    )
-    lm.cache_hook.dbdict = {}
-    assert answers_until(lm, [request]) == [
-        "<think>a\nb</think>" + "word " * 4
-    ]  # four bytes a token
-    assert lm.asked == [
-        ("p", {"max_gen_toks": 14, "until": [], "do_sample": False, "temperature": 0.0})
-    ]
-    assert answers_until(lm, [request]) == ["<think>a\nb</think>" + "word " * 4]
-    assert len(lm.asked) == 1
-    sampled = Instance("", {}, ("p", {"max_gen_toks": 5, "do_sample": True, "temperature": 1.0}), 0)
-    assert answers_until(lm, [sampled, sampled]) == [lm.text] * 2
-    assert len(lm.asked) == 3
+GREEDY = {"max_gen_toks": 5, "until": ["\n"], "do_sample": False}
+SAMPLED = {"max_gen_toks": 5, "do_sample": True, "temperature": 1.0}
+RECITED_REASONING = "<think>a\nb</think>"
+
+
+@pytest.fixture
+def reciter():
+    """Return a model that reasons, then writes twenty words, with an empty response cache."""
+    model = Reciter(RECITED_REASONING + "word " * 20)
+    model.cache_hook.dbdict = {}
+    return model
+
+
+def test_a_text_without_a_tokenizer_is_cut_at_four_bytes_a_token(reciter):
+    request = Instance("", {}, ("p", GREEDY, 9), 0)
+
+    (text,) = answers_until(reciter, [request])
+
+    # Five tokens are twenty bytes, which are four times "word ".
+    assert text == RECITED_REASONING + "word " * 4
+    # The model itself gets room for reasoning and answer, and no stop text.
+    options = {"max_gen_toks": 14, "until": [], "do_sample": False, "temperature": 0.0}
+    assert reciter.requests == [("p", options)]
+
+
+def test_a_greedy_answer_is_asked_for_once(reciter):
+    request = Instance("", {}, ("p", GREEDY, 9), 0)
+
+    texts = [answers_until(reciter, [request]) for _ in range(2)]
+
+    assert texts[0] == texts[1]
+    assert len(reciter.requests) == 1
+
+
+def test_each_sampled_answer_is_asked_for(reciter):
+    request = Instance("", {}, ("p", SAMPLED, 0), 0)
+
+    texts = answers_until(reciter, [request, request])
+
+    assert texts == [reciter.text] * 2
+    assert len(reciter.requests) == 2
 
 
 @pytest.fixture
 def server(monkeypatch) -> Iterator[JudgeServer]:
+    """Return a server of a chat model."""
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    running = JudgeServer()
-    yield running
-    running.close()
+    started = JudgeServer()
+    yield started
+    started.close()
 
 
-@pytest.mark.parametrize(
-    ("message", "finish_reason", "written_", "unscored"),
-    [
-        ({"content": "<think>Question: who?</think>" + "".join(ANSWER)}, "stop", None, None),
-        ({"content": "".join(ANSWER), "reasoning_content": "Who?"}, "stop", None, None),
-        ({"content": None, "reasoning_content": "Who?"}, "length", "<think>Who?", UNFINISHED),
-        ({"content": None, "reasoning": "Who?"}, "length", "<think>Who?", UNFINISHED),
-        ({"content": ""}, "stop", "", "no answer: empty"),
-    ],
-)
-def test_chat_servers(
-    evaluate, server, tmp_path, monkeypatch, message, finish_reason, written_, unscored
-):
+@pytest.fixture
+def ask_server(server, evaluate, tmp_path, monkeypatch):
+    """Return a function that runs a row of FELM-gen on a server with one reply."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
-    server.script = lambda prompt, attempt: Act(raw=json.dumps({"choices": [choice]}).encode())
-    client = {
+
+    def run_task(message, finish_reason="stop"):
+        choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+        reply = Act(raw=json.dumps({"choices": [choice]}).encode())
+        server.script = lambda prompt, attempt: reply
+        return evaluate(
+            "local-chat-completions",
+            [FELM_GEN],
+            model_args=client_arguments(server),
+            metadata={"thinking_tokens": 100},
+            apply_chat_template=True,
+            limit=1,
+            gen_kwargs={"until": ["Question:"]},
+        )
+
+    return run_task
+
+
+def client_arguments(server):
+    """Return the arguments of lm_eval's client for a server."""
+    return {
         "model": "m",
         "base_url": f"{server.base_url}/chat/completions",
         "tokenizer_backend": None,
     }
-    options = {
-        "metadata": {"thinking_tokens": 100},
-        "apply_chat_template": True,
-        "limit": 1,
-        "gen_kwargs": {"until": ["Question:"]},
-    }
-    output = evaluate("local-chat-completions", TASKS[1:2], model_args=client, **options)
-    (body,) = server.bodies
-    assert (body["max_tokens"], body["stop"]) == (1024 + 100, [])
-    ((text, record),) = written(output)
-    record = json.loads(record)
-    assert text == (message["content"] if written_ is None else written_)
-    assert record["unscored"] == unscored or unscored is None
+
+
+def test_a_server_is_asked_for_the_tokens_of_reasoning_and_answer(server, ask_server):
+    ask_server({"content": "".join(ANSWER)})
+
+    (request,) = server.bodies
+    # FELM-gen asks for 1,024 tokens. A stop text could end the reasoning, so none is sent.
+    assert request["max_tokens"] == 1024 + 100
+    assert request["stop"] == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "<think>Question: who?</think>" + "".join(ANSWER)},
+        {"content": "".join(ANSWER), "reasoning_content": "Who?"},
+    ],
+)
+def test_the_answer_of_a_server_is_kept_as_it_is(ask_server, message):
+    text, _ = single_text(ask_server(message))
+
+    assert text == message["content"]
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_reasoning_of_a_server_without_an_answer_is_unscored(ask_server, key):
+    output = ask_server({"content": None, key: "Who?"}, finish_reason="length")
+
+    text, record = single_text(output)
+    assert text == "<think>Who?"
+    assert json.loads(record)["unscored"] == UNFINISHED
+
+
+def test_an_empty_answer_of_a_server_is_unscored(ask_server):
+    text, record = single_text(ask_server({"content": ""}))
+
+    assert text == ""
+    assert json.loads(record)["unscored"] == "no answer: empty"
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("refuses", "words"), ("silent", "auto")])
-def test_words_of_chat_servers(kind, answers, evaluate, monkeypatch):
+def test_a_word_after_the_reasoning_of_a_server_is_read(kind, answers, evaluate, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
     oracle = Oracle(kind)
-    known = oracle.reply
-    oracle.server.script = lambda *asked: _thinking(known(*asked))
-    client = {
-        "model": "m",
-        "base_url": f"{oracle.server.base_url}/chat/completions",
-        "tokenizer_backend": None,
-    }
-    options = {
-        "metadata": {"thinking_tokens": 100, "answers": answers},
-        "apply_chat_template": True,
-        "limit": 2,
-    }
+    correct_reply = oracle.reply
+    oracle.server.script = lambda *request: with_reasoning(correct_reply(*request))
+
     output = evaluate(
-        "local-chat-completions", ["sample_factor_chat"], model_args=client, **options
+        "local-chat-completions",
+        ["sample_factor_chat"],
+        model_args=client_arguments(oracle.server),
+        metadata={"thinking_tokens": 100, "answers": answers},
+        apply_chat_template=True,
+        limit=2,
     )
     oracle.server.close()
+
     assert output["results"]["sample_factor_chat"]["chat_acc,none"] == 1
-    assert {
-        (body["max_tokens"], *body["stop"])
-        for body in oracle.server.bodies
-        if "logprobs" not in body
-    } == {(116,)}
-    assert sum("logprobs" not in body for body in oracle.server.bodies) == 8
-    assert len(output["samples"]["sample_factor_chat"][0]["arguments"][0]) == 5
+    requests_for_words = [body for body in oracle.server.bodies if "logprobs" not in body]
+    # Two rows have four choices each. A word has 16 tokens, and the reasoning 100.
+    assert len(requests_for_words) == 8
+    assert all(body["max_tokens"] == 116 for body in requests_for_words)
+    assert all(body["stop"] == [] for body in requests_for_words)
+    (sample, _) = output["samples"]["sample_factor_chat"]
+    # The limit of reasoning is the fifth argument of a request for a word.
+    assert len(sample["arguments"][0]) == 5
 
 
-def _thinking(act: Act) -> Act:
+def with_reasoning(act: Act) -> Act:
+    """Put reasoning before a reply, and another question after it."""
     return replace(act, text=f"<think>True?\n\nText: or False?</think>{act.text}\n\nText: False")
