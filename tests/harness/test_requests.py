@@ -21,286 +21,364 @@ ROWS = [
     example_row(doc_id="b", turncated_prefixes="Answer:"),
     example_row(doc_id="c", turncated_prefixes=""),
 ]
+NUM_CHOICES = 4 * len(ROWS)
+CHOICE_COLUMNS = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
 
 
 @pytest.fixture
 def tokenizer(checkpoint):
+    """Return the tokenizer of the tiny checkpoint."""
     return AutoTokenizer.from_pretrained(checkpoint)
 
 
 @pytest.fixture
 def task(write_rows, factor_yaml, tmp_path):
-    """Writes rows and a task on them; gives the folder to include."""
+    """Return a function that writes the task ``t`` about rows, and returns the folder of its YAML."""
 
-    def write(rows=ROWS, **metadata):
+    def write_task(rows=ROWS, **metadata):
         write_rows(rows)
         factor_yaml("t", dataset_path="rows.jsonl", metadata=metadata)
         return tmp_path
 
-    return write
+    return write_task
 
 
-def hf(folder, **arguments):
+def hf_arguments(folder, **arguments):
+    """Return the arguments of lm_eval's ``hf`` for a checkpoint."""
     return {"pretrained": str(folder), "dtype": "float32", **arguments}
 
 
-def by_hand(folder, prefix: str, completion: str) -> tuple[float, int]:
-    """Mean log-probability and tokens of a completion, with nothing of the suite or lm_eval."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+def mean_logprob_by_transformers(folder, prefix: str, completion: str) -> tuple[float, int]:
+    """Score a completion with transformers alone, without code of the suite or of lm_eval.
+
+    Returns:
+        The mean log-probability of the completion's tokens, and their number.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    # The space before a completion is a part of its first token.
     if prefix.endswith(" "):
-        prefix, completion = prefix[:-1], " " + completion
-    ids = tokenizer(prefix + completion)["input_ids"]
-    count = len(ids) - len(tokenizer(prefix)["input_ids"])
-    if not prefix:  # the model's first token stands before it
-        first = tokenizer.bos_token_id
-        ids = ids if ids[0] == first else [first, *ids]
-        count = len(ids) - 1
+        prefix = prefix[:-1]
+        completion = f" {completion}"
+    tokens = tokenizer(prefix + completion)["input_ids"]
+    num_tokens = len(tokens) - len(tokenizer(prefix)["input_ids"])
+    if not prefix:
+        # Without a prefix, the model's start token stands before the completion.
+        start = tokenizer.bos_token_id
+        tokens = tokens if tokens[0] == start else [start, *tokens]
+        num_tokens = len(tokens) - 1
+
     with torch.no_grad():
-        logits = model.eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
-    scores = [logits[i - 1, ids[i]].item() for i in range(len(ids) - count, len(ids))]
-    return sum(scores) / count, count
+        logprobs = model(torch.tensor([tokens])).logits[0].log_softmax(-1)
+    # The logits at a position predict the token at the next position.
+    completion_positions = range(len(tokens) - num_tokens, len(tokens))
+    total = sum(
+        logprobs[position - 1, tokens[position]].item() for position in completion_positions
+    )
+    return total / num_tokens, num_tokens
+
+
+def assert_equal_logprobs(samples, expected_samples):
+    """Check that two runs give each choice the same mean log-probability."""
+    for sample, expected in zip(samples, expected_samples, strict=True):
+        assert sample["factor_mean_logprob"] == pytest.approx(
+            expected["factor_mean_logprob"], abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("save", [save_gpt2, save_opt])
-def test_causal_models_get_the_scores_worked_out_by_hand(save, tokenizer, task, evaluate, tmp_path):
+def test_causal_models_get_the_scores_of_transformers(save, tokenizer, task, evaluate, tmp_path):
     folder = save(tmp_path / "model", tokenizer)
-    results = evaluate("hf", ["t"], task(join="authors"), hf(folder), batch_size=3)
-    for sample, row in zip(results["samples"]["t"], ROWS, strict=True):
-        names = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
-        expected = [by_hand(folder, row["turncated_prefixes"], row[name]) for name in names]
-        assert sample["factor_num_tokens"] == [count for _, count in expected]
-        assert sample["factor_mean_logprob"] == pytest.approx(
-            [mean for mean, _ in expected], abs=1e-5
-        )
+
+    output = evaluate("hf", ["t"], task(join="authors"), hf_arguments(folder), batch_size=3)
+
+    for sample, row in zip(output["samples"]["t"], ROWS, strict=True):
+        expected = [
+            mean_logprob_by_transformers(folder, row["turncated_prefixes"], row[column])
+            for column in CHOICE_COLUMNS
+        ]
+        expected_means, expected_counts = zip(*expected, strict=True)
+        assert sample["factor_num_tokens"] == list(expected_counts)
+        assert sample["factor_mean_logprob"] == pytest.approx(expected_means, abs=1e-5)
         assert sample["unscored"] is None
 
 
-def test_encoder_decoders_are_scored_too(tokenizer, task, evaluate, tmp_path):
+def test_an_encoder_decoder_model_is_scored(tokenizer, task, evaluate, tmp_path):
     folder = save_t5(tmp_path / "model", tokenizer)
-    results = evaluate("hf", ["t"], task(ROWS[:2]), hf(folder, backend="seq2seq"))
-    assert results["results"]["t"]["unscored,none"] == 0
-    assert results["samples"]["t"][0]["factor_num_tokens"][0] == len(
-        tokenizer(" " + ROWS[0]["completion"])["input_ids"]
-    )
+
+    output = evaluate("hf", ["t"], task(ROWS[:2]), hf_arguments(folder, backend="seq2seq"))
+
+    completion_tokens = tokenizer(" " + ROWS[0]["completion"])["input_ids"]
+    assert output["results"]["t"]["unscored,none"] == 0
+    assert output["samples"]["t"][0]["factor_num_tokens"][0] == len(completion_tokens)
 
 
-def test_a_model_that_overflows_is_unscored_and_never_right(tokenizer, task, evaluate, tmp_path):
+def test_a_model_that_returns_nan_is_unscored(tokenizer, task, evaluate, tmp_path):
     folder = save_gpt2(tmp_path / "model", tokenizer, value=math.nan)
-    results = evaluate("hf", ["t"], task(), hf(folder))["results"]["t"]
+
+    results = evaluate("hf", ["t"], task(), hf_arguments(folder))["results"]["t"]
+
     assert results["factor_acc,none"] == "N/A"
     assert results["unscored,none"] == len(ROWS)
-    assert (results["factor_acc_worst,none"], results["factor_acc_best,none"]) == (0.0, 1.0)
+    assert results["factor_acc_worst,none"] == 0.0
+    assert results["factor_acc_best,none"] == 1.0
 
 
-def test_long_prefixes_lose_their_beginning_and_long_completions_are_unscored(
-    tokenizer, task, evaluate, tmp_path
-):
+@pytest.fixture
+def samples_with_window(tokenizer, task, evaluate, tmp_path):
+    """Return a function that scores a row with a long and one with a short prefix.
+
+    The prefixes have some 400 and 20 tokens, and the model itself reads 256.
+    """
     folder = save_gpt2(tmp_path / "model", tokenizer)
     rows = [
         example_row(turncated_prefixes="word " * 400),
         example_row(turncated_prefixes="word " * 20, doc_id="d2"),
     ]
-    samples = evaluate("hf", ["t"], task(rows), hf(folder))["samples"]["t"]
+
+    def score_rows(command_line_metadata=None, **metadata):
+        output = evaluate(
+            "hf",
+            ["t"],
+            task(rows, **metadata),
+            hf_arguments(folder),
+            metadata=command_line_metadata or {},
+        )
+        return output["samples"]["t"]
+
+    return score_rows
+
+
+def test_a_prefix_that_is_longer_than_the_model_reads_is_truncated(samples_with_window):
+    samples = samples_with_window()
+
     assert [bool(sample["truncated"]) for sample in samples] == [True, False]
 
-    samples = evaluate("hf", ["t"], task(rows, window=40), hf(folder))["samples"]["t"]
-    assert [bool(sample["truncated"]) for sample in samples] == [True, True]
-    assert samples[0]["factor_mean_logprob"] == pytest.approx(
-        samples[1]["factor_mean_logprob"]
-    )  # both see the same 40 tokens
 
-    samples = evaluate("hf", ["t"], task(rows), hf(folder), metadata={"window": "null"})["samples"][
-        "t"
-    ]
-    assert samples[0]["arguments"][0][2] is None  # as --metadata window=null arrives
-    assert [bool(sample["truncated"]) for sample in samples] == [
-        True,
-        False,
-    ]  # the model's own limit
+def test_a_prefix_that_is_longer_than_the_window_loses_its_beginning(samples_with_window):
+    long_sample, short_sample = samples_with_window(window=40)
 
-    samples = evaluate("hf", ["t"], task(rows, window=5), hf(folder))["samples"]["t"]
-    assert "more than a window of 5 has room for" in samples[0]["unscored"]
-    assert samples[0]["factor_acc"] is None
+    assert long_sample["truncated"]
+    assert short_sample["truncated"]
+    # Both are cut to the same 40 tokens.
+    assert_equal_logprobs([long_sample], [short_sample])
 
 
-def test_without_a_tokenizer_factor_acc_is_absent_and_the_reason_printed(task, evaluate, caplog):
+def test_without_a_window_the_limit_of_the_model_holds(samples_with_window):
+    samples = samples_with_window(command_line_metadata={"window": "null"})
+
+    *_, window = samples[0]["arguments"][0]
+    assert window is None
+    assert [bool(sample["truncated"]) for sample in samples] == [True, False]
+
+
+def test_a_completion_that_is_longer_than_the_window_is_unscored(samples_with_window):
+    sample, _ = samples_with_window(window=5)
+
+    assert "more than a window of 5 has room for" in sample["unscored"]
+    assert sample["factor_acc"] is None
+
+
+def test_without_a_tokenizer_factor_acc_is_absent_with_a_warning(task, evaluate, caplog):
     with caplog.at_level(logging.WARNING):
-        results = evaluate("surface-baseline", ["t"], task(), {"rule": "random"})["results"]["t"]
+        output = evaluate("surface-baseline", ["t"], task(), {"rule": "random"})
+
+    metrics = set(output["results"]["t"])
     assert "factor_acc is absent" in caplog.text
-    assert not [name for name in results if name.startswith("factor_")]
-    assert "truncated,none" not in results
-    assert {"acc,none", "acc_stderr,none", "acc_bytes,none"} <= set(results)
+    assert not any(name.startswith("factor_") for name in metrics)
+    assert "truncated,none" not in metrics
+    assert {"acc,none", "acc_stderr,none", "acc_bytes,none"} <= metrics
 
 
-def test_answers_are_cached_and_never_taken_for_another_models(
-    tokenizer, task, evaluate, tmp_path, monkeypatch
-):
+@pytest.fixture
+def scored_requests(monkeypatch):
+    """Return a list to which each call of lm_eval's ``hf`` adds its number of requests."""
     from lm_eval.models.huggingface import HFLM
 
-    calls = []
+    numbers = []
     original = HFLM._loglikelihood_tokens
-    monkeypatch.setattr(
-        HFLM,
-        "_loglikelihood_tokens",
-        lambda lm, requests, **k: calls.append(len(requests)) or original(lm, requests, **k),
-    )
-    first, second = (
-        save_gpt2(tmp_path / name, tokenizer, seed) for seed, name in enumerate(("one", "two"))
-    )
+
+    def count_and_score(model, requests, **options):
+        numbers.append(len(requests))
+        return original(model, requests, **options)
+
+    monkeypatch.setattr(HFLM, "_loglikelihood_tokens", count_and_score)
+    return numbers
+
+
+def test_each_model_has_its_own_cached_answers(
+    scored_requests, tokenizer, task, evaluate, tmp_path
+):
+    first_model = save_gpt2(tmp_path / "first", tokenizer, 0)
+    second_model = save_gpt2(tmp_path / "second", tokenizer, 1)
     cache = str(tmp_path / "cache" / "answers")
-    scores = [
-        [
-            sample["factor_mean_logprob"]
-            for sample in evaluate("hf", ["t"], task(), hf(folder), use_cache=cache)["samples"]["t"]
-        ]
-        for folder in (first, first, second)
-    ]
-    assert calls == [20, 20]
-    assert scores[0] == scores[1] != scores[2]
+
+    logprobs = []
+    for folder in (first_model, first_model, second_model):
+        output = evaluate("hf", ["t"], task(), hf_arguments(folder), use_cache=cache)
+        logprobs.append([sample["factor_mean_logprob"] for sample in output["samples"]["t"]])
+
+    # The second run of the first model scores nothing.
+    assert scored_requests == [NUM_CHOICES, NUM_CHOICES]
+    assert logprobs[0] == logprobs[1]
+    assert logprobs[0] != logprobs[2]
 
 
-class TestServers:
-    @pytest.fixture
-    def folder(self, tokenizer, tmp_path):
-        return save_gpt2(tmp_path / "model", tokenizer)
+@pytest.fixture
+def gpt2_folder(tokenizer, tmp_path):
+    """Return the folder of a tiny GPT-2."""
+    return save_gpt2(tmp_path / "gpt2", tokenizer)
 
-    @pytest.fixture
-    def serve(self, folder):
-        servers = []
 
-        def start(**options):
-            servers.append(CompletionsServer(folder, **options))
-            return servers[-1]
+@pytest.fixture
+def serve(gpt2_folder):
+    """Return a function that starts a completions server with the tiny GPT-2."""
+    servers = []
 
-        yield start
-        for server in servers:
-            server.close()
+    def start_server(folder=gpt2_folder, **options):
+        servers.append(CompletionsServer(folder, **options))
+        return servers[-1]
 
-    def arguments(self, server, folder, **more):
-        return {
-            "model": "tiny",
-            "base_url": server.url,
-            "tokenizer": str(folder),
-            "tokenizer_backend": "huggingface",
-            "max_retries": 1,
-            "max_length": 256,
-            **more,
-        }
-
-    @pytest.mark.parametrize("concurrent", [1, 4])
-    def test_a_server_gives_the_scores_of_the_model_it_serves(
-        self, serve, folder, task, evaluate, concurrent
-    ):
-        include = task(ROWS[:4])
-        local = evaluate("hf", ["t"], include, hf(folder))
-        remote = evaluate(
-            "local-completions",
-            ["t"],
-            include,
-            self.arguments(serve(), folder, num_concurrent=concurrent),
-        )
-        for one, other in zip(local["samples"]["t"], remote["samples"]["t"], strict=True):
-            assert one["factor_num_tokens"] == other["factor_num_tokens"]
-            assert one["factor_mean_logprob"] == pytest.approx(
-                other["factor_mean_logprob"], abs=1e-5
-            )
-        assert local["results"]["t"]["factor_acc,none"] == remote["results"]["t"]["factor_acc,none"]
-
-    def test_a_request_that_always_fails_costs_its_row_not_the_run(
-        self, serve, folder, task, evaluate, tokenizer
-    ):
-        poison = tokenizer(" south.")["input_ids"]
-        server = serve(
-            fails=lambda prompt: (
-                prompt[: len(tokenizer("Answer:")["input_ids"])]
-                == tokenizer("Answer:")["input_ids"]
-                and prompt[-len(poison) :] == poison
-            )
-        )
-        results = evaluate(
-            "local-completions", ["t"], task(ROWS[:4]), self.arguments(server, folder)
-        )
-        assert results["results"]["t"]["unscored,none"] == 1
-        assert [bool(sample["unscored"]) for sample in results["samples"]["t"]] == [
-            False,
-            False,
-            False,
-            True,
-        ]
-        assert (
-            "choice 3: the server gave no usable answer" in results["samples"]["t"][3]["unscored"]
-        )
-        assert (
-            results["results"]["t"]["factor_acc_best,none"]
-            > results["results"]["t"]["factor_acc_worst,none"]
-        )
-
-    @pytest.mark.parametrize("status", [500, 401])
-    def test_a_server_that_answers_nothing_ends_the_run_with_a_sentence(
-        self, serve, folder, task, evaluate, status
-    ):
-        server = serve(fails=lambda prompt: True, status=status)
-        with pytest.raises(ModelError, match="8 requests in a row failed"):
-            evaluate("local-completions", ["t"], task(), self.arguments(server, folder))
-
-    def test_a_server_without_a_tokenizer_says_what_to_pass(self, serve, folder, task, evaluate):
-        arguments = {
-            **self.arguments(serve(), folder),
-            "tokenizer": None,
-            "tokenizer_backend": "none",
-        }
-        with pytest.raises(
-            ModelError, match="pass tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface"
-        ):
-            evaluate("local-completions", ["t"], task(), arguments)
-
-    def test_a_chat_server_is_refused(self, serve, folder, task, evaluate):
-        with pytest.raises(ModelError, match="use local-completions"):
-            evaluate("local-chat-completions", ["t"], task(), self.arguments(serve(), folder))
-
-    def test_a_server_that_turns_down_many_requests_is_still_there(
-        self, serve, folder, task, evaluate
-    ):
-        server = serve(fails=lambda prompt: True, status=400)
-        results = evaluate("local-completions", ["t"], task(), self.arguments(server, folder))
-        assert results["results"]["t"]["unscored,none"] == len(ROWS)
-
-    def test_a_first_token_that_the_client_leaves_out_is_warned_of(
-        self, serve, tokenizer, task, evaluate, tmp_path, caplog
-    ):
-        folder = save_opt(tmp_path / "opt", tokenizer)
-        server = CompletionsServer(folder)
-        with caplog.at_level(logging.WARNING):
-            evaluate("local-completions", ["t"], task(ROWS[:1]), self.arguments(server, folder))
-        assert "add_bos_token=True" in caplog.text
-        remote = evaluate(
-            "local-completions",
-            ["t"],
-            task(ROWS[:4]),
-            self.arguments(server, folder, add_bos_token=True),
-        )
-        local = evaluate("hf", ["t"], task(ROWS[:4]), hf(folder))
+    yield start_server
+    for server in servers:
         server.close()
-        for one, other in zip(local["samples"]["t"], remote["samples"]["t"], strict=True):
-            assert one["factor_mean_logprob"] == pytest.approx(
-                other["factor_mean_logprob"], abs=1e-5
-            )
+
+
+def client_arguments(server, folder, **arguments):
+    """Return the arguments of lm_eval's client for a server of a checkpoint."""
+    return {
+        "model": "tiny",
+        "base_url": server.url,
+        "tokenizer": str(folder),
+        "tokenizer_backend": "huggingface",
+        "max_retries": 1,
+        "max_length": 256,
+        **arguments,
+    }
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_a_server_gives_the_scores_of_the_model_that_it_serves(
+    serve, gpt2_folder, task, evaluate, num_concurrent
+):
+    include = task(ROWS[:4])
+    arguments = client_arguments(serve(), gpt2_folder, num_concurrent=num_concurrent)
+
+    local = evaluate("hf", ["t"], include, hf_arguments(gpt2_folder))
+    remote = evaluate("local-completions", ["t"], include, arguments)
+
+    assert_equal_logprobs(remote["samples"]["t"], local["samples"]["t"])
+    for sample, expected in zip(remote["samples"]["t"], local["samples"]["t"], strict=True):
+        assert sample["factor_num_tokens"] == expected["factor_num_tokens"]
+    accuracy = remote["results"]["t"]["factor_acc,none"]
+    assert accuracy == local["results"]["t"]["factor_acc,none"]
+
+
+def test_a_request_that_always_fails_leaves_only_its_row_unscored(
+    serve, gpt2_folder, task, evaluate, tokenizer
+):
+    prefix_tokens = tokenizer("Answer:")["input_ids"]
+    completion_tokens = tokenizer(" south.")["input_ids"]
+
+    def is_last_choice_of_last_row(tokens):
+        starts_as_prefix = tokens[: len(prefix_tokens)] == prefix_tokens
+        return starts_as_prefix and tokens[-len(completion_tokens) :] == completion_tokens
+
+    server = serve(fails=is_last_choice_of_last_row)
+
+    output = evaluate(
+        "local-completions", ["t"], task(ROWS[:4]), client_arguments(server, gpt2_folder)
+    )
+
+    results = output["results"]["t"]
+    *other_reasons, reason = [sample["unscored"] for sample in output["samples"]["t"]]
+    assert results["unscored,none"] == 1
+    assert not any(other_reasons)
+    assert "choice 3: the server gave no usable answer" in reason
+    assert results["factor_acc_best,none"] > results["factor_acc_worst,none"]
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_a_server_that_always_fails_ends_the_run(serve, gpt2_folder, task, evaluate, status):
+    server = serve(fails=lambda prompt: True, status=status)
+
+    with pytest.raises(ModelError, match="8 requests in a row failed"):
+        evaluate("local-completions", ["t"], task(), client_arguments(server, gpt2_folder))
+
+
+def test_a_server_that_refuses_all_requests_leaves_all_rows_unscored(
+    serve, gpt2_folder, task, evaluate
+):
+    # Status 400 says that the request is wrong, so the server still works.
+    server = serve(fails=lambda prompt: True, status=400)
+
+    output = evaluate("local-completions", ["t"], task(), client_arguments(server, gpt2_folder))
+
+    assert output["results"]["t"]["unscored,none"] == len(ROWS)
+
+
+def test_a_client_without_a_tokenizer_is_refused(serve, gpt2_folder, task, evaluate):
+    arguments = client_arguments(serve(), gpt2_folder, tokenizer=None, tokenizer_backend="none")
+
+    message = "pass tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface"
+    with pytest.raises(ModelError, match=message):
+        evaluate("local-completions", ["t"], task(), arguments)
+
+
+def test_a_chat_server_is_refused(serve, gpt2_folder, task, evaluate):
+    arguments = client_arguments(serve(), gpt2_folder)
+
+    with pytest.raises(ModelError, match="use local-completions"):
+        evaluate("local-chat-completions", ["t"], task(), arguments)
+
+
+@pytest.fixture
+def opt_folder(tokenizer, tmp_path):
+    """Return the folder of a tiny OPT, whose tokenizer begins every text with a start token."""
+    return save_opt(tmp_path / "opt", tokenizer)
+
+
+def test_a_start_token_that_the_client_leaves_out_gives_a_warning(
+    serve, opt_folder, task, evaluate, caplog
+):
+    arguments = client_arguments(serve(opt_folder), opt_folder)
+
+    with caplog.at_level(logging.WARNING):
+        evaluate("local-completions", ["t"], task(ROWS[:1]), arguments)
+
+    assert "add_bos_token=True" in caplog.text
+
+
+def test_with_add_bos_token_a_server_gives_the_scores_of_its_model(
+    serve, opt_folder, task, evaluate
+):
+    include = task(ROWS[:4])
+    arguments = client_arguments(serve(opt_folder), opt_folder, add_bos_token=True)
+
+    remote = evaluate("local-completions", ["t"], include, arguments)
+    local = evaluate("hf", ["t"], include, hf_arguments(opt_folder))
+
+    assert_equal_logprobs(remote["samples"]["t"], local["samples"]["t"])
 
 
 @pytest.mark.parametrize(
-    ("model", "more", "is_warned"),
-    [("hf", {}, True), ("hf", {"softmax_dtype": "float32"}, False), ("hf-tree", {}, False)],
+    ("model", "softmax", "is_rounded"),
+    [
+        ("hf", {}, True),
+        ("hf", {"softmax_dtype": "float32"}, False),
+        ("hf-tree", {}, False),
+    ],
 )
-def test_sums_that_are_rounded_to_half_precision_are_warned_of(
-    model, more, is_warned, task, evaluate, checkpoint, caplog
+def test_log_probabilities_rounded_to_half_precision_give_a_warning(
+    model, softmax, is_rounded, task, evaluate, checkpoint, caplog
 ):
+    arguments = {**hf_arguments(checkpoint), "dtype": "bfloat16", **softmax}
+
     with caplog.at_level(logging.WARNING):
-        found = evaluate(
-            model, ["t"], include=task(), model_args={**hf(checkpoint), "dtype": "bfloat16", **more}
-        )
-    assert ("add softmax_dtype=float32" in caplog.text) == is_warned
-    sums = [float(answer[0][0]) for sample in found["samples"]["t"] for answer in sample["resps"]]
-    assert all(torch.tensor(each).bfloat16().item() == each for each in sums) == is_warned
+        output = evaluate(model, ["t"], include=task(), model_args=arguments)
+
+    assert ("add softmax_dtype=float32" in caplog.text) == is_rounded
+    logprobs = torch.tensor(
+        [float(response[0][0]) for sample in output["samples"]["t"] for response in sample["resps"]]
+    )
+    assert torch.equal(logprobs.bfloat16().float(), logprobs) == is_rounded
