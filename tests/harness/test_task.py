@@ -20,6 +20,7 @@ from tests.two_processes import one_of_two
 
 
 def write_csv(path: Path, rows: list[dict]) -> None:
+    """Write rows with the same columns as a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
@@ -28,71 +29,52 @@ def write_csv(path: Path, rows: list[dict]) -> None:
 
 @pytest.fixture
 def data_dir(tmp_path) -> Path:
-    """A local folder that stands in for the three published files."""
+    """Return a folder that stands in for the published files, with 4, 6 and 8 rows."""
     folder = tmp_path / "published"
     folder.mkdir()
-    for position, name in enumerate(("wiki", "news", "expert")):
+    for name, num_rows in (("wiki", 4), ("news", 6), ("expert", 8)):
         rows = [
             example_row(
-                doc_id=str(i // 2),
-                turncated_prefixes=f"Item {i} of {name}. ",
-                completion=f"It fell in {1800 + i} ,then rose .",
+                doc_id=str(number // 2),
+                turncated_prefixes=f"Item {number} of {name}. ",
+                completion=f"It fell in {1800 + number} ,then rose .",
             )
-            for i in range(4 + 2 * position)
+            for number in range(num_rows)
         ]
         write_csv(folder / f"{name}_factor.csv", rows)
     return folder
 
 
-@pytest.fixture(scope="module")
-def sample(checkpoint):
-    from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(include_path=str(TASKS), include_defaults=False)
-    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
-    return simple_evaluate(
-        "hf",
-        model_args=arguments,
-        tasks=["sample_factor"],
-        task_manager=manager,
-        limit=60,
-        batch_size=16,
-        device="cpu",
-    )
-
-
 def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_rows):
-    shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
-    longest = {"completion": "It fell down.", "contradiction_0": "It fell."}
-    others = {"contradiction_1": "It fell far down.", "contradiction_2": "It fell very far down."}
-    kinds = [shortest if number < 6 else longest for number in range(12)]
-    write_rows(
-        [
-            example_row(doc_id=str(i // 3), prefix=f"Item {i}. ", **others, **kind)
-            for i, kind in enumerate(kinds)
-        ]
-    )
+    # The baseline that picks the shortest choice has the first six rows right.
+    true_is_shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
+    false_is_shortest = {"completion": "It fell down.", "contradiction_0": "It fell."}
+    longer = {"contradiction_1": "It fell far down.", "contradiction_2": "It fell very far down."}
+    rows = []
+    for number in range(12):
+        choices = true_is_shortest if number < 6 else false_is_shortest
+        # Three rows are of the same document.
+        document = str(number // 3)
+        rows.append(example_row(doc_id=document, prefix=f"Item {number}. ", **longer, **choices))
+    write_rows(rows)
     factor_yaml(dataset_path="rows.jsonl")
+
     output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "shortest"})
-    samples = output["samples"]["my_factor"]
-    assert {each["acc"] for each in samples} == {0.0, 1.0}
-    by_document, by_row = (
-        clustered_stderr(
-            [
-                Outcome(each["acc"], str(cluster))
-                for each, cluster in zip(samples, clusters, strict=True)
-            ]
-        )
-        for clusters in ([each["doc"]["doc_id"] for each in samples], range(12))
-    )
-    found = output["results"]["my_factor"]["acc_stderr,none"]
-    assert found == pytest.approx(by_document)
-    assert found != pytest.approx(by_row, abs=1e-9)
+
+    by_document = []
+    by_row = []
+    for number, sample in enumerate(output["samples"]["my_factor"]):
+        by_document.append(Outcome(sample["acc"], sample["doc"]["doc_id"]))
+        by_row.append(Outcome(sample["acc"], str(number)))
+    stderr = output["results"]["my_factor"]["acc_stderr,none"]
+    assert stderr == pytest.approx(clustered_stderr(by_document))
+    assert stderr != pytest.approx(clustered_stderr(by_row), abs=1e-9)
 
 
-def test_provenance_is_in_the_results(sample):
-    metadata = sample["configs"]["sample_factor"]["metadata"]
+def test_results_name_the_data_and_the_version_of_the_suite(evaluate):
+    output = evaluate("surface-baseline", ["sample_factor"], model_args={"rule": "random"}, limit=1)
+
+    metadata = output["configs"]["sample_factor"]["metadata"]
     assert metadata["data"]["file"] == "sample_factor.csv"
     assert len(metadata["data"]["git_blob"]) == 40
     assert metadata["suite_version"]
@@ -103,7 +85,7 @@ CORPORA = ("wiki", "news", "expert")
 
 @pytest.fixture
 def group_output(evaluate, checkpoint, data_dir):
-    """What lm_eval returns of the group "factor" on ``data_dir``."""
+    """Return the output of a run of the group ``factor`` on ``data_dir``."""
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
     return evaluate("hf", ["factor"], model_args=arguments, metadata={"data_dir": str(data_dir)})
 
@@ -147,7 +129,10 @@ def test_a_caution_is_logged_once_and_by_the_first_process(
 def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
     evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog
 ):
-    rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)]
+    rows = [
+        example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ")
+        for number in range(4)
+    ]
     rows[0]["contradiction_1"] = ""
     rows[2]["completion"] = rows[2]["contradiction_0"]
     write_rows(rows)
@@ -187,14 +172,16 @@ def test_an_unknown_metric_is_refused(evaluate, checkpoint, factor_yaml, tmp_pat
         evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
 
 
-def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(
+def test_keys_in_the_arguments_of_a_model_do_not_reach_the_results(
     evaluate, write_rows, factor_yaml, tmp_path
 ):
     write_rows([example_row()])
     factor_yaml(dataset_path="rows.jsonl")
-    secret = {"rule": "random", "api_key": "sk-secret"}
-    results = evaluate("surface-baseline", ["my_factor"], tmp_path, secret)
-    assert "sk-secret" not in json.dumps(results["configs"])
+    model_arguments = {"rule": "random", "api_key": "sk-secret"}
+
+    output = evaluate("surface-baseline", ["my_factor"], tmp_path, model_arguments)
+
+    assert "sk-secret" not in json.dumps(output["configs"])
 
 
 def test_the_request_cache_of_lm_eval_is_not_used(
@@ -216,18 +203,17 @@ def test_the_request_cache_of_lm_eval_is_not_used(
     assert contexts == ["One.", "Two."]
 
 
-def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):
-    write_rows(
-        [
-            {
-                "context": "It rained. ",
-                "right": "The match was called off.",
-                "wrong": "The match went on.",
-                "article": 7,
-            }
-        ]
-    )
-    text = f"""\
+def test_a_corpus_with_other_columns_is_a_yaml_of_eight_lines(
+    evaluate, checkpoint, tmp_path, write_rows
+):
+    row = {
+        "context": "It rained. ",
+        "right": "The match was called off.",
+        "wrong": "The match went on.",
+        "article": 7,
+    }
+    write_rows([row])
+    yaml = f"""\
 include: {TASKS / "factor" / "_factor.yaml"}
 task: weather_factor
 dataset_path: rows.jsonl
@@ -236,90 +222,92 @@ metadata:
   license: CC0-1.0
   columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
 """
-    (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
-    results = evaluate(
-        "hf", ["weather_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
-    )
-    assert results["samples"]["weather_factor"][0]["doc"]["doc_id"] == "7"
-    assert results["results"]["weather_factor"]["unscored,none"] == 0
+    (tmp_path / "weather.yaml").write_text(yaml, encoding="utf-8")
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
+
+    output = evaluate("hf", ["weather_factor"], tmp_path, arguments)
+
+    assert output["samples"]["weather_factor"][0]["doc"]["doc_id"] == "7"
+    assert output["results"]["weather_factor"]["unscored,none"] == 0
 
 
-def test_a_relative_file_is_never_looked_for_in_the_working_directory(
+def test_a_relative_path_in_a_yaml_is_not_looked_up_in_the_working_folder(
     tmp_path, write_rows, factor_yaml, monkeypatch, evaluate
 ):
-    """lm_eval loads a YAML that is given by its path without saying where it lies."""
+    # lm_eval loads a YAML that is named by its path without saying in which folder it is.
     from lm_eval.tasks._yaml_loader import load_yaml
 
     write_rows([example_row()])
     config = load_yaml(factor_yaml(dataset_path="rows.jsonl"))
     monkeypatch.chdir(tmp_path)
+
     with pytest.raises(ConfigError, match="give --include_path FOLDER and the name of the task"):
         evaluate("surface-baseline", [config], tmp_path, {"rule": "random"})
 
 
-@pytest.mark.parametrize("base", [HFLM, HFTree])
-def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, factor_yaml, tmp_path):
-    """Each process scores every other row; the first gathers what the second sends, pickled, as
-    over a wire."""
-    from lm_eval import evaluate as lm_eval_evaluate
+@pytest.fixture
+def evaluate_six_rows(write_rows, factor_yaml, tmp_path):
+    """Return a function that lets a model score six rows, one of which has an empty completion."""
+    from lm_eval import evaluate
     from lm_eval.tasks import TaskManager
 
     rows = [
         example_row(
-            doc_id=str(i // 2),
-            turncated_prefixes=f"Part {i}. ",
+            doc_id=str(number // 2),
+            turncated_prefixes=f"Part {number}. ",
             contradiction_0_type="entity",
             contradiction_1_type="predicate",
-            contradiction_2_type="link" if i else "",
+            # The first row has a contradiction without a type.
+            contradiction_2_type="link" if number else "",
         )
-        for i in range(6)
+        for number in range(6)
     ]
     rows[3]["completion"] = ""
     write_rows(rows)
     factor_yaml(dataset_path="rows.jsonl")
     manager = TaskManager(include_path=[str(TASKS), str(tmp_path)], include_defaults=False)
-
-    def results(lm):
-        return lm_eval_evaluate(lm, manager.load(["my_factor"]), bootstrap_iters=1)
-
-    model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
-    alone = results(base(**model))
-    lm = one_of_two(base)(**model)
-    assert results(lm.start(1)) is None
-    together = results(lm.start(0))
-    for name, value in alone["results"]["my_factor"].items():
-        assert (
-            together["results"]["my_factor"][name] == pytest.approx(value, rel=1e-4)
-            if isinstance(value, float)
-            else True
-        ), name
-    assert together["results"]["my_factor"]["unscored,none"] == 1
-    assert len(together["samples"]["my_factor"]) == 6
+    return lambda model: evaluate(model, manager.load(["my_factor"]), bootstrap_iters=1)
 
 
-def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_path):
-    hashes = []
-    for folder in ("here", "there"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "rows.jsonl").write_text(
-            json.dumps(example_row()) + "\n", encoding="utf-8"
-        )
-        factor_yaml(dataset_path=str(tmp_path / folder / "rows.jsonl"))
-        sample = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})[
-            "samples"
-        ]["my_factor"][0]
-        assert sample["doc"]["location"] == "rows.jsonl:1"
-        hashes.append(sample["doc_hash"])
-    assert hashes[0] == hashes[1]
+@pytest.mark.parametrize("model_class", [HFLM, HFTree])
+def test_two_processes_give_the_results_of_one(model_class, checkpoint, evaluate_six_rows):
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
+    expected = evaluate_six_rows(model_class(**arguments))["results"]["my_factor"]
+    # Each process scores every other row, and the first one gathers the scores of the second.
+    model = one_of_two(model_class)(**arguments)
+
+    output_of_second = evaluate_six_rows(model.start(1))
+    output_of_first = evaluate_six_rows(model.start(0))
+
+    assert output_of_second is None
+    assert len(output_of_first["samples"]["my_factor"]) == 6
+    results = output_of_first["results"]["my_factor"]
+    assert results["unscored,none"] == 1
+    for name, value in expected.items():
+        if isinstance(value, float):
+            assert results[name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_samples_do_not_depend_on_the_folder_of_the_data(evaluate, factor_yaml, tmp_path):
+    samples = []
+    for folder_name in ("first", "second"):
+        path = tmp_path / folder_name / "rows.jsonl"
+        path.parent.mkdir()
+        path.write_text(json.dumps(example_row()) + "\n", encoding="utf-8")
+        factor_yaml(dataset_path=str(path))
+        output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
+        samples += output["samples"]["my_factor"]
+
+    assert [sample["doc"]["location"] for sample in samples] == ["rows.jsonl:1", "rows.jsonl:1"]
+    assert samples[0]["doc_hash"] == samples[1]["doc_hash"]
 
 
 @pytest.fixture
 def hub_repository(tmp_path) -> str:
-    """A folder in the Hub's layout with three rows, which ``datasets.load_dataset`` loads as it
-    would a repository."""
+    """Return a folder with three rows that ``load_dataset`` reads like a repository of the Hub."""
     repository = tmp_path / "org" / "corpus"
     repository.mkdir(parents=True)
-    write_csv(repository / "test.csv", [example_row(doc_id=str(i)) for i in range(3)])
+    write_csv(repository / "test.csv", [example_row(doc_id=str(number)) for number in range(3)])
     return str(repository)
 
 
