@@ -1,4 +1,4 @@
-"""FELM-gen through lm_eval: the judge as a filter, and what is left when it fails."""
+"""FELM-gen through lm_eval: the judge as a filter, and how a run goes on after it fails."""
 
 from __future__ import annotations
 
@@ -13,42 +13,62 @@ from pathlib import Path
 import pytest
 import yaml
 
+from judges.config import JudgeConfig, load_judge_config
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
+from lm_factuality.harness.context import EvaluationRun, begin_run, current_run
+from lm_factuality.harness.judging import Judging, SavedGenerations
 from lm_factuality.harness.samples import verdict_of
 from tests.benchmarks.felm_gen.rule import ROWS, felm_line, mark
 from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 
-ANSWER = r"It was opened in 1870. It is made of seven bricks.\n\nIt is old."
+RESPONSE = r"It was opened in 1870. It is made of seven bricks.\n\nIt is old."
+"""The response that the evaluated model gives to every prompt."""
+
+DOCS = [
+    {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [reference]}
+    for index, domain, prompt, reference, *_ in ROWS
+]
+"""The rows as the documents of the task."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch) -> Path:
-    """A cache folder of its own, so that no answer and no certificate is there before."""
+    """Give the test an empty cache folder, without answers and certificates, and return it."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     return tmp_path / "home"
 
 
 @pytest.fixture
+def out(tmp_path) -> Path:
+    """Return the folder into which `run` writes."""
+    return tmp_path / "out"
+
+
+@pytest.fixture
 def server():
-    running = JudgeServer(mark)
-    yield running
-    running.close()
+    """Return the server of a judge that marks segments by a rule."""
+    started = JudgeServer(mark)
+    yield started
+    started.close()
 
 
 @pytest.fixture
 def data_dir(tmp_path) -> Path:
+    """Return a folder that stands in for the published data."""
     folder = tmp_path / "felm"
     folder.mkdir()
-    lines = (json.dumps(felm_line(*row)) for row in ROWS)
+    lines = [json.dumps(felm_line(*row)) for row in ROWS]
     (folder / "all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
 @pytest.fixture
 def write_judge(tmp_path):
+    """Return a function that writes the YAML of a judge behind a server, and returns its path."""
+
     def write(base_url: str, **keys) -> Path:
         path = tmp_path / "my_judge.yaml"
         content = {
@@ -65,41 +85,64 @@ def write_judge(tmp_path):
 
 
 @pytest.fixture
-def run(data_dir, tmp_path, monkeypatch):
-    """``lm-factuality run`` with the answer above to every prompt, without lm_eval's own tasks;
-    returns the exit code."""
+def run(data_dir, out, monkeypatch):
+    """Return a function that runs ``lm-factuality run`` on FELM-gen, and returns the exit code.
+
+    The model gives `RESPONSE` to every prompt. Runs do not index lm_eval's own tasks, which would
+    take seconds.
+    """
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setattr(
         TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
     )
 
-    def start(*options: str, answer: str = ANSWER, **metadata) -> int:
-        given = json.dumps({"data_dir": str(data_dir), "judge": "lexical", **metadata})
-        model = ["--model", "constant-answer", "--model_args", json.dumps({"answer": answer})]
-        output = ["--output_path", str(tmp_path / "out"), "--log_samples"]
-        return main(["run", *model, "--tasks", "felm_gen", *output, "--metadata", given, *options])
+    def run_task(*options: str, **metadata) -> int:
+        settings = {"data_dir": str(data_dir), "judge": "lexical", **metadata}
+        return main(
+            [
+                "run",
+                *("--model", "constant-answer"),
+                *("--model_args", json.dumps({"answer": RESPONSE})),
+                *("--tasks", "felm_gen"),
+                *("--output_path", str(out)),
+                "--log_samples",
+                *("--metadata", json.dumps(settings)),
+                *options,
+            ]
+        )
 
-    return start
+    return run_task
 
 
-def results_in(folder: Path) -> dict:
+def newest_results(folder: Path) -> dict:
+    """Return the content of the newest results file in a folder."""
     return json.loads(max(folder.rglob("results_*.json")).read_text(encoding="utf-8"))
 
 
-def samples_in(folder: Path) -> list[dict]:
-    return [
-        json.loads(line)
-        for line in max(folder.rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()
-    ]
+def newest_samples(folder: Path) -> list[dict]:
+    """Return the lines of the newest samples file in a folder."""
+    text = max(folder.rglob("samples_*.jsonl")).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
-def verdicts_in(folder: Path) -> list[dict]:
-    return [verdict_of(sample) for sample in samples_in(folder)]
+def metrics_of(folder: Path) -> dict:
+    """Return the metrics of the newest run in a folder."""
+    return newest_results(folder)["results"]["felm_gen"]
 
 
-def expect_the_same(metrics: dict, summary: dict) -> None:
-    """lm_eval's metrics are those of ``summary``."""
+def verdicts_of(folder: Path) -> list[dict]:
+    """Return the judge's record of each sample of the newest run in a folder."""
+    return [verdict_of(sample) for sample in newest_samples(folder)]
+
+
+def read_json(path: Path) -> dict:
+    """Read a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def assert_metrics_are_those_of(summary: dict, metrics: dict) -> None:
+    """Check that lm_eval's metrics are those of a summary of the judge's verdicts."""
     figures = {
         name: figure
         for name, figure in summary.items()
@@ -109,41 +152,47 @@ def expect_the_same(metrics: dict, summary: dict) -> None:
     for name, figure in figures.items():
         value = figure["value"]
         assert metrics[f"{name},judge"] == ("N/A" if value is None else value)
-        for end in {"worst", "best"} & set(figure):
-            assert metrics[f"{name}_{end},judge"] == figure[end]
-    level = "segment_error_rate"
-    assert metrics[f"{level}_stderr,judge"] == figures[level]["stderr"]
-    for kind, number in summary["wrong_segments"].items():
-        assert metrics[f"errors_{kind},judge"] == number
-    unscored = metrics["unscored,judge"] + metrics["no_answer,judge"]
-    assert unscored == sum(summary["unscored"].values())
+        for case in {"worst", "best"} & set(figure):
+            assert metrics[f"{name}_{case},judge"] == figure[case]
+
+    stderr = figures["segment_error_rate"]["stderr"]
+    assert metrics["segment_error_rate_stderr,judge"] == stderr
+    for error_type, number in summary["wrong_segments"].items():
+        assert metrics[f"errors_{error_type},judge"] == number
+    num_without_verdict = metrics["unscored,judge"] + metrics["no_answer,judge"]
+    assert num_without_verdict == sum(summary["unscored"].values())
 
 
-def test_with_the_lexical_judge(run, tmp_path, caplog):
-    assert run() == 0
-    assert (
-        "2 of 5 rows have no references, so judge lexical has no verdict on their answers"
-        in caplog.text
-    )
-    results, verdicts = results_in(tmp_path / "out"), verdicts_in(tmp_path / "out")
-    metrics = results["results"]["felm_gen"]
-    assert [verdict["unscored"] for verdict in verdicts] == [
-        None,
-        None,
-        "no evidence",
-        None,
-        "no evidence",
-    ]
-    assert metrics["unscored,judge"] == 2
+def test_rows_without_references_are_unscored_by_the_lexical_judge(run, out, caplog):
+    exit_code = run()
+
+    assert exit_code == 0
+    warning = "2 of 5 rows have no references, so judge lexical has no verdict on their answers"
+    assert warning in caplog.text
+    reasons = [verdict["unscored"] for verdict in verdicts_of(out)]
+    assert reasons == [None, None, "no evidence", None, "no evidence"]
+    assert metrics_of(out)["unscored,judge"] == 2
+
+
+def test_metrics_of_a_run_are_the_summary_of_its_verdicts(run, out):
+    run()
+
+    metrics = metrics_of(out)
+    verdicts = verdicts_of(out)
     assert metrics["segment_error_rate_best,judge"] < metrics["segment_error_rate,judge"] < 1
-    expect_the_same(metrics, FELM_GEN.summarise([{}] * len(verdicts), verdicts))
-    about = results["configs"]["felm_gen"]["metadata"]
-    assert about["judge"] == about["judge_config"]["name"] == "lexical"
-    assert set(about["judge_config"]["prompt_hashes"]) == {
-        "felm_gen/segment",
-        "felm_gen/mark_segments",
-    }
-    assert about["data"]["is_published"] is False
+    summary = FELM_GEN.summarise([{}] * len(verdicts), verdicts)
+    assert_metrics_are_those_of(summary, metrics)
+
+
+def test_results_record_the_judge_and_its_prompts(run, out):
+    run()
+
+    metadata = newest_results(out)["configs"]["felm_gen"]["metadata"]
+    assert metadata["judge"] == "lexical"
+    assert metadata["judge_config"]["name"] == "lexical"
+    prompts = {"felm_gen/segment", "felm_gen/mark_segments"}
+    assert set(metadata["judge_config"]["prompt_hashes"]) == prompts
+    assert metadata["data"]["is_published"] is False
 
 
 @pytest.mark.parametrize(
@@ -157,235 +206,336 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
         ),
     ],
 )
-def test_a_wrong_judge_is_an_error_before_anything_is_generated(
-    metadata, message, run, tmp_path, capsys
-):
-    assert run(**metadata) == 1
-    captured = capsys.readouterr().err
-    assert message in captured
-    assert "Running generate_until" not in captured
-    assert not (tmp_path / "out" / "generations").exists()
+def test_a_wrong_judge_is_refused_before_anything_is_generated(metadata, message, run, out, capsys):
+    exit_code = run(**metadata)
+
+    printed = capsys.readouterr().err
+    assert exit_code == 1
+    assert message in printed
+    assert "Running generate_until" not in printed
+    assert not (out / "generations").exists()
 
 
-def test_a_judge_without_its_key_is_an_error_before_anything_is_generated(run, write_judge, capsys):
-    assert run(judge=str(write_judge("https://judge.example/v1", api_key_env="MY_JUDGE_KEY"))) == 1
+def test_a_judge_without_its_key_is_refused(run, write_judge, capsys):
+    judge = write_judge("https://judge.example/v1", api_key_env="MY_JUDGE_KEY")
+
+    exit_code = run(judge=str(judge))
+
+    assert exit_code == 1
     assert "MY_JUDGE_KEY is not set" in capsys.readouterr().err
 
 
-def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_path, capsys):
-    """It goes down after three answers; the printed command asks for the others once it is up."""
-    answered: list[str] = []
+@pytest.fixture
+def answered_prompts() -> list[str]:
+    """Return the list of the prompts that the server of `failing_judge` has answered."""
+    return []
+
+
+@pytest.fixture
+def failing_judge(server, write_judge, tmp_path, answered_prompts):
+    """Return the metadata of a judge whose server fails after three answers.
+
+    It answers one question at a time. ``server.script = mark`` repairs it.
+    """
 
     def script(prompt: str, attempt: int) -> Act:
-        if len(answered) == 3:
+        if len(answered_prompts) == 3:
             return Act(status=404, text="gone")
-        answered.append(prompt)
+        answered_prompts.append(prompt)
         return mark(prompt, attempt)
 
     server.script = script
     judge = write_judge(server.base_url, concurrency=1)
-    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 1
-    message = capsys.readouterr().err
-    metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
+    return {"judge": str(judge), "judge_store": str(tmp_path / "store.sqlite")}
+
+
+@pytest.fixture
+def printed_command(run, failing_judge, capsys):
+    """Return the command that a run prints if its judge fails, as a list of arguments."""
+    exit_code = run(**failing_judge)
+    assert exit_code == 1
+    *_, last_line = capsys.readouterr().err.strip().splitlines()
+    return shlex.split(last_line)
+
+
+def test_all_rows_are_unscored_if_the_judge_fails(run, failing_judge, out):
+    exit_code = run(**failing_judge)
+
+    metrics = metrics_of(out)
+    assert exit_code == 1
     assert metrics["unscored,judge"] == len(ROWS)
-    assert (
-        metrics["segment_error_rate_worst,judge"],
-        metrics["segment_error_rate_best,judge"],
-    ) == (1, 0)
-    assert "the judge failed: " in samples_in(tmp_path / "out")[0]["unscored"]
+    assert metrics["segment_error_rate_worst,judge"] == 1
+    assert metrics["segment_error_rate_best,judge"] == 0
+    assert "the judge failed: " in newest_samples(out)[0]["unscored"]
 
-    command = shlex.split(message.strip().splitlines()[-1])
-    assert command[:3] == ["lm-factuality", "judge", "felm_gen"]
+
+def test_the_printed_command_asks_only_for_missing_answers(
+    printed_command, server, answered_prompts
+):
     server.script = mark
-    assert main(command[1:]) == 0
-    assert all(server.attempts[prompt] == 1 for prompt in answered)
-    out = Path(command[command.index("--out") + 1])
-    resumed = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    assert resumed["segment_error_rate"]["value"] == pytest.approx(1 / 3)
-    assert resumed["about"]["judge_usage"]["stored"] == 3
 
-    assert (
-        run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0
-    )  # the failure is forgotten
-    results = results_in(tmp_path / "out")
-    expect_the_same(results["results"]["felm_gen"], resumed)
-    assert "judge_store" not in results["configs"]["felm_gen"]["metadata"]
+    program, *arguments = printed_command
+    assert program == "lm-factuality"
+    assert arguments[:2] == ["judge", "felm_gen"]
+    exit_code = main(arguments)
+
+    metrics = read_json(Path(option_value(arguments, "--out")) / "metrics.json")
+    assert exit_code == 0
+    assert metrics["segment_error_rate"]["value"] == pytest.approx(1 / 3)
+    # The three answers before the failure came from the store.
+    assert metrics["about"]["judge_usage"]["stored"] == 3
+    assert all(server.attempts[prompt] == 1 for prompt in answered_prompts)
+
+
+def test_the_same_run_succeeds_once_the_judge_is_back(
+    printed_command, run, failing_judge, server, out
+):
+    server.script = mark
+    main(printed_command[1:])
+    judged = read_json(Path(option_value(printed_command, "--out")) / "metrics.json")
+
+    exit_code = run(**failing_judge)
+
+    assert exit_code == 0
+    assert_metrics_are_those_of(judged, metrics_of(out))
+    assert "judge_store" not in newest_results(out)["configs"]["felm_gen"]["metadata"]
+
+
+def option_value(arguments: list[str], option: str) -> str:
+    """Return the argument after an option."""
+    return arguments[arguments.index(option) + 1]
 
 
 def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, capsys):
     server.script = lambda prompt, attempt: Act(status=400, text="no such thing")
-    assert run(judge=str(write_judge(server.base_url))) == 1
-    assert (
-        "6 requests got no answer, and nothing has a verdict: judge error: "
-        in capsys.readouterr().err
-    )
+
+    exit_code = run(judge=str(write_judge(server.base_url)))
+
+    assert exit_code == 1
+    message = "6 requests got no answer, and nothing has a verdict: judge error: "
+    assert message in capsys.readouterr().err
 
 
-def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
-    from lm_factuality.harness.context import EvaluationRun, begin_run
+@pytest.fixture
+def evaluate_with_lexical_judge(evaluate, data_dir):
+    """Return a function that runs FELM-gen in Python, without an output path."""
 
-    current = begin_run(EvaluationRun())
-    evaluate(
-        "constant-answer",
-        ["felm_gen"],
-        model_args={"answer": "So."},
-        metadata={"data_dir": str(data_dir), "judge": "lexical"},
-        limit=2,
-    )
-    (saved,) = (home / "generations").iterdir()
-    assert len(saved.read_text(encoding="utf-8").splitlines()) == 2
-    assert current.failures == []
-
-
-def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
-    assert run("--predict_only", judge=None) == 0
-    assert "caution" not in results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
-    assert (
-        main(
-            [
-                "judge",
-                "felm_gen",
-                "--samples",
-                str(next((tmp_path / "out").rglob("samples_*.jsonl"))),
-                "--judge",
-                str(write_judge(server.base_url)),
-                "--out",
-                str(tmp_path / "judged"),
-            ]
-        )
-        == 0
-    )
-    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))
-    assert metrics["segment_error_rate"]["rows"] == len(ROWS)
-
-
-def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch, caplog):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(FELM_GEN), "judge", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(
+    def evaluate_task(**options):
+        return evaluate(
             "constant-answer",
             ["felm_gen"],
             model_args={"answer": "So."},
             metadata={"data_dir": str(data_dir), "judge": "lexical"},
+            **options,
         )
+
+    return evaluate_task
+
+
+def test_without_an_output_path_generations_are_kept_in_the_cache(
+    evaluate_with_lexical_judge, home
+):
+    current_run = begin_run(EvaluationRun())
+
+    evaluate_with_lexical_judge(limit=2)
+
+    (generations_path,) = (home / "generations").iterdir()
+    assert len(generations_path.read_text(encoding="utf-8").splitlines()) == 2
+    assert current_run.failures == []
+
+
+def test_an_interrupted_judge_prints_the_command_to_go_on(
+    evaluate_with_lexical_judge, monkeypatch, caplog
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(FELM_GEN), "judge", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_with_lexical_judge()
+
     assert "lm-factuality judge felm_gen --samples" in caplog.text
 
 
-@pytest.mark.parametrize("task", ["felm_gen", "ambigbio_both", "expert_factor_generation"])
-def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(
-    task, tmp_path, capsys
+def test_with_predict_only_no_judge_is_needed(run, out):
+    exit_code = run("--predict_only", judge=None)
+
+    assert exit_code == 0
+    assert "caution" not in newest_results(out)["configs"]["felm_gen"]["metadata"]
+
+
+def test_samples_of_predict_only_can_be_judged_later(run, out, server, write_judge, tmp_path):
+    run("--predict_only", judge=None)
+    (samples_path,) = out.rglob("samples_*.jsonl")
+
+    exit_code = main(
+        [
+            *("judge", "felm_gen"),
+            *("--samples", str(samples_path)),
+            *("--judge", str(write_judge(server.base_url))),
+            *("--out", str(tmp_path / "judged")),
+        ]
+    )
+
+    metrics = read_json(tmp_path / "judged" / "metrics.json")
+    assert exit_code == 0
+    assert metrics["segment_error_rate"]["rows"] == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("task", "task_without_judge"),
+    [
+        ("felm_gen", "felm_gen"),
+        ("ambigbio_both", "ambigbio"),
+        ("expert_factor_generation", "expert_factor_generation"),
+    ],
+)
+def test_a_task_without_a_judge_is_refused_before_the_model_is_loaded(
+    task, task_without_judge, tmp_path, capsys
 ):
     checkpoint = TASKS / "sample" / "models" / "larger"
-    command = ["run", "--model", "hf", "--model_args", f"pretrained={checkpoint}", "--tasks", task]
-    assert main([*command, "--output_path", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert f"{'ambigbio' if task == 'ambigbio_both' else task}: names no judge" in said
-    assert "--metadata judge=CONFIG" in said
-    assert "lexical to try things out" in said
+
+    exit_code = main(
+        [
+            "run",
+            *("--model", "hf"),
+            *("--model_args", f"pretrained={checkpoint}"),
+            *("--tasks", task),
+            *("--output_path", str(tmp_path)),
+        ]
+    )
+
+    printed = capsys.readouterr().err
+    assert exit_code == 1
+    assert f"{task_without_judge}: names no judge" in printed
+    assert "--metadata judge=CONFIG" in printed
+    assert "lexical to try things out" in printed
 
 
-def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_path):
+def samples_paths_in(message: str) -> list[Path]:
+    """Return the samples files of the command at the end of a message."""
+    *_, last_line = message.splitlines()
+    command = shlex.split(last_line)
+    paths = command[command.index("--samples") + 1 : command.index("--judge")]
+    return [Path(path) for path in paths]
+
+
+def test_the_first_of_two_processes_prints_the_command_for_both(tmp_path):
     context = multiprocessing.get_context("spawn")
-    found = context.Queue()
-    workers = [
-        context.Process(target=_one_of_two, args=(rank, tmp_path, found)) for rank in range(2)
+    queue = context.Queue()
+    processes = [
+        context.Process(target=judge_every_other_doc, args=(rank, tmp_path, queue))
+        for rank in range(2)
     ]
-    for worker in workers:
-        worker.start()
-    told = dict(found.get(timeout=120) for _ in workers)
-    for worker in workers:
-        worker.join(30)
-    assert told[1] == []
-    (message,) = told[0]
-    command = shlex.split(message.splitlines()[-1])
-    files = command[command.index("--samples") + 1 : command.index("--judge")]
-    assert [Path(file).stem.rsplit("_", 1)[1] for file in files] == ["rank0", "rank1"]
-    assert [len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files] == [3, 2]
+
+    for process in processes:
+        process.start()
+    failures_by_rank = dict(queue.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(30)
+
+    assert failures_by_rank[1] == []
+    (message,) = failures_by_rank[0]
+    paths = samples_paths_in(message)
+    assert [path.stem.rsplit("_", 1)[1] for path in paths] == ["rank0", "rank1"]
+    # The first process has three of the five documents.
+    assert [len(path.read_text(encoding="utf-8").splitlines()) for path in paths] == [3, 2]
 
 
-def test_the_advice_names_one_file_of_processes_with_the_same_documents(tmp_path):
-    from judges.config import JudgeConfig
-    from lm_factuality.harness.judging import Judging, SavedGenerations
+def judge_every_other_doc(rank: int, folder: Path, queue) -> None:
+    """Judge every other document in one of two processes, and put its failures into a queue.
 
-    judging = Judging(FELM_GEN, JudgeConfig("lexical", "lexical"), "lexical", None, {})
-    saved = [
-        SavedGenerations(tmp_path / f"rank{rank}.jsonl", documents)
-        for rank, documents in enumerate(("same", "same", "others"))
-    ]
-    command = shlex.split(judging._failure_message("it is down", saved).splitlines()[-1])
-    files = command[command.index("--samples") + 1 : command.index("--judge")]
-    assert [Path(file).stem for file in files] == ["rank0", "rank2"]
-
-
-def _one_of_two(rank: int, folder: Path, found) -> None:
-    """Judges every other document; the judge of the second process is down."""
+    The judge of the second process is down.
+    """
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     from torch import distributed
-
-    from judges.config import JudgeConfig
-    from lm_factuality.harness import judging
-    from lm_factuality.harness.context import EvaluationRun, begin_run
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
     )
-    docs = [
-        dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]])
-        for row in ROWS
-    ][rank::2]
-    config = JudgeConfig("lexical", "lexical")
+    judge = JudgeConfig("lexical", "lexical")
     if rank == 1:
-        config = JudgeConfig(
+        judge = JudgeConfig(
             "down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0
         )
-    current = begin_run(EvaluationRun(folder))
-    setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
-    verdicts = setup.apply([["It is so."]] * len(docs), docs)
+    docs = DOCS[rank::2]
+    current_run = begin_run(EvaluationRun(folder))
+
+    judging = Judging(FELM_GEN, judge, "judge.yaml", folder / "store.sqlite", {})
+    verdicts = judging.apply([["It is so."]] * len(docs), docs)
+
     assert len(verdicts) == len(docs)
-    found.put((rank, current.failures))
+    queue.put((rank, current_run.failures))
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(("processes", "max_cost"), [(1, 0.12), (2, 0.24)])
-def test_the_tasks_of_a_run_share_one_budget(
-    server, write_judge, tmp_path, monkeypatch, processes, max_cost
-):
-    """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
-    from judges.config import load_judge_config
-    from lm_factuality.harness import judging
-    from lm_factuality.harness.context import EvaluationRun, begin_run, current_run
-
-    def script(prompt: str, attempt: int) -> Act:
-        return dataclasses.replace(
-            mark(prompt, attempt), usage={"prompt_tokens": 20_000, "completion_tokens": 0}
-        )
-
-    server.script = script
-    monkeypatch.setenv("WORLD_SIZE", str(processes))
-    prices = {"prompt": 1.0, "completion": 1.0}
-    judge = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
-    docs = [
-        dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]])
-        for row in ROWS
+def test_processes_with_the_same_documents_are_judged_once(tmp_path):
+    judging = Judging(FELM_GEN, JudgeConfig("lexical", "lexical"), "lexical", None, {})
+    documents_by_rank = ("same", "same", "others")
+    saved = [
+        SavedGenerations(tmp_path / f"rank{rank}.jsonl", documents)
+        for rank, documents in enumerate(documents_by_rank)
     ]
 
-    def task(answer: str) -> list[str]:
-        """Judges what no task before has asked about; a task reads the judge's file for itself."""
-        found = judging.Judging(
-            FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {}
+    message = judging._failure_message("it is down", saved)
+
+    assert [path.stem for path in samples_paths_in(message)] == ["rank0", "rank2"]
+
+
+@pytest.fixture
+def judge_response(server, write_judge, tmp_path):
+    """Return a function that judges a response to each document, as a task of a run does.
+
+    Each call of the judge costs 0.02 USD. A response that no task has judged before takes six
+    calls. The function returns the failures of the run so far.
+    """
+
+    def script(prompt: str, attempt: int) -> Act:
+        usage = {"prompt_tokens": 20_000, "completion_tokens": 0}
+        return dataclasses.replace(mark(prompt, attempt), usage=usage)
+
+    server.script = script
+    prices = {"prompt": 1.0, "completion": 1.0}
+
+    def judge(first_sentence: str, max_cost: float) -> list[str]:
+        path = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
+        judging = Judging(
+            FELM_GEN, load_judge_config(path), str(path), tmp_path / "store.sqlite", {}
         )
-        found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
+        judging.judge(DOCS, [[f"{first_sentence}\n\nIt is old."]] * len(DOCS))
         return current_run().failures
 
+    return judge
+
+
+@pytest.mark.parametrize(("num_processes", "max_cost"), [(1, 0.12), (2, 0.24)])
+def test_the_tasks_of_a_run_share_one_budget(
+    server, judge_response, tmp_path, monkeypatch, num_processes, max_cost
+):
+    # Each process may spend 0.12 USD, which are six calls.
+    monkeypatch.setenv("WORLD_SIZE", str(num_processes))
     begin_run(EvaluationRun(tmp_path))
-    assert task("It opened in 1870.") == []
+
+    failures_of_first = list(judge_response("It opened in 1870.", max_cost))
+    failures_of_second = list(judge_response("It opened in 1871.", max_cost))
+    failures_of_third = list(judge_response("It opened in 1872.", max_cost))
+
+    message = "max_cost of $0.12 leaves no room for another call"
+    assert failures_of_first == []
+    assert len(failures_of_second) == 1
+    assert message in failures_of_second[-1]
+    assert len(failures_of_third) == 2
+    assert message in failures_of_third[-1]
     assert len(server.bodies) == 6
-    for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
-        assert "max_cost of $0.12 leaves no room for another call" in task(answer)[-1]
-        assert (len(current_run().failures), len(server.bodies)) == (number, 6)
+
+
+def test_a_new_run_has_a_new_budget(server, judge_response, tmp_path):
     begin_run(EvaluationRun(tmp_path))
-    assert task("It opened in 1871.") == []
+    judge_response("It opened in 1870.", max_cost=0.12)
+
+    begin_run(EvaluationRun(tmp_path))
+    failures = judge_response("It opened in 1871.", max_cost=0.12)
+
+    assert failures == []
     assert len(server.bodies) == 12

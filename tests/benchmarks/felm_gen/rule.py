@@ -20,8 +20,11 @@ ROWS = (  # index, domain, prompt, text of its reference
 
 
 def mark(prompt, attempt):
-    """Answer like a judge: leave every piece of text by itself if the prompt asks for a cut, else
-    mark the segments with "seven" in them as errors of knowledge."""
+    """Reply to a judge's prompt.
+
+    If the prompt asks to group pieces of text, each piece becomes a segment. Otherwise, the reply
+    marks the segments that contain "seven" as errors of knowledge.
+    """
     if "Now the pieces to group:" in prompt:
         pieces = prompt.rsplit("Now the pieces to group:", 1)[1]
         numbers = re.findall(r"^(\d+)\. ", pieces, re.MULTILINE)
