@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,79 +19,118 @@ from lm_factuality.ground.command_line import run_command_line
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 
+OpenStage = Callable[[BuildSettings, str], Stage]
+"""Opens a stage of a build by its name."""
+
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pipeline.build
-    monkeypatch.setattr(
-        pipeline, "build", lambda *given, **named: real(*given, **named, opener=open_tiny)
-    )
+def open_build_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenStage], None]:
+    """Return a function that lets ``factor-gen build`` open other stages than the real ones."""
+    real_build = pipeline.build
+
+    def replace_stages(opener: OpenStage) -> None:
+        monkeypatch.setattr(pipeline, "build", partial(real_build, opener=opener))
+
+    return replace_stages
 
 
-def run(*arguments: str) -> int:
-    return run_command_line(app, "factor-gen", ["build", *arguments])
+@pytest.fixture
+def tiny_stages(open_build_with: Callable[[OpenStage], None]) -> None:
+    """Let ``factor-gen build`` run tiny stages, which need no model."""
+    open_build_with(open_tiny)
 
 
-@pytest.mark.usefixtures("tiny")
-def test_a_build_says_what_became_of_the_documents_and_what_to_type(
+def run_build(config: Path, out: Path, *options: str) -> int:
+    """Run ``factor-gen build`` in one process, and return its exit code."""
+    arguments = ["build", str(config), "--out", str(out), "--workers", "1", *options]
+    return run_command_line(app, "factor-gen", arguments)
+
+
+@pytest.mark.usefixtures("tiny_stages")
+def test_a_build_prints_what_became_of_the_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
+    config = write_corpus(tmp_path, documents=5)
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.write('{"text": ""}\n')
-    assert run(str(path), "--out", str(out), "--workers", "1") == 0
-    said = capsys.readouterr().out
-    assert "what became of 6 documents" in said
-    assert "the text is empty" in said
-    assert f"{out}/corpus.csv" in said
-    assert (
-        f"lm-factuality run --model hf-tree --model_args pretrained=gpt2 --include_path {out} --tasks corpus"
-        in said
-    )
-    assert f"factor-gen audit {out}/corpus.csv" in said
+
+    exit_code = run_build(config, tmp_path / "out")
+
+    printed = capsys.readouterr().out
+    assert exit_code == 0
+    assert "what became of 6 documents" in printed
+    assert "the text is empty" in printed
 
 
-def test_what_the_generator_wrote_in_vain_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("tiny_stages")
+def test_a_build_prints_the_commands_to_go_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Wasteful(TinyStage):
-        def _one(self, example: Example) -> Example:
-            return replace(super()._one(example), lost={"no edit": 2, "no such words": 5})
+    config = write_corpus(tmp_path, documents=5)
+    out = tmp_path / "out"
 
-    def opener(settings: BuildSettings, name: str) -> Stage:
-        return Wasteful(name, settings.seed) if name == "generate" else open_tiny(settings, name)
+    run_build(config, out)
 
-    real = pipeline.build
-    monkeypatch.setattr(
-        pipeline, "build", lambda *given, **named: real(*given, **named, opener=opener)
+    printed = capsys.readouterr().out
+    run_command = (
+        "lm-factuality run --model hf-tree --model_args pretrained=gpt2"
+        f" --include_path {out} --tasks corpus"
     )
-    path = write_corpus(tmp_path, documents=3)
-    assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1") == 0
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["no", "such", "words", "15"] in printed
-    assert ["no", "edit", "6"] in printed
+    assert run_command in printed
+    assert f"factor-gen audit {out}/corpus.csv" in printed
 
 
-@pytest.mark.usefixtures("tiny")
-def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, out = write_corpus(tmp_path), tmp_path / "out"
-    options = ["--documents", "3", "--workers", "1"]
-    assert run(str(path), "--out", str(out), *options) == 0
+class WastefulStage(TinyStage):
+    """A stage that loses seven contradictions of each document, for two reasons."""
+
+    def _one(self, example: Example) -> Example:
+        return replace(super()._one(example), lost={"no edit": 2, "no such words": 5})
+
+
+def open_wasteful(settings: BuildSettings, name: str) -> Stage:
+    """Open a stage that generates wastefully, or a tiny stage of another name."""
+    is_generating = name == "generate"
+    return WastefulStage(name, settings.seed) if is_generating else open_tiny(settings, name)
+
+
+def test_a_build_prints_how_many_contradictions_were_lost_for_each_reason(
+    tmp_path: Path,
+    open_build_with: Callable[[OpenStage], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    open_build_with(open_wasteful)
+    config = write_corpus(tmp_path, documents=3)
+
+    exit_code = run_build(config, tmp_path / "out")
+
+    assert exit_code == 0
+    table_rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # Each of the three documents loses five and two contradictions.
+    assert ["no", "such", "words", "15"] in table_rows
+    assert ["no", "edit", "6"] in table_rows
+
+
+@pytest.mark.usefixtures("tiny_stages")
+def test_an_option_replaces_the_setting_in_the_yaml(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+
+    exit_code = run_build(write_corpus(tmp_path), out, "--documents", "3")
+
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert exit_code == 0
     assert "what became of 3 documents" in capsys.readouterr().out
-    settings = json.loads((out / "manifest.json").read_text())["settings"]
-    assert settings["corpus"]["documents"] == 3
+    assert manifest["settings"]["corpus"]["documents"] == 3
 
 
 @pytest.mark.parametrize(
-    "option",
-    [
-        ["--workers", "0"],
-        ["--documents", "x"],
-        ["--engine", "spark"],
-    ],
+    ("option", "value"), [("--workers", "0"), ("--documents", "x"), ("--engine", "spark")]
 )
-def test_options_that_make_no_sense_are_refused(
-    tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+def test_an_option_with_a_wrong_value_is_refused(
+    tmp_path: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option) == 2
-    assert option[0] in capsys.readouterr().err
+    exit_code = run_build(write_corpus(tmp_path), tmp_path / "out", option, value)
+
+    assert exit_code == 2
+    assert option in capsys.readouterr().err

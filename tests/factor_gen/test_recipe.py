@@ -1,5 +1,4 @@
-"""Rows that are documents and rows that are not; templates over columns; and the paper's three
-corpora on local stand-ins."""
+"""Recipes for corpora: conditions on rows, templates over columns, and the paper's three corpora."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
 
 
 @pytest.mark.parametrize(
-    ("said", "value", "failure"),
+    ("condition", "value", "failure"),
     [
         ({"one_of": ("en",)}, "en", ""),
         ({"one_of": ("en",)}, "de", "is not en"),
@@ -62,17 +61,35 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
         ({"since": "2021-01-01", "contains": "x"}, "x 2021-06-01", ""),
     ],
 )
-def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
-    assert Condition(**said).describe_failure(value) == failure
+def test_a_condition_says_why_a_value_fails_it(
+    condition: Mapping[str, Any], value: Any, failure: str
+) -> None:
+    assert Condition(**condition).describe_failure(value) == failure
 
 
-def write(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any) -> Path:
-    (folder / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a file of JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_config(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any) -> Path:
+    """Write rows and the YAML of a build from them, and return the path of the YAML.
+
+    Args:
+        folder: The folder of both files.
+        rows: The rows of the corpus.
+        corpus: Settings of the corpus, such as ``text`` and ``where``.
+    """
+    write_jsonl(folder / "rows.jsonl", rows)
     content = {"corpus": {"path": "rows.jsonl", **corpus}, "generate": "rules", "filter": "none"}
     (folder / "my.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return folder / "my.yaml"
+
+
+def prefixes_of(config: Path) -> list[str]:
+    """Return the texts of the documents that a build reads."""
+    documents = read_documents(load_build(config), None, Counter())
+    return [document.prefix for document in documents]
 
 
 ROWS = [
@@ -84,29 +101,41 @@ ROWS = [
 ]
 
 
-def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numbers(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return the YAML of a build with a template, from English and French news only."""
     where = {"lang": ["en", "fr"], "meta.source": "news"}
-    settings = load_build(
-        write(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where)
-    )
+    return write_config(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where)
+
+
+def test_rows_that_meet_all_conditions_keep_their_numbers(config: Path) -> None:
+    documents = list(read_documents(load_build(config), None, Counter()))
+
+    assert [document.doc_id for document in documents] == ["1", "5"]
+    # The fifth row has no title, and a null is an empty text.
+    assert [document.prefix for document in documents] == ["ONE: First.", ": Fifth."]
+
+
+def test_rows_are_counted_by_the_first_condition_that_they_fail(config: Path) -> None:
     filtered: Counter[str] = Counter()
-    found = list(read_documents(settings, None, filtered))
-    assert [(each.doc_id, each.prefix) for each in found] == [
-        ("1", "ONE: First."),
-        ("5", ": Fifth."),
-    ]  # a null is an empty text
+
+    list(read_documents(load_build(config), None, filtered))
+
     assert filtered == {"lang is not en or fr": 1, "meta.source is not news": 2}
+
+
+def test_described_settings_can_be_loaded_again(config: Path, tmp_path: Path) -> None:
+    settings = load_build(config)
+
     described = describe_settings(settings)
+
     assert described["corpus"]["where"] == {
         "lang": {"one_of": ["en", "fr"]},
         "meta.source": {"one_of": ["news"]},
     }
-    (tmp_path / "again.yaml").write_text(
-        yaml.safe_dump({**described, "name": "my"}), encoding="utf-8"
-    )
-    assert load_build(tmp_path / "again.yaml").corpus == settings.corpus
+    second_config = tmp_path / "second.yaml"
+    second_config.write_text(yaml.safe_dump({**described, "name": "my"}), encoding="utf-8")
+    assert load_build(second_config).corpus == settings.corpus
 
 
 @pytest.mark.parametrize(
@@ -130,12 +159,15 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_a_wrong_condition_or_template_is_refused(
     tmp_path: Path, corpus: Mapping[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError) as raised:
-        load_build(write(tmp_path, ROWS, **corpus))
-    assert message in str(raised.value)
+    config = write_config(tmp_path, ROWS, **corpus)
+
+    with pytest.raises(ConfigError) as error:
+        load_build(config)
+
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -151,131 +183,195 @@ def test_what_cannot_be_meant_is_refused(
         ({"text": "{{ title | join('x' * 100000) }}"}, "cannot be filled in"),
     ],
 )
-def test_rows_that_a_recipe_does_not_fit_are_named(
+def test_a_row_that_a_template_or_condition_does_not_fit_is_named(
     tmp_path: Path, corpus: Mapping[str, Any], message: str
 ) -> None:
-    settings = load_build(write(tmp_path, ROWS, **corpus))
-    with pytest.raises(DataError) as raised:
+    settings = load_build(write_config(tmp_path, ROWS, **corpus))
+
+    with pytest.raises(DataError) as error:
         list(read_documents(settings, None, Counter()))
-    assert message in str(raised.value)
+
+    assert message in str(error.value)
 
 
-def stand_in(folder: Path, name: str) -> Path:
-    """A folder with files of the same columns, and in the same places, as the dataset of the recipe
-    ``name``."""
-    target = folder / name
-    target.mkdir()
-    texts = [town(number) for number in range(12)]
-    if name == "wiki":
-        rows = [{"text": text, "meta": {"pile_set_name": "Wikipedia (en)"}} for text in texts]
-        rows += [{"text": "def f(): pass", "meta": {"pile_set_name": "Github"}}] * 5
-        (target / "val.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-        )
-        (target / "test.jsonl").write_text(json.dumps(rows[0]) + "\n", encoding="utf-8")
-    elif name == "news":
-        import pyarrow
-        import pyarrow.parquet
-
-        days = ["2021-10-05", "2022-08-01", "2021-09-30", ""] * 3
-        places = [f"{REUTERS}n{number}-{day}/" for number, day in enumerate(days)]
-        rows = [{"content": text, "url": place} for text, place in zip(texts, places, strict=True)]
-        rows.append({"content": "Cake.", "url": "https://example.org/2022-01-01"})
-        common = {"timestamp": datetime.datetime(2022, 1, 1), "dump": "d", "segment": "s"}
-        rows = [row | common | {"image_urls": [["a", "b"]]} for row in rows]
-        pyarrow.parquet.write_table(
-            pyarrow.Table.from_pylist(rows), target / "train-00000-of-00001.parquet"
-        )
-    else:
-        named = {split: f"rand_lfqa_{split[:3]}.json" for split in ("train", "validation")} | {
-            "test": "rand_lfqa_test.json"
-        }
-        files = "".join(f"  - split: {split}\n    path: {file}\n" for split, file in named.items())
-        card = f"---\nconfigs:\n- config_name: main\n  data_files: main.jsonl\n- config_name: lfqa_random\n  data_files:\n{files}---\n"
-        (target / "README.md").write_text(card, encoding="utf-8")
-        (target / "main.jsonl").write_text('{"question": "?", "answers": {}}\n', encoding="utf-8")
-        for number, (split, file) in enumerate(named.items()):
-            rows = [
-                {"question": f"What of {split}, {n}?", "answer": texts[4 * number + n]}
-                for n in range(4)
-            ]
-            (target / file).write_text(json.dumps(rows), encoding="utf-8")
-    return target
+TEXTS = [town(number) for number in range(12)]
+"""The texts of the stand-ins for the paper's corpora."""
 
 
-def small(folder: Path, name: str, **corpus: Any) -> Path:
-    """A build as the recipe has it, with what needs no model in the place of the paper's."""
+def write_wiki(folder: Path) -> None:
+    """Write files with the columns and names of the Pile: twelve texts of Wikipedia, and code."""
+    rows = [{"text": text, "meta": {"pile_set_name": "Wikipedia (en)"}} for text in TEXTS]
+    code = {"text": "def f(): pass", "meta": {"pile_set_name": "Github"}}
+    write_jsonl(folder / "val.jsonl", [*rows, *[code] * 5])
+    # The recipe reads the validation split only.
+    write_jsonl(folder / "test.jsonl", rows[:1])
+
+
+def write_news(folder: Path) -> None:
+    """Write a file with the columns of RefinedWeb: news of several days, and another page.
+
+    Of twelve articles, six have a date since 2021-10-01.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    days = ["2021-10-05", "2022-08-01", "2021-09-30", ""] * 3
+    rows = [
+        {"content": text, "url": f"{REUTERS}n{number}-{day}/"}
+        for number, (text, day) in enumerate(zip(TEXTS, days, strict=True))
+    ]
+    rows.append({"content": "Cake.", "url": "https://example.org/2022-01-01"})
+    other_columns = {
+        "timestamp": datetime.datetime(2022, 1, 1),
+        "dump": "d",
+        "segment": "s",
+        "image_urls": [["a", "b"]],
+    }
+    table = pyarrow.Table.from_pylist([{**row, **other_columns} for row in rows])
+    pyarrow.parquet.write_table(table, folder / "train-00000-of-00001.parquet")
+
+
+EXPERT_CARD = """---
+configs:
+- config_name: main
+  data_files: main.jsonl
+- config_name: lfqa_random
+  data_files:
+  - split: train
+    path: rand_lfqa_tra.json
+  - split: validation
+    path: rand_lfqa_val.json
+  - split: test
+    path: rand_lfqa_test.json
+---
+"""
+"""The card of ExpertQA's repository, which says which file holds which split."""
+
+
+def write_expert(folder: Path) -> None:
+    """Write files with the columns and names of ExpertQA: four questions in each of three splits."""
+    (folder / "README.md").write_text(EXPERT_CARD, encoding="utf-8")
+    (folder / "main.jsonl").write_text('{"question": "?", "answers": {}}\n', encoding="utf-8")
+    for split, file_name, texts in (
+        ("train", "rand_lfqa_tra.json", TEXTS[:4]),
+        ("validation", "rand_lfqa_val.json", TEXTS[4:8]),
+        ("test", "rand_lfqa_test.json", TEXTS[8:]),
+    ):
+        rows = [
+            {"question": f"What of {split}, {number}?", "answer": text}
+            for number, text in enumerate(texts)
+        ]
+        (folder / file_name).write_text(json.dumps(rows), encoding="utf-8")
+
+
+WRITE_STAND_IN = {"wiki": write_wiki, "news": write_news, "expert": write_expert}
+"""Writes a local stand-in for the dataset of each of the paper's recipes."""
+
+
+def config_with_stand_in(name: str, folder: Path) -> Path:
+    """Write a stand-in for a recipe's dataset and a YAML that includes the recipe.
+
+    The YAML replaces the steps that need a model by rules. Returns its path.
+    """
+    (folder / name).mkdir()
+    WRITE_STAND_IN[name](folder / name)
     content = {
         "include": str(CONFIGS / f"{name}.yaml"),
-        "corpus": corpus,
+        "corpus": {"dataset": name},
         "types": {"tagger": "pattern"},
         "generate": "rules",
         "filter": "none",
     }
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    return folder / f"{name}.yaml"
-
-
-OUTSIDE = {
-    "wiki": (12, {"meta.pile_set_name is not Wikipedia (en)": 5}),
-    "news": (
-        6,
-        {
-            f"url does not begin with {REUTERS.removesuffix('world/')}": 1,
-            "url has no date since 2021-10-01": 6,
-        },
-    ),
-    "expert": (8, {}),
-}
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_the_papers_recipes_on_stand_ins(tmp_path: Path, name: str) -> None:
-    stand_in(tmp_path, name)
-    config = small(tmp_path, name, dataset=name)
-    built = build(load_build(config), tmp_path / "out")
-    documents, filtered = OUTSIDE[name]
-    assert (built.documents, dict(built.filtered)) == (documents, filtered)
-    assert 0 < built.rows <= documents
-    manifest = json.loads(built.files["manifest"].read_text(encoding="utf-8"))
-    assert manifest["counts"]["filtered"] == filtered
-    card = built.files["card"].read_text(encoding="utf-8")
-    assert all(f"{count} rows: {reason}" in card for reason, count in filtered.items())
-    first = contents(tmp_path / "out")
-    again = build(load_build(config), tmp_path / "out")  # goes on with what is there
-    assert (dict(again.filtered), contents(tmp_path / "out")) == (filtered, first)
-
-
-def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> None:
-    stand_in(tmp_path, "expert")
-    found = list(
-        read_documents(load_build(small(tmp_path, "expert", dataset="expert")), None, Counter())
-    )
-    assert found[0].prefix == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
-    assert found[-1].prefix.startswith("Question: What of test, 3?\n")
-    assert len({each.doc_id for each in found}) == 8
+    config = folder / f"{name}.yaml"
+    config.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return config
 
 
 @pytest.mark.parametrize(
-    "said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{one_of: [2021-02-11]}"]
-)
-def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> None:
-    config = write(
-        tmp_path,
-        [{"body": "A.", "day": "2021-02-11"}, {"body": "B.", "day": "2021-02-13"}],
-        text="body",
-    )
-    config.write_text(
-        config.read_text(encoding="utf-8").replace(
-            "corpus:\n", f"corpus:\n  where: {{day: {said}}}\n"
+    ("name", "num_documents", "filtered"),
+    [
+        ("wiki", 12, {"meta.pile_set_name is not Wikipedia (en)": 5}),
+        (
+            "news",
+            6,
+            {
+                "url does not begin with https://www.reuters.com/": 1,
+                "url has no date since 2021-10-01": 6,
+            },
         ),
-        encoding="utf-8",
-    )
-    assert [each.prefix for each in read_documents(load_build(config), None, Counter())] == ["A."]
+        # Expert-FACTOR is made from the validation and test splits.
+        ("expert", 8, {}),
+    ],
+)
+class TestRecipesOfThePaper:
+    """The paper's recipes on local stand-ins for the datasets."""
+
+    def test_a_recipe_reads_the_documents_that_meet_its_conditions(
+        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
+    ) -> None:
+        built = build(load_build(config_with_stand_in(name, tmp_path)), tmp_path / "out")
+
+        assert built.documents == num_documents
+        assert 0 < built.rows <= num_documents
+        assert dict(built.filtered) == filtered
+
+    def test_manifest_and_card_say_how_many_rows_were_left_out(
+        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
+    ) -> None:
+        built = build(load_build(config_with_stand_in(name, tmp_path)), tmp_path / "out")
+
+        manifest = json.loads(built.files["manifest"].read_text(encoding="utf-8"))
+        card = built.files["card"].read_text(encoding="utf-8")
+        assert manifest["counts"]["filtered"] == filtered
+        for reason, count in filtered.items():
+            assert f"{count} rows: {reason}" in card
+
+    def test_a_second_build_changes_nothing(
+        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
+    ) -> None:
+        config = config_with_stand_in(name, tmp_path)
+        build(load_build(config), tmp_path / "out")
+        first_files = contents(tmp_path / "out")
+
+        built = build(load_build(config), tmp_path / "out")
+
+        assert dict(built.filtered) == filtered
+        assert contents(tmp_path / "out") == first_files
+
+
+def test_expert_documents_have_the_form_of_the_published_prefixes(tmp_path: Path) -> None:
+    prefixes = prefixes_of(config_with_stand_in("expert", tmp_path))
+
+    # "Asnwer" is misspelt in the published file as well.
+    assert prefixes[0] == f"Question: What of validation, 0?\nAsnwer:{TEXTS[4]}"
+    assert prefixes[-1].startswith("Question: What of test, 3?\n")
+
+
+def test_expert_documents_have_different_ids(tmp_path: Path) -> None:
+    settings = load_build(config_with_stand_in("expert", tmp_path))
+
+    documents = read_documents(settings, None, Counter())
+
+    assert len({document.doc_id for document in documents}) == 8
+
+
+@pytest.mark.parametrize(
+    "condition", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{one_of: [2021-02-11]}"]
+)
+def test_a_date_without_quotes_is_read_as_text(tmp_path: Path, condition: str) -> None:
+    rows = [{"body": "A.", "day": "2021-02-11"}, {"body": "B.", "day": "2021-02-13"}]
+    config = write_config(tmp_path, rows, text="body")
+    # yaml.safe_dump would put the date in quotes.
+    content = config.read_text(encoding="utf-8")
+    with_condition = content.replace("corpus:\n", f"corpus:\n  where: {{day: {condition}}}\n")
+    config.write_text(with_condition, encoding="utf-8")
+
+    assert prefixes_of(config) == ["A."]
     assert describe_settings(load_build(config))["corpus"]["where"]
 
 
-def test_a_corpus_without_documents_says_what_was_left_out(tmp_path: Path) -> None:
-    config = write(tmp_path, ROWS, text="body", where={"lang": "la"})
+def test_a_corpus_without_documents_says_why_rows_are_left_out(tmp_path: Path) -> None:
+    config = write_config(tmp_path, ROWS, text="body", where={"lang": "la"})
+
     with pytest.raises(DataError, match="no documents.*5 rows are left out: lang is not la"):
         build(load_build(config), tmp_path / "out")

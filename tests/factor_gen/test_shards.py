@@ -1,4 +1,4 @@
-"""What lies on disk between the stages, and how documents are drawn from again."""
+"""The shards between the stages of a build, and further draws from documents without a row."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_troubled
 
 EXAMPLES = [
+    # A text with line breaks and a control character.
     Example(
-        "a",
-        "He left.\r\n\u2028 ",
-        "She \x00 stayed.",
-        ("entity",),
-        (Candidate("x", "entity", "a -> b", "rules", 0.5),),
-        {"why": 2},
+        doc_id="a",
+        prefix="He left.\r\n\u2028 ",
+        completion="She \x00 stayed.",
+        types=("entity",),
+        candidates=(Candidate("x", "entity", "a -> b", "rules", 0.5),),
+        lost={"why": 2},
     ),
     Example("b").drop("select", "the text is empty"),
 ]
 SETTINGS = BuildSettings("x", Path(), CorpusSettings("x.txt"), select=SelectSettings(draws=3))
 
 
-def test_what_is_written_is_read_and_half_written_files_go(tmp_path: Path) -> None:
+def test_a_written_shard_is_read_back_and_replaces_a_half_written_one(tmp_path: Path) -> None:
     folder = ShardFolder(tmp_path)
     half_written(folder.shard_path(3)).write_text("half")
 
@@ -58,203 +59,328 @@ def test_what_is_written_is_read_and_half_written_files_go(tmp_path: Path) -> No
     assert list(folder.read_shard(3)) == EXAMPLES
 
 
-def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def shards(tmp_path: Path) -> ShardFolder:
+    """Return a folder with one shard."""
     folder = ShardFolder(tmp_path / "shards")
     folder.write_shard(0, EXAMPLES)
-    text = folder.shard_path(0).read_text(encoding="utf-8")
-    for damaged, problem in (
-        (text[:-5], r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"),
-        (text.removesuffix("2 examples\n"), r":2: damaged \(the end is missing\)"),
-        (text[text.index("\n") + 1 :], ":2: damaged"),
-        ("[]\n" + text, ":1: damaged"),
-        ('{"doc": 1}\n' + text, ":1: damaged"),
-    ):
-        folder.shard_path(0).write_text(damaged)
-        with pytest.raises(DataError, match=problem):
-            list(folder.read_shard(0))
+    return folder
+
+
+def test_a_shard_that_is_cut_off_is_refused_with_its_line(shards: ShardFolder) -> None:
+    text = shards.shard_path(0).read_text(encoding="utf-8")
+    shards.shard_path(0).write_text(text[:-5])
+
+    with pytest.raises(DataError, match=r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"):
+        list(shards.read_shard(0))
+
+
+def test_a_shard_without_its_last_line_is_refused(shards: ShardFolder) -> None:
+    text = shards.shard_path(0).read_text(encoding="utf-8")
+    shards.shard_path(0).write_text(text.removesuffix("2 examples\n"))
+
+    with pytest.raises(DataError, match=r":2: damaged \(the end is missing\)"):
+        list(shards.read_shard(0))
+
+
+def test_a_shard_without_its_first_line_is_refused(shards: ShardFolder) -> None:
+    text = shards.shard_path(0).read_text(encoding="utf-8")
+    _, other_lines = text.split("\n", 1)
+    shards.shard_path(0).write_text(other_lines)
+
+    with pytest.raises(DataError, match=":2: damaged"):
+        list(shards.read_shard(0))
+
+
+@pytest.mark.parametrize("line", ["[]", '{"doc": 1}'])
+def test_a_line_that_is_no_example_is_refused(shards: ShardFolder, line: str) -> None:
+    text = shards.shard_path(0).read_text(encoding="utf-8")
+    shards.shard_path(0).write_text(f"{line}\n{text}")
+
+    with pytest.raises(DataError, match=":1: damaged"):
+        list(shards.read_shard(0))
+
+
+def test_a_missing_shard_is_named(shards: ShardFolder) -> None:
     with pytest.raises(DataError, match=r"part-00001\.jsonl.*No such file"):
-        list(folder.read_shard(1))
+        list(shards.read_shard(1))
 
 
-def test_a_folder_is_emptied_if_its_settings_changed_or_are_lost(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+PLAN = {"select.min_words": 10, "seed": 0}
+"""The settings on which the shards of a stage depend."""
+
+
+@pytest.fixture
+def planned_shards(tmp_path: Path) -> ShardFolder:
+    """Return a folder with one shard that was made with the settings of `PLAN`."""
+    folder = prepare_shard_folder(tmp_path / "shards", PLAN)
+    folder.write_shard(0, EXAMPLES)
+    return folder
+
+
+def test_shards_with_the_same_settings_stay(planned_shards: ShardFolder, tmp_path: Path) -> None:
+    prepare_shard_folder(tmp_path / "shards", PLAN)
+
+    assert planned_shards.shard_path(0).is_file()
+
+
+def test_shards_with_other_settings_are_removed_with_a_warning(
+    planned_shards: ShardFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "shards"
-    plan = {"select.min_words": 10, "seed": 0}
-    prepare_shard_folder(path, plan).write_shard(0, EXAMPLES)
-    assert prepare_shard_folder(path, plan).shard_path(0).is_file()
-
     with caplog.at_level(logging.WARNING):
-        folder = prepare_shard_folder(path, {**plan, "select.min_words": 12})
-    assert not folder.shard_path(0).exists()
+        prepare_shard_folder(tmp_path / "shards", {**PLAN, "select.min_words": 12})
+
+    assert not planned_shards.shard_path(0).exists()
     assert "shards are made again: select.min_words changed" in caplog.text
 
-    folder.write_shard(0, EXAMPLES)
-    (path / "settings.json").write_text("{")
-    assert not prepare_shard_folder(path, {**plan, "select.min_words": 12}).shard_path(0).exists()
+
+def test_shards_whose_settings_cannot_be_read_are_removed(
+    planned_shards: ShardFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "shards" / "settings.json").write_text("{")
+
+    prepare_shard_folder(tmp_path / "shards", PLAN)
+
+    assert not planned_shards.shard_path(0).exists()
 
 
-def draw(kinds: str, doubts: Mapping[int, int] | None = None, **keys: Any) -> Example:
-    """An example with a contradiction for each letter, which stands for its type.
+TYPE_BY_LETTER = {"e": "entity", "p": "predicate", "l": "link"}
 
-    A capital is rejected. ``doubts`` says how doubtful the contradictions at some places are.
+
+def example_with(letters: str, doubts: Mapping[int, int] | None = None, **fields: Any) -> Example:
+    """Return an example with a contradiction for each letter.
+
+    Args:
+        letters: The error type of each contradiction by its first letter, such as ``eep``. A
+            capital stands for a contradiction that a filter rejected.
+        doubts: How doubtful the contradictions at some positions are. Others are sure.
+        fields: Other fields of the example.
     """
-    names = {"e": "entity", "p": "predicate", "l": "link"}
+    doubts = doubts or {}
     candidates = [
         Candidate(
-            text=f"It is {place}.",
-            type=names[kind.lower()],
+            text=f"It is {position}.",
+            type=TYPE_BY_LETTER[letter.lower()],
             edit="",
             generator="test",
-            rejected="bad" if kind.isupper() else "",
-            doubtful=(doubts or {}).get(place, 0),
+            rejected="bad" if letter.isupper() else "",
+            doubtful=doubts.get(position, 0),
         )
-        for place, kind in enumerate(kinds)
+        for position, letter in enumerate(letters)
     ]
-    return Example("d", "Before. ", "A sentence.", candidates=tuple(candidates), **keys)
+    return Example("d", "Before. ", "A sentence.", candidates=tuple(candidates), **fields)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "doubts", "choose", "is_enough"),
-    [
-        ("eep", {}, {}, True),
-        ("eee", {}, {}, False),
-        ("ep", {}, {}, False),
-        ("eepP", {}, {}, True),
-        ("eeP", {}, {}, False),
-        ("", {}, {}, False),
-        ("eep", {2: 2}, {}, False),
-        ("eee", {2: 1}, {}, False),
-        ("eepp", {3: 2}, {}, True),
-        ("eep", {}, {"min_types": 3}, False),
-        ("epl", {}, {"min_types": 3}, True),
-        ("eep", {2: 1}, {"most_doubtful": 1}, False),
-        ("eeep", {3: 2}, {"min_types": 2, "most_doubtful": 2}, False),
-    ],
-)
-def test_three_sure_contradictions_of_two_types_are_enough(
-    kinds: str, doubts: Mapping[int, int], choose: Mapping[str, int], is_enough: bool
-) -> None:
+def needs_second_draw(example: Example, **choose: int) -> bool:
+    """Return whether another sentence is drawn from a document after its first draw.
+
+    Args:
+        example: The first draw from the document.
+        choose: Settings of the choice, such as ``min_types``.
+    """
     settings = replace(SETTINGS, choose=ChooseSettings(**choose))
     draws = draw_sentences([Example("d", "A text.")], settings)
     next(draws)
-    if is_enough:
-        with pytest.raises(StopIteration):
-            draws.send([draw(kinds, doubts)])
-    else:
-        _, (document,) = draws.send([draw(kinds, doubts)])
-        assert document.draw.number == 2
+    try:
+        _, documents = draws.send([example])
+    except StopIteration:
+        return False
+    assert [document.draw.number for document in documents] == [2]
+    return True
 
 
-def test_two_types_are_wanted_where_rows_of_them_can_be_had() -> None:
-    one_type = replace(SETTINGS, types=TypesSettings(types=("entity",)))
-    one_contradiction = replace(SETTINGS, choose=ChooseSettings(contradictions=1))
-    assert [sufficient_num_types(each) for each in (SETTINGS, one_type, one_contradiction)] == [
-        2,
-        1,
-        1,
-    ]
+@pytest.mark.parametrize(
+    ("letters", "doubts", "choose"),
+    [
+        pytest.param("eep", {}, {}, id="three of two types"),
+        pytest.param("eepP", {}, {}, id="three and a rejected one"),
+        pytest.param("eepp", {3: 2}, {}, id="three sure ones and a doubtful one"),
+        pytest.param("epl", {}, {"min_types": 3}, id="three types, as required"),
+    ],
+)
+def test_three_sure_contradictions_of_two_types_need_no_second_draw(
+    letters: str, doubts: Mapping[int, int], choose: Mapping[str, int]
+) -> None:
+    assert not needs_second_draw(example_with(letters, doubts), **choose)
 
 
-def test_draws_are_ranked_by_how_far_they_got() -> None:
+@pytest.mark.parametrize(
+    ("letters", "doubts", "choose"),
+    [
+        pytest.param("", {}, {}, id="none"),
+        pytest.param("ep", {}, {}, id="two"),
+        pytest.param("eee", {}, {}, id="one type"),
+        pytest.param("eeP", {}, {}, id="two and a rejected one"),
+        pytest.param("eep", {2: 2}, {}, id="two sure ones and a doubtful one"),
+        pytest.param("eee", {2: 1}, {}, id="one type and doubtful"),
+        pytest.param("eep", {}, {"min_types": 3}, id="two of three required types"),
+        pytest.param("eep", {2: 1}, {"most_doubtful": 1}, id="doubtful, but allowed"),
+        pytest.param(
+            "eeep", {3: 2}, {"min_types": 2, "most_doubtful": 2}, id="the second type is doubtful"
+        ),
+    ],
+)
+def test_fewer_contradictions_need_a_second_draw(
+    letters: str, doubts: Mapping[int, int], choose: Mapping[str, int]
+) -> None:
+    assert needs_second_draw(example_with(letters, doubts), **choose)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, 2, id="default"),
+        pytest.param({"types": TypesSettings(types=("entity",))}, 1, id="one type is generated"),
+        pytest.param({"choose": ChooseSettings(contradictions=1)}, 1, id="one contradiction"),
+    ],
+)
+def test_two_types_are_sufficient_if_a_row_can_have_them(
+    changes: Mapping[str, Any], expected: int
+) -> None:
+    assert sufficient_num_types(replace(SETTINGS, **changes)) == expected
+
+
+def test_draws_are_ranked_by_what_they_lack() -> None:
     worst_first = [
-        draw("eep").drop("filter", "some reason"),
-        draw("eep", {2: 2}),
-        draw("eee", {2: 1}),
-        draw("eee"),
-        draw("eep"),
+        example_with("eep").drop("filter", "some reason"),
+        example_with("eep", doubts={2: 2}),
+        example_with("eee", doubts={2: 1}),
+        example_with("eee"),
+        example_with("eep"),
     ]
-    ranks = [shortfall(example, SETTINGS) for example in worst_first]
-    assert ranks == sorted(ranks, reverse=True)
-    assert len(set(ranks)) == len(ranks)
-    assert shortfall(draw("eepl"), SETTINGS) == shortfall(draw("eep"), SETTINGS) == (0,) * 5
+
+    shortfalls = [shortfall(example, SETTINGS) for example in worst_first]
+
+    assert shortfalls == sorted(set(shortfalls), reverse=True)
 
 
-def test_documents_without_a_row_are_drawn_from_where_the_last_draw_ended() -> None:
+@pytest.mark.parametrize("letters", ["eep", "eepl"])
+def test_a_draw_with_enough_contradictions_lacks_nothing(letters: str) -> None:
+    assert shortfall(example_with(letters), SETTINGS) == (0,) * 5
+
+
+def test_the_second_draw_begins_after_the_sentences_that_were_tried() -> None:
     repeated = Example("a").drop("read", "the id of another document")
     documents = [
         Example(name, f"The text of {name}.", sentences=(Sentence(0, 14),)) for name in "abcde"
     ]
     draws = draw_sentences([*documents, repeated], SETTINGS, num_groups=2)
+    _, all_documents = next(draws)
+    group, first_documents = draws.send(all_documents)
+    assert group == 1
+    assert first_documents == all_documents
 
-    _, first = next(draws)
-    assert draws.send(first) == (1, first)
-    group, second = draws.send(
+    group, second_documents = draws.send(
         [
-            replace(draw("eep"), doc_id="a"),
-            replace(draw("eee"), doc_id="b", draw=Draw(tried=1)),
+            replace(example_with("eep"), doc_id="a"),
+            replace(example_with("eee"), doc_id="b", draw=Draw(tried=1)),
             Example("c").drop("select", "no sentence of 10 words or more"),
-            replace(draw(""), doc_id="d", draw=Draw(tried=2)).drop("generate", "nothing"),
+            replace(example_with(""), doc_id="d", draw=Draw(tried=2)).drop("generate", "nothing"),
             Example("e", draw=Draw(tried=3)).drop("types", "nothing to edit"),
             repeated,
         ]
     )
 
+    # Document a has a row, and c has no other sentence.
     assert group == 0
-    assert second == [
+    assert second_documents == [
         replace(documents[1], draw=Draw(2, tried=1)),
         replace(documents[3], draw=Draw(2, tried=2)),
         replace(documents[4], draw=Draw(2, tried=3)),
     ]
 
 
-def test_the_best_draw_is_kept_with_the_counts_of_all() -> None:
-    documents = [Example(name, "A text.") for name in "abcd"]
+def numbered_draws(number: int, examples: Mapping[str, Example]) -> list[Example]:
+    """Return the examples of a draw by document as draws with this number."""
+    return [
+        replace(example, doc_id=doc_id, draw=Draw(number)) for doc_id, example in examples.items()
+    ]
 
-    def drawn(number: int, examples: Mapping[str, Example]) -> list[Example]:
-        return [
-            replace(example, doc_id=name, draw=Draw(number)) for name, example in examples.items()
-        ]
 
-    first_draw = {
-        "a": draw("ee", lost={"no change": 1}),
-        "b": draw("eee"),
-        "c": draw("").drop("generate", "no contradiction"),
+def test_the_best_draw_of_each_document_is_kept_with_the_counts_of_all() -> None:
+    draws = draw_sentences([Example(doc_id, "A text.") for doc_id in "abcd"], SETTINGS)
+    next(draws)
+
+    first = {
+        "a": example_with("ee", lost={"no change": 1}),
+        "b": example_with("eee"),
+        "c": example_with("").drop("generate", "no contradiction"),
         "d": Example("d").drop("select", "too short"),
     }
-    second = draw("eel", lost={"no change": 2, "other": 1})
-    nothing_left = Example("c").drop("select", "no other sentence")
-    draws = draw_sentences(documents, SETTINGS)
-    next(draws)
-    draws.send(drawn(1, first_draw))
-    draws.send(drawn(2, {"a": second, "b": draw("eeee"), "c": draw("e")}))
+    draws.send(numbered_draws(1, first))
+    second = {
+        "a": example_with("eel", lost={"no change": 2, "other": 1}),
+        "b": example_with("eeee"),
+        "c": example_with("e"),
+    }
+    draws.send(numbered_draws(2, second))
+    third = {
+        "b": example_with("ep"),
+        "c": Example("c").drop("select", "no other sentence"),
+    }
     with pytest.raises(StopIteration) as end:
-        draws.send(drawn(3, {"b": draw("ep"), "c": nothing_left}))
+        draws.send(numbered_draws(3, third))
 
-    best = end.value.value
-    kept = [(example.doc_id, example.draw.number, example.draw.total) for example in best]
-    assert kept == [("a", 2, 2), ("b", 1, 3), ("c", 2, 2), ("d", 1, 0)]
-    assert dict(best[0].lost) == {"no change": 3, "other": 1}
-    assert best[3].unused == "select: too short"
+    best = {example.doc_id: example for example in end.value.value}
+    number_of_best_draw = {doc_id: example.draw.number for doc_id, example in best.items()}
+    number_of_draws = {doc_id: example.draw.total for doc_id, example in best.items()}
+    assert number_of_best_draw == {"a": 2, "b": 1, "c": 2, "d": 1}
+    assert number_of_draws == {"a": 2, "b": 3, "c": 2, "d": 0}
+    assert dict(best["a"].lost) == {"no change": 3, "other": 1}
+    assert best["d"].unused == "select: too short"
 
 
-class Meagre(TinyStage):
-    """Stages that make contradictions of two types of sentences about houses alone."""
+class MeagreStage(TinyStage):
+    """A stage that makes two contradictions of sentences about houses, and one of others."""
 
     def _one(self, example: Example) -> Example:
-        made = super()._one(example)
-        is_good = "houses" in example.completion
-        return made if is_good else replace(made, candidates=made.candidates[:1])
+        result = super()._one(example)
+        if "houses" in example.completion:
+            return result
+        return replace(result, candidates=result.candidates[:1])
 
 
 def open_meagre(settings: BuildSettings, name: str) -> Stage:
-    return open_troubled(settings, name) if name == "select" else Meagre(name, settings.seed)
+    """Open the real ``select``, and a meagre stage of any other name."""
+    if name == "select":
+        return open_troubled(settings, name)
+    return MeagreStage(name, settings.seed)
 
 
-def test_a_build_draws_until_every_document_gives_a_row(tmp_path: Path) -> None:
-    settings = replace(load_build(write_corpus(tmp_path, documents=20, shard=4)), workers=1)
-    one_draw = replace(settings, select=SelectSettings(draws=1))
+@pytest.fixture
+def meagre_settings(tmp_path: Path) -> BuildSettings:
+    """Return the settings of a build of 20 documents."""
+    config = write_corpus(tmp_path, documents=20, shard=4)
+    return replace(load_build(config), workers=1)
 
-    once = build(one_draw, tmp_path / "once", opener=open_meagre)
-    many = build(settings, tmp_path / "many", opener=open_meagre)
 
-    assert 0 < once.rows < many.rows == 20
-    assert json.loads(many.files["manifest"].read_text())["counts"]["draws"] == [
-        {"draw": 1, "documents": 20, "rows": once.rows},
-        {"draw": 2, "documents": 20 - once.rows, "rows": 20 - once.rows},
+def test_a_build_draws_until_every_document_gives_a_row(
+    meagre_settings: BuildSettings, tmp_path: Path
+) -> None:
+    one_draw = replace(meagre_settings, select=SelectSettings(draws=1))
+
+    built_once = build(one_draw, tmp_path / "once", opener=open_meagre)
+    built = build(meagre_settings, tmp_path / "many", opener=open_meagre)
+
+    num_second_draws = 20 - built_once.rows
+    manifest = json.loads(built.files["manifest"].read_text())
+    assert 0 < built_once.rows < 20
+    assert built.rows == 20
+    assert manifest["counts"]["draws"] == [
+        {"draw": 1, "documents": 20, "rows": built_once.rows},
+        {"draw": 2, "documents": num_second_draws, "rows": num_second_draws},
     ]
-    unused = [json.loads(line) for line in once.files["unused"].read_text().splitlines()]
-    assert {(line["reason"], line["draws"]) for line in unused} == {
-        ("fewer than 3 contradictions", 1)
-    }
-    assert f"| 2 | {20 - once.rows} | {20 - once.rows} |" in many.files["card"].read_text()
+    card_row = f"| 2 | {num_second_draws} | {num_second_draws} |"
+    assert card_row in built.files["card"].read_text()
+
+
+def test_documents_without_a_row_are_listed_with_their_number_of_draws(
+    meagre_settings: BuildSettings, tmp_path: Path
+) -> None:
+    one_draw = replace(meagre_settings, select=SelectSettings(draws=1))
+
+    built = build(one_draw, tmp_path / "once", opener=open_meagre)
+
+    unused = [json.loads(line) for line in built.files["unused"].read_text().splitlines()]
+    assert {line["reason"] for line in unused} == {"fewer than 3 contradictions"}
+    assert {line["draws"] for line in unused} == {1}
