@@ -16,7 +16,7 @@ from factor_gen import pipeline
 from factor_gen.config import load_build
 from factor_gen.records import Example
 from tests.conftest import REPOSITORY
-from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, trouble
+from tests.factor_gen.tiny_stages import TROUBLE, cause_trouble, open_tiny
 
 _SCRIPT = "import sys\nfrom tests.factor_gen import killed\nkilled.main(*sys.argv[1:])\n"
 
@@ -51,12 +51,12 @@ def main(config: str, out: str) -> None:
 
     def split_into_sentences(documents: Iterable[object], *given: Any) -> Iterator[Example]:
         for example in real(documents, *given):  # type: ignore[arg-type]
-            trouble("read", example.doc_id)
+            cause_trouble("read", example.doc_id)
             yield example
 
     def replace_file(path: Path, target: Path) -> Path:
         if path.parent.name == ".output.part":
-            trouble("show", path.name)
+            cause_trouble("show", path.name)
         return real_replace(path, target)
 
     pipeline.split_into_sentences = split_into_sentences  # type: ignore[assignment]
