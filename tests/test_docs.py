@@ -187,14 +187,7 @@ def test_the_readme_is_short():
 )
 def test_every_folder_of_tasks_has_a_readme_that_names_its_tasks_and_groups(folder):
     text = (folder / "README.md").read_text(encoding="utf-8")
-    for heading in (
-        "### Paper",
-        "### Citation",
-        "#### Groups",
-        "#### Tags",
-        "#### Tasks",
-        "### Checklist",
-    ):
+    for heading in ("### Paper", "### Tasks", "### Data and licence"):
         assert f"\n{heading}\n" in text, heading
     for path in folder.glob("[!_]*.yaml"):
         config = yaml.safe_load(path.read_text(encoding="utf-8").replace("!function ", ""))
