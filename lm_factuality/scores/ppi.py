@@ -310,26 +310,27 @@ class _LabelledSample:
         """
         # The correction of a labelled unit: people's score less lambda times the judge's.
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
+        deviations = self._stratum_deviations(corrections)
         leverage = self._leverage(gradient) if is_tuned else np.zeros(len(corrections))
-        errors_of_others = self._errors_of_unlabelled_units(corrections, leverage)
+        errors_of_others = self._errors_of_unlabelled_units(deviations, leverage)
 
         # Labels of one cluster may err together, so their deviations are added up by cluster.
         contributions = self._cluster_contributions(
             judge_weight * (self.units.judge_counts @ gradient),
             self._stratum_means(corrections),
-            self._stratum_deviations(corrections) + errors_of_others,
+            deviations + errors_of_others,
         )
         num_clusters = len(contributions)
         squares = float(((contributions - contributions.mean()) ** 2).sum())
         variance = num_clusters / (num_clusters - 1) * squares
         # Labels that happen to agree with the judge would make the error look too small.
-        variance += self._missing_variance(gradient, corrections)
+        variance += self._missing_variance(gradient, deviations)
 
         # Few labels make the error itself uncertain, so Student's t takes the normal's place.
         degrees = self._degrees_of_freedom(errors_of_others, variance, bool(leverage.any()))
         return _StandardError(math.sqrt(variance), float(stdtrit(degrees, 1 - _TAIL)))
 
-    def _errors_of_unlabelled_units(self, corrections: Floats, leverage: Floats) -> Floats:
+    def _errors_of_unlabelled_units(self, deviations: Floats, leverage: Floats) -> Floats:
         """Estimate how far each label may lead the correction of unlabelled units astray.
 
         A label's correction is applied to the unlabelled units that it stands for. Its error is
@@ -337,7 +338,7 @@ class _LabelledSample:
         labels in the stratum, and divided by 1 - leverage, as in the HC3 estimator of regressions.
 
         Args:
-            corrections: The correction that each label makes.
+            deviations: How far each label's correction lies from the mean of its stratum.
             leverage: The leverage of each label on lambda, from 0 to 1.
 
         Returns:
@@ -346,7 +347,7 @@ class _LabelledSample:
         # At least 1, for strata that are labelled completely by one label.
         degrees = np.maximum(1, self.labels_per_stratum - 1)
         small_sample = np.sqrt(np.maximum(1, self.labels_per_stratum) / degrees)[self.strata]
-        errors = self.extra_weights * self._stratum_deviations(corrections) * small_sample
+        errors = self.extra_weights * deviations * small_sample
         return np.asarray(errors / (1 - np.minimum(leverage, _MAX_LEVERAGE)))
 
     def _leverage(self, gradient: Floats) -> Floats:
@@ -384,7 +385,7 @@ class _LabelledSample:
         of_labels = np.bincount(self.clusters, label_deviations, len(of_units))
         return np.asarray(of_units + of_labels)
 
-    def _missing_variance(self, gradient: Floats, corrections: Floats) -> float:
+    def _missing_variance(self, gradient: Floats, deviations: Floats) -> float:
         """Compute the variance that strata lack in which labels hardly differ from the judge.
 
         A stratum whose n labels all agree with the judge shows no variance, but other units may
@@ -393,7 +394,7 @@ class _LabelledSample:
 
         Args:
             gradient: The gradient of the score with respect to its sums.
-            corrections: The correction that each label makes.
+            deviations: How far each label's correction lies from the mean of its stratum.
 
         Returns:
             The variance to add to that of the score; 0 if no stratum lacks any.
@@ -405,7 +406,7 @@ class _LabelledSample:
         variance_of_labels = float(self.weights @ (label_scores - mean) ** 2) / total_weight
         smallest_variances = variance_of_labels / (self.labels_per_stratum + 1)
 
-        squares = np.bincount(self.strata, self._stratum_deviations(corrections) ** 2)
+        squares = np.bincount(self.strata, deviations**2)
         missing_variances = np.maximum(0.0, smallest_variances - squares / self.labels_per_stratum)
         # A label's error counts once for each unlabelled unit that it stands for.
         squared_weights = np.bincount(self.strata, self.extra_weights**2)
