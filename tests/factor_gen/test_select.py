@@ -1,16 +1,19 @@
-"""One sentence a document: which sentences will do, and that nothing malformed slips through
-whatever the text."""
+"""The stage ``select``: which sentence of a document is drawn, and why others are not."""
 
 from __future__ import annotations
 
 import csv
 import sys
+import time
 import unicodedata
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sentencex import get_sentence_boundaries
 
 from factor_gen.corpus import split_into_sentences
 from factor_gen.records import Draw, Example
@@ -19,17 +22,61 @@ from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentence_spans
 
 FIRST = "The harbour of Osk was dug by hand."
+"""A sentence of eight words, which is too short to be selected by default."""
+
 GOOD = "Its two long piers were finished by the sailors of the island in 1871."
+"""A sentence that can be selected."""
 
 
-def select(text: str, seed: int = 0, doc_id: str = "d", **keys: object) -> Example:
-    (document,) = split_into_sentences([Example(doc_id, text)])
-    return SelectStage(SelectSettings(**keys), seed).run([document])[0]  # type: ignore[arg-type]
+def select(text: str, seed: int = 0, doc_id: str = "d", **settings: Any) -> Example:
+    """Return what the stage ``select`` makes of a document.
+
+    Args:
+        text: The text of the document.
+        seed: The seed of the build.
+        doc_id: The id of the document.
+        settings: Fields of `SelectSettings`, such as ``min_words``.
+    """
+    [document] = split_into_sentences([Example(doc_id, text)])
+    [example] = SelectStage(SelectSettings(**settings), seed).run([document])
+    return example
+
+
+def check_selection(text: str, example: Example) -> None:
+    """Check what has to hold of every selection: the row is sound, or the reason is given.
+
+    Args:
+        text: The text of the document.
+        example: What the stage ``select`` made of it.
+    """
+    if example.unused:
+        # The stage removes all texts.
+        assert example == Example("d", unused=example.unused, draw=example.draw)
+        assert example.unused.startswith(("select: ", "read: "))
+        return
+    assert text.startswith(example.prefix + example.completion)
+    assert example.prefix.strip()
+    assert example.prefix[-1].isspace()
+    check_completion(example.completion)
+    assert example.completion not in example.prefix
+
+
+def check_completion(completion: str) -> None:
+    """Check that a completion is a long enough line without markup and control characters."""
+    assert completion == completion.strip()
+    assert len(completion.split()) >= 10
+    for character in completion:
+        # The categories that begin with C are those of control characters.
+        assert not unicodedata.category(character).startswith("C")
+        assert character not in "\n\r\u2028\ufffd"
+    assert "<b>" not in completion
 
 
 def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> None:
-    chosen = select(f"{FIRST}\n\n {GOOD} And so on.")
-    assert (chosen.prefix, chosen.completion) == (f"{FIRST}\n\n ", GOOD)
+    example = select(f"{FIRST}\n\n {GOOD} And so on.")
+
+    assert example.prefix == f"{FIRST}\n\n "
+    assert example.completion == GOOD
 
 
 @pytest.mark.parametrize(
@@ -43,10 +90,11 @@ def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> No
         "Sales of Amazon.com rose by 3.4% to $1.2 billion in the quarter that ended in March.",
     ],
 )
-def test_running_sentences_will_do(sentence: str) -> None:
+def test_a_sentence_of_running_text_is_selected(sentence: str) -> None:
     assert select(f"{FIRST} {sentence}").completion == sentence
 
 
+@pytest.mark.parametrize("following", ["", "\nMore"])
 @pytest.mark.parametrize(
     ("sentence", "reason"),
     [
@@ -123,94 +171,174 @@ def test_running_sentences_will_do(sentence: str) -> None:
         ),
     ],
 )
-def test_a_document_without_a_good_sentence_says_why(sentence: str, reason: str) -> None:
-    for text in (f"Osk\n{sentence}", f"Osk\n{sentence}\nMore"):
-        assert select(text).unused == f"select: {reason}"
+def test_the_reason_says_why_the_best_sentence_was_not_selected(
+    sentence: str, reason: str, following: str
+) -> None:
+    assert select(f"Osk\n{sentence}{following}").unused == f"select: {reason}"
 
 
-def test_a_sentence_that_the_text_repeats_leaks() -> None:
-    assert (
-        select(f"{GOOD[:-1]}\n{GOOD}").unused
-        == "select: no sentence that the rest of the text does not repeat"
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{GOOD[:-1]}\n{GOOD}", id="as a heading before it"),
+        pytest.param(f"{FIRST} {GOOD}\n{GOOD.upper()}", id="in capitals after it"),
+    ],
+)
+def test_a_sentence_that_the_document_repeats_is_not_selected(text: str) -> None:
+    """A prefix that has the sentence as well would give the answer away."""
+    reason = "no sentence that the rest of the text does not repeat"
+    assert select(text).unused == f"select: {reason}"
+
+
+@pytest.mark.parametrize("white_space", ["", " \n"])
+def test_a_sentence_without_text_before_it_is_not_selected(white_space: str) -> None:
+    assert select(f"{white_space}{GOOD}").unused == "select: no text before the sentence"
+
+
+def test_the_numbers_of_words_are_settings() -> None:
+    example = select(f"{FIRST} It was very deep. {GOOD}", min_words=4, max_words=5)
+
+    assert example.completion == "It was very deep."
+
+
+def test_the_reason_names_the_least_number_of_words() -> None:
+    example = select(f"{FIRST} {GOOD}", min_words=20)
+
+    assert example.unused == "select: no sentence of 20 words or more"
+
+
+def light_sentence(number: int) -> str:
+    """Return a sentence that can be selected. The number tells it from the others."""
+    return (
+        f"The keeper of light number {number} said that it had been built in the year 18{number}0."
     )
-    assert select(f"{FIRST} {GOOD}\n{GOOD.upper()}").unused.startswith(
-        "select: no sentence that the rest"
-    )
 
 
-def test_a_sentence_with_nothing_before_it_will_not_do() -> None:
-    assert select(GOOD).unused == "select: no text before the sentence"
-    assert select(f" \n{GOOD}").unused == "select: no text before the sentence"
+NINE_LIGHTS = "\n".join(light_sentence(number) for number in range(1, 10))
+"""Nine sentences. All but the first, which has no text before it, can be selected."""
 
 
-def test_numbers_of_words_are_settings() -> None:
-    text = f"{FIRST} It was very deep. {GOOD}"
-    assert select(text, min_words=4, max_words=5).completion == "It was very deep."
-    assert select(text, min_words=20).unused == "select: no sentence of 20 words or more"
+@pytest.mark.parametrize(("position", "number"), [("first", 2), ("last", 9)])
+def test_the_first_or_the_last_sentence_can_be_selected(position: str, number: int) -> None:
+    assert select(NINE_LIGHTS, position=position).completion == light_sentence(number)
 
 
-def test_position_and_seed_decide_which() -> None:
-    text = "\n".join(
-        f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
-        for n in range(9)
-    )
-    assert "number 1 " in select(text, position="first").completion
-    assert "number 8 " in select(text, position="last").completion
-    assert select(text, seed=1) == select(text, seed=1)
-    chosen = Counter(
-        select(text, seed, f"d{n}").completion for seed in range(2) for n in range(200)
-    )
-    assert len(chosen) == 8  # all but the first, which nothing stands before
-    assert max(chosen.values()) < 2 * min(chosen.values())
-    ids = [f"d{number}" for number in range(20)]
-    assert [select(text, 1, each) for each in ids] != [select(text, 2, each) for each in ids]
+def test_every_sentence_is_selected_about_equally_often() -> None:
+    times_selected: Counter[str] = Counter()
+
+    for seed in range(2):
+        for number in range(200):
+            times_selected[select(NINE_LIGHTS, seed, f"d{number}").completion] += 1
+
+    assert set(times_selected) == {light_sentence(number) for number in range(2, 10)}
+    # Each of the eight is expected 50 times, with a standard deviation of 7.
+    assert max(times_selected.values()) < 2 * min(times_selected.values())
 
 
-def test_each_draw_is_another_sentence_of_a_document() -> None:
-    text = "\n".join(
-        f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
-        for n in range(6)
-    )
-    (document,) = split_into_sentences([Example("d", text)])
-    for position in ("random", "first", "last"):
-        stage = SelectStage(SelectSettings(position=position), 3)  # type: ignore[arg-type]
-        drawn = []
-        for number in range(1, 7):
-            tried = drawn[-1].draw.tried if drawn else 0
-            drawn += stage.run([replace(document, draw=Draw(number, tried))])
-        assert [each.draw.number for each in drawn] == [1, 2, 3, 4, 5, 6]
-        assert len({each.completion for each in drawn[:5]}) == 5
-        assert drawn[5].unused == "select: no other sentence"
-        for each in drawn[:5]:
-            check(text, each)
-    assert drawn[0].completion.endswith("1805.")
-    assert drawn[4].completion.endswith("1801.")
+def test_the_same_seed_selects_the_same_sentence() -> None:
+    assert select(NINE_LIGHTS, seed=1) == select(NINE_LIGHTS, seed=1)
 
 
-def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
-    own = [
-        "The keeper of Osk paints the lamp of the southern pier white each autumn.",
-        "In Ilm it is red, and nobody has asked why.",
+def test_another_seed_selects_other_sentences() -> None:
+    doc_ids = [f"d{number}" for number in range(20)]
+
+    by_first_seed = [select(NINE_LIGHTS, 1, doc_id) for doc_id in doc_ids]
+    by_second_seed = [select(NINE_LIGHTS, 2, doc_id) for doc_id in doc_ids]
+
+    assert by_first_seed != by_second_seed
+
+
+SIX_LIGHTS = "\n".join(light_sentence(number) for number in range(1, 7))
+"""Six sentences, five of which can be selected."""
+
+
+def draw_six_times(position: str) -> list[Example]:
+    """Return six draws from the document of `SIX_LIGHTS`, the last of which must fail.
+
+    Args:
+        position: Which sentence is tried first: ``random``, ``first`` or ``last``.
+    """
+    [document] = split_into_sentences([Example("d", SIX_LIGHTS)])
+    stage = SelectStage(SelectSettings(position=position), seed=3)
+    draws: list[Example] = []
+    num_tried = 0
+    for number in range(1, 7):
+        [example] = stage.run([replace(document, draw=Draw(number, num_tried))])
+        draws.append(example)
+        num_tried = example.draw.tried
+    return draws
+
+
+@pytest.mark.parametrize("position", ["random", "first", "last"])
+def test_each_draw_selects_another_sentence_of_the_document(position: str) -> None:
+    draws = draw_six_times(position)
+
+    assert [example.draw.number for example in draws] == [1, 2, 3, 4, 5, 6]
+    assert len({example.completion for example in draws[:5]}) == 5
+    for example in draws[:5]:
+        check_selection(SIX_LIGHTS, example)
+
+
+@pytest.mark.parametrize("position", ["random", "first", "last"])
+def test_a_draw_says_that_no_other_sentence_is_left(position: str) -> None:
+    draws = draw_six_times(position)
+
+    assert draws[5].unused == "select: no other sentence"
+
+
+def test_draws_from_the_last_sentence_go_backwards() -> None:
+    draws = draw_six_times("last")
+
+    selected = [example.completion for example in draws[:5]]
+    assert selected == [light_sentence(number) for number in (6, 5, 4, 3, 2)]
+
+
+OSK_SENTENCE = "The keeper of Osk paints the lamp of the southern pier white each autumn."
+ILM_SENTENCE = "In Ilm it is red, and nobody has asked why."
+
+
+@pytest.fixture
+def overlapping_documents() -> list[Example]:
+    """Return three documents. The second shares two sentences with the first, the third all."""
+    texts = [
+        f"{FIRST}\n{GOOD}\n{OSK_SENTENCE}",
+        f"{FIRST}\n{GOOD}\n{ILM_SENTENCE}",
+        # The line break keeps it from being the text of another document.
+        f"{FIRST}\n{GOOD}\n{OSK_SENTENCE}\n",
     ]
-    texts = [f"{FIRST}\n{GOOD}\n{each}" for each in own]
-    read = list(
-        split_into_sentences(
-            Example(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])
-        )
-    )
-    assert [[part.is_repeated for part in each.sentences] for each in read] == [
-        [False, False, False],
-        [True, True, False],
-        [True, True, True],
-    ]
-    chosen = SelectStage(SelectSettings(position="first", min_words=9), 0).run(read)
-    assert [each.completion or each.unused for each in chosen] == [
-        GOOD,
-        own[1],
-        "select: no sentence that is not in a document before it",
-    ]
-    again = SelectStage(SelectSettings(position="first", once=False), 0).run(read[:2])
-    assert [each.completion for each in again] == [GOOD, GOOD]
+    documents = [Example(str(number), text) for number, text in enumerate(texts)]
+    return list(split_into_sentences(documents))
+
+
+def test_sentences_of_earlier_documents_are_marked(overlapping_documents: list[Example]) -> None:
+    repeated = []
+    for document in overlapping_documents:
+        repeated.append([sentence.is_repeated for sentence in document.sentences])
+
+    assert repeated == [[False, False, False], [True, True, False], [True, True, True]]
+
+
+def test_a_sentence_of_several_documents_is_selected_in_the_first_only(
+    overlapping_documents: list[Example],
+) -> None:
+    stage = SelectStage(SelectSettings(position="first", min_words=9), 0)
+
+    first, second, third = stage.run(overlapping_documents)
+
+    assert first.completion == GOOD
+    assert second.completion == ILM_SENTENCE
+    assert third.unused == "select: no sentence that is not in a document before it"
+
+
+def test_a_setting_lets_several_documents_use_the_same_sentence(
+    overlapping_documents: list[Example],
+) -> None:
+    stage = SelectStage(SelectSettings(position="first", once=False), 0)
+
+    first, second, _ = stage.run(overlapping_documents)
+
+    assert first.completion == GOOD
+    assert second.completion == GOOD
 
 
 @pytest.mark.parametrize(
@@ -228,89 +356,102 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
         ),
     ],
 )
-def test_half_sentences_and_code_will_not_do(text: str, reason: str) -> None:
+def test_half_sentences_and_code_are_not_selected(text: str, reason: str) -> None:
     assert select(text).unused == f"select: {reason}"
 
 
-def test_unused_documents_pass_as_they_are() -> None:
-    gone = Example("d", unused="read: the text of another document")
-    assert SelectStage(SelectSettings(), 0).run([gone]) == [gone]
+def test_a_document_that_was_given_up_before_passes_unchanged() -> None:
+    unused = Example("d", unused="read: the text of another document")
+
+    assert SelectStage(SelectSettings(), 0).run([unused]) == [unused]
 
 
-def test_most_sentences_that_were_published_will_do(shared: Path) -> None:
+@pytest.fixture(scope="module")
+def news_rows(shared: Path) -> list[dict[str, str]]:
+    """Return the rows of the published News-FACTOR."""
     csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        rows = list(csv.DictReader(file))
-    good = [
-        bool(select(f"{FIRST}\n{row['completion'].strip()}", position="last").completion)
-        for row in rows
-    ]
-    assert sum(good) / len(good) > 0.97
-    ends = [
-        len(row["full_prefix"])
-        in {start for start, _ in sentence_spans(row["full_prefix"] + row["completion"])}
-        for row in rows
-    ]
-    assert sum(ends) / len(ends) > 0.97  # where the published sentences begin
+    path = shared / "data" / "factor" / "news_factor.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_most_of_the_published_completions_can_be_selected(news_rows: list[dict[str, str]]) -> None:
+    num_selected = 0
+    for row in news_rows:
+        example = select(f"{FIRST}\n{row['completion'].strip()}", position="last")
+        num_selected += bool(example.completion)
+
+    assert num_selected / len(news_rows) > 0.97
+
+
+def test_most_of_the_published_completions_begin_where_we_begin_a_sentence(
+    news_rows: list[dict[str, str]],
+) -> None:
+    num_found = 0
+    for row in news_rows:
+        spans = sentence_spans(row["full_prefix"] + row["completion"])
+        starts = {span.start for span in spans}
+        num_found += len(row["full_prefix"]) in starts
+
+    assert num_found / len(news_rows) > 0.97
+
+
+MOST_SECONDS = 6
+"""How long a megabyte may take. If the time grew with the square of the length, it took minutes."""
 
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00", "\u201c", "\u2018a ", f"\u201c{GOOD} "],
+    [
+        pytest.param("a", id="one word"),
+        pytest.param('"q. ', id="straight quotes"),
+        pytest.param("<b>", id="tags"),
+        pytest.param("\U0001f600 ", id="emoji"),
+        pytest.param(f"{GOOD} ", id="sentences"),
+        pytest.param("\x00", id="null characters"),
+        pytest.param("\u201c", id="open quotes"),
+        pytest.param("\u2018a ", id="open single quotes"),
+        pytest.param(f"\u201c{GOOD} ", id="sentences after open quotes"),
+    ],
 )
-def test_a_megabyte_in_one_line_takes_seconds_at_most(piece: str) -> None:
-    import time
+def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
+    text = "x " + piece * (1_000_000 // len(piece))
 
-    text = piece * (1_000_000 // len(piece))
     start = time.process_time()
-    check(f"x {text}", select(f"x {text}"))
-    assert time.process_time() - start < 6
+    example = select(text)
+    seconds = time.process_time() - start
+
+    check_selection(text, example)
+    assert seconds < MOST_SECONDS
 
 
-def test_where_the_pieces_of_a_long_line_end_does_not_show(shared: Path) -> None:
-    from sentencex import get_sentence_boundaries
-
-    csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        rows = [row for row, _ in zip(csv.DictReader(file), range(60), strict=False)]
-    # no quotes: of one that is never closed, sentencex makes long sentences, and others in a whole
-    # line than in pieces
-    line = " ".join(
-        " ".join(row["full_prefix"].replace('"', "").replace("'", "").split()) for row in rows
-    )
+def test_a_long_line_has_the_sentences_that_sentencex_finds_in_it_as_a_whole(
+    news_rows: list[dict[str, str]],
+) -> None:
+    """A long line is read in pieces of 4,000 characters, whose ends must not show."""
+    prefixes = []
+    for row in islice(news_rows, 60):
+        # If a quote is never closed, sentencex finds other sentences in a whole line than in pieces.
+        without_quotes = row["full_prefix"].replace('"', "").replace("'", "")
+        prefixes.append(" ".join(without_quotes.split()))
+    line = " ".join(prefixes)
     assert len(line) > 10 * 4_000
-    expected = [
-        (
-            each["start_index"],
-            each["start_index"] + len(line[each["start_index"] : each["end_index"]].rstrip()),
-        )
-        for each in get_sentence_boundaries("en", line)
+
+    spans = sentence_spans(line)
+
+    sentences = [line[span.start : span.end] for span in spans]
+    boundaries = get_sentence_boundaries("en", line)
+    assert [span.start for span in spans] == [boundary["start_index"] for boundary in boundaries]
+    assert sentences == [
+        line[boundary["start_index"] : boundary["end_index"]].rstrip() for boundary in boundaries
     ]
-    assert sentence_spans(line) == expected
 
 
-def test_a_sentence_that_goes_on_over_many_pieces_is_one() -> None:
-    endless = "The mill " + "and the mill " * 3_000 + "stood."
-    line = f"{FIRST} {endless} {GOOD}"
-    assert [line[start:end] for start, end in sentence_spans(line)] == [FIRST, endless, GOOD]
+def test_a_sentence_that_is_longer_than_several_pieces_stays_whole() -> None:
+    # A piece has 4,000 characters, and this sentence ten times as many.
+    long_sentence = "The mill " + "and the mill " * 3_000 + "stood."
+    line = f"{FIRST} {long_sentence} {GOOD}"
 
+    sentences = [line[start:end] for start, end in sentence_spans(line)]
 
-def check(text: str, chosen: Example) -> None:
-    """What holds of every selection."""
-    if chosen.unused:
-        assert chosen == Example("d", unused=chosen.unused, draw=chosen.draw)
-        assert chosen.unused.startswith(("select: ", "read: "))
-        return
-    assert text.startswith(chosen.prefix + chosen.completion)
-    assert chosen.prefix.strip()
-    assert chosen.prefix[-1].isspace()
-    assert chosen.completion == chosen.completion.strip()
-    assert len(chosen.completion.split()) >= 10
-    assert not any(unicodedata.category(character)[0] == "C" for character in chosen.completion)
-    assert not set(chosen.completion) & set("\n\r\u2028\ufffd")
-    assert "<b>" not in chosen.completion
-    assert chosen.completion not in chosen.prefix
+    assert sentences == [FIRST, long_sentence, GOOD]
