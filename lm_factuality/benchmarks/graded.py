@@ -179,10 +179,10 @@ class GradedTask(JudgedTask):
     and ``protocol``, and under ``rows`` the number of rows that the published data has.
     """
 
-    reads = ("protocol", "rows")
+    metadata_keys = ("protocol", "rows")
     instructs = True
 
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Store the grading method and the YAML, and return what lm_eval is configured with.

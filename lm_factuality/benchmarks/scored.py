@@ -123,9 +123,9 @@ class ScoredTask(SuiteTask):
     prompt: ClassVar[str]
     """The prompt, with the names of columns in braces, such as ``The capital of {country} is``."""
 
-    reads = ()
+    metadata_keys = ()
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Store the YAML for `read_documents`, and return what lm_eval is configured with.
 
         Args:

@@ -210,8 +210,8 @@ def _describe_report(report: "TaskReport") -> list[str]:
         *report.problems,
         f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests",
     ]
-    if report.seam:
-        lines.append(f"  prefix and completion of the first row: {report.seam}")
+    if report.first_join:
+        lines.append(f"  prefix and completion of the first row: {report.first_join}")
     if report.example:
         # The requests of a row share their context and differ in the continuation.
         context, _ = report.example[0]

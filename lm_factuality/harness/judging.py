@@ -261,9 +261,9 @@ class JudgedTask(SuiteTask):
         DataError: Its store cannot be used.
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
+    metadata_keys: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Replace lm_eval's filters by the judge, once lm_eval's constructor has set them."""
         metadata = self.config.metadata
         # Results hold no paths of this machine.
@@ -300,7 +300,7 @@ class JudgedTask(SuiteTask):
         return metrics
 
     @abc.abstractmethod
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Return the method by which the judge marks responses, and the task's other settings.
@@ -310,8 +310,8 @@ class JudgedTask(SuiteTask):
             metadata: Its metadata together with those of the command line.
         """
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the task's settings and its judge, and store both on the task for `built`.
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+        """Check the task's settings and its judge, and keep both on the task.
 
         Sets the judge's name, configuration and store, the benchmark's method, and those of the
         method's settings that the user changed.
@@ -331,7 +331,7 @@ class JudgedTask(SuiteTask):
         self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
         store = metadata.get("judge_store")
         self._judge_store = Path(str(store)) if store else None
-        self._method, task_settings = self.judged(config, metadata)
+        self._method, task_settings = self.configure_judging(config, metadata)
         self._changed_settings = {
             name: metadata[name]
             for name in getattr(self._method, "recorded_settings", ())

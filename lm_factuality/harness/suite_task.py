@@ -69,7 +69,7 @@ class TaskReport:
     example: tuple[tuple[str, str], ...] = ()
     """The (context, continuation) of each request of the first row, if they can be built."""
 
-    seam: str = ""
+    first_join: str = ""
     """The text around the point where the first row's prefix and completion meet."""
 
 
@@ -83,13 +83,13 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     declared: ClassVar[Any]
     """The benchmark, a ``Benchmark`` of ``lm_factuality.benchmarks``."""
 
-    passed: ClassVar[tuple[str, ...]] = ("generation_kwargs",)
+    passed_keys: ClassVar[tuple[str, ...]] = ("generation_kwargs",)
     """Keys of the YAML that lm_eval gets unchanged."""
 
-    states: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")
+    restated_keys: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")
     """Keys that the YAML may repeat from the benchmark, but not change."""
 
-    reads: ClassVar[tuple[str, ...]]
+    metadata_keys: ClassVar[tuple[str, ...]]
     """Keys of the metadata that this class reads, besides those of all tasks and of its bases."""
 
     instructs: ClassVar[bool] = False
@@ -98,7 +98,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     problem_key: ClassVar[str] = ""
     """The key of documents that says why a row cannot be scored."""
 
-    seam = ""
+    first_join = ""
     """The text around the point where the first row's prefix and completion meet, or empty."""
 
     def __init__(
@@ -125,7 +125,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         yaml = dict(config or {})
         metadata = yaml.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
-        settings = self.settings(yaml, metadata)
+        settings = self.configure(yaml, metadata)
         self._check_yaml(yaml, settings.config)
         # The base class reads the task's rows, by calling `download`.
         super().__init__(config=self._lm_eval_config(yaml, settings))
@@ -141,14 +141,14 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if self.generates:
             # lm_eval pads requests of this type when several processes share the work.
             self.OUTPUT_TYPE = thinking.REQUEST_TYPE
-        self.built()
+        self.finish_construction()
 
     def _lm_eval_config(self, yaml: Mapping[str, Any], settings: TaskSettings) -> dict[str, Any]:
         """Return the config for lm_eval: defaults, the checked settings, and keys of the YAML.
 
         Args:
-            yaml: The task's YAML, of which only the keys in `passed` and the task's names are used
-                unchanged.
+            yaml: The task's YAML, of which only the keys in `passed_keys` and the task's names are
+                used unchanged.
             settings: The settings that the task has read from the YAML and checked.
         """
         defaults = {
@@ -164,9 +164,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             "target_delimiter": "",
             "metric_list": [],
         }
-        passed_keys = (*self.passed, *_ALWAYS_PASSED)
-        passed_config = {key: yaml[key] for key in passed_keys if key in yaml}
-        return {**defaults, **settings.config, **passed_config}
+        unchanged_keys = (*self.passed_keys, *_ALWAYS_PASSED)
+        unchanged_config = {key: yaml[key] for key in unchanged_keys if key in yaml}
+        return {**defaults, **settings.config, **unchanged_config}
 
     def _check_repeats(self) -> None:
         """Refuse several samples per prompt in a run with lm_eval's response cache.
@@ -182,7 +182,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 " count the same answer several times; leave out --use_cache"
             )
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Finish the task at the end of its construction.
 
         Subclasses override this to set attributes that lm_eval's constructor would overwrite. They
@@ -190,7 +190,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
 
     @abc.abstractmethod
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the task's YAML and return its settings.
 
         Subclasses also remember on the task what they need later.
@@ -224,7 +224,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 " without slashes, as in file names"
             )
 
-        for key in self.states:
+        for key in self.restated_keys:
             expected = task_config.get(key)
             if config.get(key, expected) != expected:
                 raise ConfigError(
@@ -471,7 +471,7 @@ def build_and_check(
         task: Any = task_class(data_dir=data_dir, config=config)
         task.build_all_requests(limit=None)
     documents = list(task.eval_docs)
-    # Tasks of lm_eval have no `problem_key` and no `seam`.
+    # Tasks of lm_eval have no `problem_key` and no `first_join`.
     problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
 
     data = (task.config.metadata or {}).get("data", {})
@@ -490,7 +490,7 @@ def build_and_check(
         num_rows=len(documents),
         num_requests=len(task.instances),
         example=tuple(_first_row_requests(task.instances)),
-        seam=getattr(task, "seam", ""),
+        first_join=getattr(task, "first_join", ""),
     )
 
 

@@ -150,7 +150,7 @@ def settings_of(task_class: type) -> frozenset[str]:
     keys = set(_COMMON_SETTINGS)
     for base in task_class.__mro__:
         # `vars` ignores inherited attributes, each of which its own class contributes.
-        keys.update(vars(base).get("reads", ()))
+        keys.update(vars(base).get("metadata_keys", ()))
     return frozenset(keys)
 
 

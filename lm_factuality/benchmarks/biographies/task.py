@@ -57,7 +57,7 @@ class AmbigBioTask(JudgedTask):
     """
 
     declared = BENCHMARK
-    reads = (
+    metadata_keys = (
         *("generations", "demonstrations", "prompts", "prompt"),
         *("knowledge", "linking", "facts", "protocol"),
     )
@@ -69,13 +69,13 @@ class AmbigBioTask(JudgedTask):
     _prompt: "TaskPrompt"
     """The prompt of the task."""
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Remove from the metadata what results must not contain, after the task is built."""
-        super().built()
+        super().finish_construction()
         # The path is one of this machine.
         self.config.metadata.pop("generations", None)
 
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Configure the task by its YAML, and return how a judge verifies the biographies.

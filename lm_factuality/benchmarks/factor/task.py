@@ -35,13 +35,13 @@ class FactorTask(SuiteTask):
 
     declared = BENCHMARK
     problem_key = "problem"
-    reads = METADATA_KEYS
+    metadata_keys = METADATA_KEYS
     # Whether the model is shown prefix and completion as one text.
     joins: ClassVar[bool] = True
     # In the YAML of a corpus, doc_to_text and its like are templates over the table's columns.
-    states = ()
+    restated_keys = ()
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Set the attributes that lm_eval's constructor would overwrite."""
         # Set any earlier, it would make lm_eval try the choices of the first row, which may be
         # one that cannot be scored.
@@ -51,7 +51,7 @@ class FactorTask(SuiteTask):
 
     corpus_of = staticmethod(parse_corpus)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML, and set ``_corpus`` to its settings.
 
         Args:
@@ -76,7 +76,7 @@ class FactorTask(SuiteTask):
         """Load the rows of the corpus as documents for lm_eval.
 
         Sets two attributes of the task: the error types of the data, and an example of how prefix
-        and completion are joined (``seam``). Records in the metadata where the data is from.
+        and completion are joined (``first_join``). Records in the metadata where the data is from.
 
         Returns:
             The documents, in the order of the file.
@@ -93,7 +93,7 @@ class FactorTask(SuiteTask):
         self.config.metadata["data"] = dict(loaded.provenance)
         # Chat models are shown prefix and completion as two texts.
         if self.joins:
-            self.seam = log_first_join(corpus.task, rows, corpus.join)
+            self.first_join = log_first_join(corpus.task, rows, corpus.join)
 
         documents = [row_document(row) for row in rows]
         if corpus.metadata.protocol == DOLA:

@@ -61,10 +61,10 @@ class FactorChatTask(FactorTask):
     _corpus: ChatCorpus
 
     declared = BENCHMARK
-    reads = ("answers",)
+    metadata_keys = ("answers",)
     joins = False
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Set the attribute that lm_eval's constructor would overwrite."""
         # When several processes share the work, lm_eval pads with requests of this type.
         self.OUTPUT_TYPE = answers.REQUEST_TYPE
@@ -78,7 +78,7 @@ class FactorChatTask(FactorTask):
         """
         return check_config(ChatCorpus, config)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML, and set ``_corpus`` to its settings, by which `FactorTask` reads rows.
 
         Args:

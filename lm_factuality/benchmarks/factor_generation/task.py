@@ -68,25 +68,25 @@ class FactorGenerationTask(JudgedTask):
 
     declared = BENCHMARK
     problem_key = "problem"
-    reads = (*METADATA_KEYS, "contradiction")
+    metadata_keys = (*METADATA_KEYS, "contradiction")
 
-    passed = ("generation_kwargs", "repeats")
+    passed_keys = ("generation_kwargs", "repeats")
     # In the YAML of a corpus, doc_to_text and its like are templates over the table's columns.
-    states = ()
+    restated_keys = ()
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Set the attributes that lm_eval's constructor would overwrite.
 
         Also begins to collect the scores of rows and the reasons of unscored generations.
         """
-        super().built()
+        super().finish_construction()
         # When several processes share the work, lm_eval pads with requests of this type, and not
         # with generations.
         self.OUTPUT_TYPE = requests.REQUEST_TYPE
         self._scores_by_row: dict[int, JsonObject] = {}
         self._reasons: list[str] = []
 
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Check the YAML, and set ``_corpus`` and ``_contradiction_type`` to its settings.

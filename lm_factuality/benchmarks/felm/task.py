@@ -44,12 +44,12 @@ class FelmTask(SuiteTask):
     """
 
     declared = BENCHMARK
-    reads = tuple(field.name for field in fields(FelmSettings))
-    passed = ("generation_kwargs", "repeats", "filter_list")
+    metadata_keys = tuple(field.name for field in fields(FelmSettings))
+    passed_keys = ("generation_kwargs", "repeats", "filter_list")
     instructs = True
     problem_key = "problem"
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Read the settings from the YAML, and store them and the user's data file in the task.
 
         Args:
@@ -63,7 +63,7 @@ class FelmTask(SuiteTask):
             ConfigError: A setting is wrong, or the file in ``dataset_path`` does not exist.
         """
         # The metadata also have keys of lm_eval and of the base class.
-        settings_in_yaml = {name: metadata[name] for name in self.reads if name in metadata}
+        settings_in_yaml = {name: metadata[name] for name in self.metadata_keys if name in metadata}
         self._settings = read_settings(
             FelmSettings, settings_in_yaml, f"{config.get('task')}: metadata"
         )

@@ -29,10 +29,10 @@ class FelmGenTask(JudgedTask):
     """
 
     declared = BENCHMARK
-    reads = ("references",)
+    metadata_keys = ("references",)
     instructs = True
 
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Return the method, and store the data file and the references that the YAML names.

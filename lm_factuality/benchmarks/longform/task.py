@@ -29,13 +29,13 @@ class LongFormTask(JudgedTask):
     """
 
     declared = BENCHMARK
-    reads = tuple(LongFormMetadata.model_fields)
+    metadata_keys = tuple(LongFormMetadata.model_fields)
     instructs = True
 
     # doc_to_text is a template over the columns of the user's table, so it is not checked.
-    states = ()
+    restated_keys = ()
 
-    def judged(
+    def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Configure the task by its YAML, and return how a judge verifies the answers.

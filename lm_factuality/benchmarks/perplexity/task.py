@@ -30,14 +30,14 @@ class PerplexityTask(SuiteTask):
 
     declared = BENCHMARK
     problem_key = "problem"
-    reads = ("columns", "documents_of", "join", "delimiter", "stride", "window")
+    metadata_keys = ("columns", "documents_of", "join", "delimiter", "stride", "window")
 
-    def built(self) -> None:
+    def finish_construction(self) -> None:
         """Set the type of the requests, which lm_eval's constructor would overwrite."""
         # Several processes that share the work pad their requests to this type.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+    def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML of the task, and set ``_settings`` to its settings.
 
         Args:

@@ -97,7 +97,9 @@ def test_rows_of_ones_own_keep_their_words_apart(
     path = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0})
     factor_yaml("glued", dataset_path="rows.jsonl", metadata={"version": 1.0, "join": "authors"})
     (report,) = validate([str(path)])
-    assert report.seam == "'The library is' + ' Its first keeper was a ' (join: delimiter ' ')"
+    assert (
+        report.first_join == "'The library is' + ' Its first keeper was a ' (join: delimiter ' ')"
+    )
     assert report.problems == ()
     asked = {}
     with caplog.at_level("INFO"):
