@@ -18,7 +18,7 @@ from bench.attack.commands import SAMPLE, STORE
 from factor_gen.cli import main as factor_gen
 from judges.store import AnswerStore
 from lm_factuality.cli import main as lm_factuality
-from tests.benchmarks.factor_generation.test_benchmark import document
+from tests.benchmarks.factor_generation.documents import make_document
 from tests.factor_gen.corpora import write_corpus
 from tests.judges.server import Act, JudgeServer
 
@@ -156,7 +156,7 @@ def given_files(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> Path:
     )
     lines(
         "factor.jsonl",
-        [{"doc": document(number), "resps": [[" the south."]]} for number in range(12)],
+        [{"doc": make_document(f"d{number}"), "resps": [[" the south."]]} for number in range(12)],
     )
     write_corpus(
         folder,

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.samples import verdict_of
-from tests.benchmarks.factor_generation.test_benchmark import mark_by_rule
+from tests.benchmarks.factor_generation.rule import mark_by_wording
 from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import JudgeServer
 
@@ -31,7 +31,7 @@ def home(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture
 def server():
-    running = JudgeServer(mark_by_rule)
+    running = JudgeServer(mark_by_wording)
     yield running
     running.close()
 

@@ -1,0 +1,143 @@
+"""How a judge marks generations, and which documents and records it can be given."""
+
+import pytest
+
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks.factor_generation.facts import FALSE, NEUTRAL, NO_WORD, TRUE
+from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
+from tests.benchmarks.factor_generation.documents import KEEPER, make_document, make_verdict
+from tests.benchmarks.factor_generation.rule import mark_by_wording
+
+# What a model may write after "Its first keeper was a", where the fact is "sailor", not "baker".
+RESPONSES = [" sailor. He", " baker who sang", " quiet man.", ""]
+
+
+@pytest.fixture
+def lexical_judge(tmp_path):
+    """Return the offline judge, which compares words and reads no prompt."""
+    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
+        yield judge
+
+
+def test_the_lexical_judge_looks_for_the_true_and_the_false_wording(lexical_judge):
+    (record,) = FACTOR_GENERATION.judge(lexical_judge, [make_document()], [RESPONSES])
+
+    assert record["marks"] == [TRUE, FALSE, NEUTRAL, None]
+    assert record["reasons"] == [None, None, None, NO_WORD]
+
+
+def test_a_record_has_the_sentence_that_each_response_completes(lexical_judge):
+    (record,) = FACTOR_GENERATION.judge(lexical_judge, [make_document()], [RESPONSES])
+
+    assert record["sentences"] == [
+        "Its first keeper was a sailor.",
+        "Its first keeper was a baker who sang",
+        "Its first keeper was a quiet man.",
+        None,
+    ]
+
+
+def test_the_lexical_judge_cannot_mark_wordings_without_content_words(lexical_judge):
+    document = make_document(true_edit="he", false_edit="she")
+
+    (record,) = FACTOR_GENERATION.judge(lexical_judge, [document], [[" he"]])
+
+    assert record["marks"] == [None]
+    assert record["unscored"] == (
+        "the wordings differ in no content word, all that the lexical judge sees"
+    )
+
+
+def test_a_document_without_a_fact_is_unscored_for_its_reason(lexical_judge):
+    document = make_document(no_fact="differ at once")
+
+    (record,) = FACTOR_GENERATION.judge(lexical_judge, [document], [[]])
+
+    assert record["marks"] == []
+    assert record["unscored"] == "differ at once"
+
+
+def test_the_lexical_judge_is_asked_about_both_wordings_of_each_sentence(lexical_judge):
+    documents = [make_document("d0"), make_document("d1", no_fact="differ at once")]
+
+    plans = FACTOR_GENERATION.plan_questions(lexical_judge, documents, [RESPONSES, []])
+
+    ((step, plan),) = plans
+    assert step == "marking"
+    assert plan.to_send == 6  # two wordings of three sentences
+
+
+@pytest.fixture
+def prompted_judge(server, config, tmp_path):
+    """Return a judge behind a server, which reads prompts and marks by `mark_by_wording`."""
+    server.script = mark_by_wording
+    with Judge.open(config(), tmp_path / "answers.sqlite") as judge:
+        yield judge
+
+
+def test_a_judge_that_reads_prompts_marks_each_sentence(prompted_judge):
+    (record,) = FACTOR_GENERATION.judge(prompted_judge, [make_document()], [RESPONSES])
+
+    assert record["marks"] == [TRUE, FALSE, NEUTRAL, None]
+
+
+def test_a_sentence_that_two_documents_share_is_marked_once(server, prompted_judge):
+    documents = [make_document("d0"), make_document("d1")]
+    responses = [RESPONSES, [" sailor. Then"]]
+
+    _first, second = FACTOR_GENERATION.judge(prompted_judge, documents, responses)
+
+    assert second["marks"] == [TRUE]
+    assert len(server.bodies) == 3  # the sentences of the first document
+
+
+@pytest.mark.parametrize("part", ["The library opened in 1870.", KEEPER, '"sailor"', '"baker"'])
+def test_the_prompt_shows_the_prefix_the_true_completion_and_both_wordings(
+    server, prompted_judge, part
+):
+    FACTOR_GENERATION.judge(prompted_judge, [make_document()], [RESPONSES])
+
+    prompt = server.bodies[0]["messages"][-1]["content"]
+    assert part in prompt
+
+
+def test_a_judge_that_is_down_leaves_a_record_with_the_reason():
+    record = FACTOR_GENERATION.unscored_record(make_document(), RESPONSES, "the judge failed")
+
+    assert record["reasons"] == ["the judge failed"] * 3 + [NO_WORD]
+    assert record["unscored"] == "the judge failed"
+
+
+def test_a_document_needs_no_accuracy_of_the_model():
+    """A backend that shows no tokenizer has none."""
+    document = make_document()
+    del document["factor_acc"]
+
+    assert FACTOR_GENERATION.document_problem(document, ["x"]) is None
+    assert FACTOR_GENERATION.row_metrics(document, make_verdict(TRUE))["factor_acc"] is None
+
+
+def test_a_document_needs_the_contradiction_of_its_fact():
+    document = make_document()
+    del document["contradiction"]
+
+    assert "contradiction is missing" in FACTOR_GENERATION.document_problem(document, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "responses", "problem"),
+    [
+        ({"stem": None}, ["a"], "stem is empty; expected a valid string"),
+        ({"choices": "x"}, ["a"], "choices is 'x'; expected a valid list"),
+        ({"gold": None}, ["a"], "gold is empty; expected a valid integer"),
+        ({"mean_logprob": [1.0]}, ["a"], "mean_logprob"),
+        ({"mean_logprob": ["x"] * 4}, ["a"], "mean_logprob"),
+        ({}, [], "expected at least one"),
+        ({"no_fact": "x"}, ["a"], "expected none"),
+    ],
+)
+def test_a_document_that_cannot_be_judged_has_a_problem(changes, responses, problem):
+    document = make_document(**changes)
+
+    assert problem in FACTOR_GENERATION.document_problem(document, responses)
