@@ -1,5 +1,4 @@
-"""What a benchmark of another package may declare, and what happens if it declares something
-else."""
+"""What a benchmark of another package may declare, and why other declarations are refused."""
 
 from dataclasses import replace
 
@@ -14,86 +13,128 @@ from lm_factuality.ground.errors import ConfigError
 FACTOR = find_benchmark("factor")
 
 
-def with_scoring(**changes):
-    """FACTOR under another name, with changes of its scoring."""
+def declare_with_scoring(**changes):
+    """Declare FACTOR under another name, with changes of its scoring."""
     return replace(FACTOR, kind="capitals", scoring=replace(FACTOR.scoring, **changes))
 
 
 @pytest.mark.parametrize(
-    "name", ["index", "compare", "samples", "other", "a/../../b", "Capitals", "", "a-b"]
+    "kind",
+    [
+        pytest.param("index", id="a page of every report"),
+        pytest.param("compare", id="another page of every report"),
+        pytest.param("samples", id="a third page of every report"),
+        pytest.param("other", id="the kind of tasks of other packages"),
+        pytest.param("a/../../b", id="a path"),
+        pytest.param("Capitals", id="a capital letter"),
+        pytest.param("", id="empty"),
+        pytest.param("a-b", id="a hyphen"),
+    ],
 )
-def test_a_kind_is_a_name_that_files_and_results_can_have(name):
+def test_a_kind_that_cannot_name_files_is_refused(kind):
     with pytest.raises(ConfigError, match=r"(kind|page name): found .*; expected small letters"):
-        replace(FACTOR, kind=name)
-    if name:
-        with pytest.raises(
-            ConfigError, match=r"(kind|page name): found .*; expected small letters"
-        ):
-            replace(FACTOR, kind="capitals", page=Page(name=name))
+        replace(FACTOR, kind=kind)
 
 
-def test_headlines_are_scores_and_scores_have_one_name_each():
+@pytest.mark.parametrize(
+    "page_name", ["index", "compare", "samples", "other", "a/../../b", "Capitals", "a-b"]
+)
+def test_a_page_name_that_cannot_name_a_file_is_refused(page_name):
+    with pytest.raises(ConfigError, match=r"page name: found .*; expected small letters"):
+        replace(FACTOR, kind="capitals", page=Page(name=page_name))
+
+
+def test_a_headline_that_is_no_score_is_refused():
     with pytest.raises(ConfigError, match=r"headlines: found \('typo',\)"):
-        with_scoring(headlines=("typo",))
+        declare_with_scoring(headlines=("typo",))
+
+
+def test_a_benchmark_without_a_headline_is_refused():
     with pytest.raises(ConfigError, match=r"headlines: found \(\)"):
-        with_scoring(headlines=())
+        declare_with_scoring(headlines=())
+
+
+def test_two_scores_of_one_name_are_refused():
     scores = FACTOR.scoring.scores
-    twice = (*scores, Score("acc", scores[0].aggregation))
+    second_acc = Score("acc", scores[0].aggregation)
+
     with pytest.raises(ConfigError, match="two scores are called 'acc'"):
-        with_scoring(scores=twice)
+        declare_with_scoring(scores=(*scores, second_acc))
 
 
-class Point:
-    name, value, dist = "capitals", "capitals:BENCHMARK", None
+class FakeEntryPoint:
+    """The entry point of an installed package that declares a benchmark."""
+
+    name = "capitals"
+    value = "capitals:BENCHMARK"
+    dist = None
 
     def __init__(self, load):
+        """Set the function that loads the benchmark."""
         self.load = load
 
 
 @pytest.fixture
-def declare(monkeypatch):
-    """Declares what ``load`` gives, as an installed package does."""
+def install(monkeypatch):
+    """Return a function that makes a package appear installed, given what loads its benchmark."""
 
-    def add(load):
+    def add_entry_point(load):
         all_benchmarks.cache_clear()
         all_sources.cache_clear()
-        monkeypatch.setattr(benchmarks, "entry_points", lambda group: [Point(load)])
+        monkeypatch.setattr(benchmarks, "entry_points", lambda group: [FakeEntryPoint(load)])
 
-    yield add
+    yield add_entry_point
     all_benchmarks.cache_clear()
     all_sources.cache_clear()
 
 
-def broken():
+def fail_to_import():
+    """Fail as the import of a package that is gone."""
     raise ModuleNotFoundError("No module named 'capitals'")
 
 
 @pytest.mark.parametrize(
     ("load", "message"),
     [
-        (
-            broken,
-            "entry point capitals = capitals:BENCHMARK of a package: cannot be loaded: ModuleNotFoundError",
+        pytest.param(
+            fail_to_import,
+            "entry point capitals = capitals:BENCHMARK of a package: cannot be loaded: "
+            "ModuleNotFoundError",
+            id="cannot be imported",
         ),
-        (lambda: "text", "found a str, expected a Benchmark"),
-        (lambda: replace(FACTOR, title="Another"), "two benchmarks are called 'factor'"),
+        pytest.param(lambda: "text", "found a str, expected a Benchmark", id="no benchmark"),
+        pytest.param(
+            lambda: replace(FACTOR, title="Another"),
+            "two benchmarks are called 'factor'",
+            id="the name of another benchmark",
+        ),
     ],
 )
-def test_a_package_that_cannot_be_used_is_named(load, message, declare):
-    declare(load)
+def test_a_package_whose_benchmark_cannot_be_used_is_named(install, load, message):
+    install(load)
+
     with pytest.raises(ConfigError, match=message):
         all_benchmarks()
 
 
-def test_no_package_replaces_a_published_file(declare):
-    mine = replace(FACTOR.data.sources[0], blob="0" * 40)
-    declare(lambda: replace(FACTOR, kind="capitals", data=Data(sources=(mine,))))
+def test_a_package_cannot_replace_a_published_file(install):
+    forged_file = replace(FACTOR.data.sources[0], blob="0" * 40)
+    install(lambda: replace(FACTOR, kind="capitals", data=Data(sources=(forged_file,))))
+
     with pytest.raises(ConfigError, match="another benchmark has a source called 'wiki_factor'"):
         all_sources()
 
 
-def test_no_package_replaces_prompts(tmp_path):
-    before = Prompts().hash("biographies/decompose"), Prompts().hash("verify")
+def test_a_package_cannot_take_the_prefix_of_other_prompts(tmp_path):
     with pytest.raises(ConfigError, match="take another prefix"):
         register_prompts("biographies", tmp_path)
-    assert (Prompts().hash("biographies/decompose"), Prompts().hash("verify")) == before
+
+
+@pytest.mark.parametrize("prompt", ["biographies/decompose", "verify"])
+def test_prompts_are_unchanged_after_a_refused_replacement(tmp_path, prompt):
+    hash_before = Prompts().hash(prompt)
+
+    with pytest.raises(ConfigError):
+        register_prompts("biographies", tmp_path)
+
+    assert Prompts().hash(prompt) == hash_before

@@ -1,7 +1,6 @@
 """Paired differences against values found in other ways."""
 
-import itertools
-import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,126 +15,200 @@ from lm_factuality.benchmarks.pairs import (
 )
 from lm_factuality.benchmarks.rows import ScoredRows
 from lm_factuality.scores.paired import holm
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.scores.statistics import Outcome, clustered_stderr
 
-ACCURACY, F1 = find_benchmark("factor").table_scores[0], find_benchmark("felm").table_scores[0]
-
-
-def scored(values, weights=None, clusters=None):
-    weights = weights or [1.0] * len(values)
-    clusters = clusters or [str(number) for number in range(len(values))]
-    return ScoredRows(
-        {
-            str(number): (cluster, (value * weight, weight))
-            for number, (value, weight, cluster) in enumerate(
-                zip(values, weights, clusters, strict=True)
-            )
-        }
-    )
+ACCURACY = find_benchmark("factor").table_scores[0]
+F1 = find_benchmark("felm").table_scores[0]
+ERROR_RATE = find_benchmark("felm_gen").table_scores[0]
+Z95 = 1.959964
+"""Half of the width of a 95% interval, in standard errors."""
 
 
-def test_a_difference_of_means_is_the_clustered_one():
-    rng = np.random.default_rng(1)
-    a, b = rng.integers(0, 2, 60).tolist(), rng.integers(0, 2, 60).tolist()
-    clusters = [str(number // 3) for number in range(60)]
-    pair = paired_difference(scored(a, clusters=clusters), scored(b, clusters=clusters), ACCURACY)
-    gaps = [Outcome(x - y, cluster) for x, y, cluster in zip(a, b, clusters, strict=True)]
-    stderr = clustered_stderr(gaps)
-    assert pair.difference == pytest.approx(mean(gaps))
-    assert (pair.high - pair.low) / 2 == pytest.approx(1.959964 * stderr)
-    by_document = [sum(gaps[start : start + 3]) for start in range(0, 60, 3)]
-    flips = [
-        abs(sum(signs)) for signs in itertools.product(*((gap, -gap) for gap in by_document if gap))
-    ]
-    assert pair.p_value == pytest.approx(
-        np.mean([total >= abs(sum(by_document)) for total in flips])
-    )
-    assert pair.detectable == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) * stderr)
+def make_rows(values, documents=None):
+    """Make rows with these accuracies, named by their places.
 
-
-def f1(hits, alarms, misses, passed):
-    return 2 * hits / (2 * hits + alarms + misses)
-
-
-def test_f1_differs_as_the_bootstrap_of_both_together_says():
-    rng = np.random.default_rng(3)
+    Args:
+        values: 1 for a row that the model has right, 0 for another.
+        documents: The document of each row. By default, each row has its own.
+    """
+    documents = documents or range(len(values))
     rows = {}
-    for name, chance in (("a", 0.8), ("b", 0.5)):
-        counts = []
-        for _ in range(150):
-            hits = int(rng.binomial(2, chance))
-            alarms = int(rng.binomial(3, 0.2))
-            counts.append((float(hits), float(alarms), float(2 - hits), float(3 - alarms)))
-        rows[name] = counts
-    parts = {
-        name: ScoredRows({str(n): (str(n), each) for n, each in enumerate(counts)})
-        for name, counts in rows.items()
-    }
-    pair = paired_difference(parts["a"], parts["b"], F1)
-    a, b = (np.sum(rows[name], axis=0) for name in "ab")
-    assert (pair.score_a, pair.score_b) == pytest.approx((f1(*a), f1(*b)))
-    draws = []
-    both = np.hstack([np.array(rows["a"]), np.array(rows["b"])])
+    for number, (value, document) in enumerate(zip(values, documents, strict=True)):
+        # An accuracy is the sum of the values over the number of rows.
+        rows[str(number)] = (str(document), (value, 1.0))
+    return ScoredRows(rows)
+
+
+DOCUMENTS = ["a", "a", "b", "b", "c", "c", "d", "d"]
+VALUES_A = [1, 1, 1, 0, 1, 1, 0, 1]
+VALUES_B = [0, 0, 0, 0, 0, 1, 1, 1]
+DIFFERENCES = [1, 1, 1, 0, 1, 0, -1, 0]
+
+
+@pytest.fixture
+def pair():
+    """Return the difference between two models on two rows of each of four documents."""
+    model_a = make_rows(VALUES_A, DOCUMENTS)
+    model_b = make_rows(VALUES_B, DOCUMENTS)
+    return paired_difference(model_a, model_b, ACCURACY)
+
+
+@pytest.fixture
+def stderr_of_differences():
+    """Return the standard error of the mean difference, clustered by document."""
+    outcomes = [Outcome(value, name) for value, name in zip(DIFFERENCES, DOCUMENTS, strict=True)]
+    return clustered_stderr(outcomes)
+
+
+def test_the_difference_of_means_is_the_mean_difference(pair):
+    assert pair.difference == pytest.approx(3 / 8)
+
+
+def test_the_interval_of_a_difference_is_clustered_by_document(pair, stderr_of_differences):
+    assert pair.low == pytest.approx(3 / 8 - Z95 * stderr_of_differences)
+    assert pair.high == pytest.approx(3 / 8 + Z95 * stderr_of_differences)
+
+
+def test_the_p_value_is_from_swapping_the_models_in_whole_documents(pair):
+    """The differences of the documents are 2, 1, 1 and -1, with a sum of 3.
+
+    Of the 16 ways to give them signs, 8 have a sum of at least 3 or at most -3.
+    """
+    assert pair.p_value == pytest.approx(8 / 16)
+
+
+def test_the_detectable_difference_is_one_that_is_significant_at_80_percent(
+    pair, stderr_of_differences
+):
+    quantiles = norm.isf(0.025) + norm.isf(0.2)  # for 5% on both sides, and a power of 80%
+
+    assert pair.detectable == pytest.approx(quantiles * stderr_of_differences)
+
+
+NUM_RESPONSES = 150
+
+
+def draw_segment_counts(rng, share_found):
+    """Draw the counts of responses with two wrong and three right segments each.
+
+    Args:
+        rng: The random numbers.
+        share_found: The probability that the model flags a wrong segment. It flags a right one with
+            a probability of 20%.
+
+    Returns:
+        An array with a row for each response: the wrong segments that are flagged, the right ones
+        that are, the wrong ones that are not, and the right ones that are not.
+    """
+    num_hits = rng.binomial(2, share_found, NUM_RESPONSES)
+    num_false_alarms = rng.binomial(3, 0.2, NUM_RESPONSES)
+    return np.stack([num_hits, num_false_alarms, 2 - num_hits, 3 - num_false_alarms], axis=1)
+
+
+def f1_of_counts(counts):
+    """Return the F1 of all segments of these responses."""
+    num_hits, num_false_alarms, num_misses, _num_passed = counts.sum(axis=0)
+    return 2 * num_hits / (2 * num_hits + num_false_alarms + num_misses)
+
+
+@pytest.fixture
+def segment_counts():
+    """Return the counts of two models, of which the first finds far more of the errors."""
+    rng = np.random.default_rng(3)
+    return draw_segment_counts(rng, 0.8), draw_segment_counts(rng, 0.5)
+
+
+def make_response_rows(counts):
+    """Make a row, and a document, of each response."""
+    return ScoredRows({str(n): (str(n), tuple(row)) for n, row in enumerate(counts.tolist())})
+
+
+def test_f1_scores_of_a_pair_are_pooled_over_segments(segment_counts):
+    counts_a, counts_b = segment_counts
+
+    pair = paired_difference(make_response_rows(counts_a), make_response_rows(counts_b), F1)
+
+    assert pair.score_a == pytest.approx(f1_of_counts(counts_a))
+    assert pair.score_b == pytest.approx(f1_of_counts(counts_b))
+
+
+def test_the_interval_of_an_f1_difference_is_as_wide_as_a_bootstrap_says(segment_counts):
+    counts_a, counts_b = segment_counts
+    rng = np.random.default_rng(3)
+    differences = []
     for _ in range(1500):
-        a, b = both[rng.integers(0, 150, 150)].sum(axis=0).reshape(2, 4)
-        draws.append(f1(*a) - f1(*b))
-    assert (pair.high - pair.low) / 2 / 1.959964 == pytest.approx(np.std(draws), rel=0.12)
+        # Both models are scored on the same drawn responses.
+        drawn = rng.integers(0, NUM_RESPONSES, NUM_RESPONSES)
+        differences.append(f1_of_counts(counts_a[drawn]) - f1_of_counts(counts_b[drawn]))
+
+    pair = paired_difference(make_response_rows(counts_a), make_response_rows(counts_b), F1)
+
+    stderr = (pair.high - pair.low) / 2 / Z95
+    assert stderr == pytest.approx(np.std(differences), rel=0.12)
 
 
-def test_only_rows_that_both_have_a_score_on_count():
-    one, other = scored([1.0, 0.0, 1.0]), scored([1.0, 1.0])
-    pair = paired_difference(one, other, ACCURACY)
-    assert (pair.shared_rows, pair.score_a, pair.score_b) == (2, 0.5, 1.0)
-    assert paired_difference(one, ScoredRows({}), ACCURACY) is None
+def test_only_rows_that_both_models_have_a_score_on_count():
+    pair = paired_difference(make_rows([1, 0, 1]), make_rows([1, 1]), ACCURACY)
+
+    assert pair.shared_rows == 2
+    assert pair.score_a == 0.5
+    assert pair.score_b == 1
 
 
-def test_models_that_agree_everywhere_do_not_differ():
-    pair = paired_difference(scored([1.0, 0.0, 1.0]), scored([1.0, 0.0, 1.0]), ACCURACY)
-    assert (pair.difference, pair.p_value) == (0.0, 1.0)
-    assert (
-        paired_difference(
-            scored([1.0, 0.0], clusters=["d", "d"]),
-            scored([0.0, 0.0], clusters=["d", "d"]),
-            ACCURACY,
-        ).p_value
-        is None
-    )
+def test_models_without_a_common_row_have_no_difference():
+    assert paired_difference(make_rows([1, 0, 1]), ScoredRows({}), ACCURACY) is None
 
 
-def test_a_standard_error_of_one_model_is_that_of_the_statistics():
-    values, clusters = [1.0, 0.0, 1.0, 1.0], ["a", "a", "b", "c"]
-    expected = clustered_stderr(
-        [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
-    )
-    assert score_stderr(scored(values, clusters=clusters), ACCURACY) == pytest.approx(expected)
+def test_models_that_agree_on_all_rows_do_not_differ():
+    pair = paired_difference(make_rows([1, 0, 1]), make_rows([1, 0, 1]), ACCURACY)
+
+    assert pair.difference == 0
+    assert pair.p_value == 1
+
+
+def test_a_single_document_gives_no_p_value():
+    pair = paired_difference(make_rows([1, 0], "dd"), make_rows([0, 0], "dd"), ACCURACY)
+
+    assert pair.p_value is None
+
+
+def test_the_standard_error_of_one_model_is_clustered_by_document():
+    outcomes = [Outcome(1, "a"), Outcome(0, "a"), Outcome(1, "b"), Outcome(1, "c")]
+
+    stderr = score_stderr(make_rows([1, 0, 1, 1], "aabc"), ACCURACY)
+
+    assert stderr == pytest.approx(clustered_stderr(outcomes))
+
+
+def test_a_model_without_rows_has_no_standard_error():
     assert score_stderr(ScoredRows({}), ACCURACY) is None
-    assert math.isfinite(expected)
 
 
 def test_scores_per_token_are_not_compared():
+    """Two models cut a text into different tokens."""
     names = ["factor_mean_logprob", "factor_acc_vs_entity", "factor_acc"]
-    assert [metric.name for metric in comparable_scores(find_benchmark("factor"), names)] == [
-        "factor_acc",
-        "factor_acc_vs_entity",
-    ]
+
+    scores = comparable_scores(find_benchmark("factor"), names)
+
+    assert [score.name for score in scores] == ["factor_acc", "factor_acc_vs_entity"]
 
 
 def test_the_order_of_rows_does_not_matter():
-    one, other = (
-        scored([1.0, 0.0, 0.0, 1.0, 1.0], clusters=list("aabbc")),
-        scored([0.0, 0.0, 1.0, 0.0, 0.0], clusters=list("aabbc")),
-    )
-    turned = ScoredRows(dict(reversed(other.rows.items())))
-    assert paired_difference(one, other, ACCURACY) == paired_difference(one, turned, ACCURACY)
+    model_a = make_rows([1, 0, 0, 1, 1], "aabbc")
+    model_b = make_rows([0, 0, 1, 0, 0], "aabbc")
+    reversed_b = ScoredRows(dict(reversed(model_b.rows.items())))
+
+    pair = paired_difference(model_a, reversed_b, ACCURACY)
+
+    assert pair == paired_difference(model_a, model_b, ACCURACY)
 
 
 def test_rates_are_tested_by_swapping_whole_rows():
     """The rows are responses of unequal length: the number of their errors, and their length."""
     model_a = ScoredRows({"1": ("1", (1.0, 2.0)), "2": ("2", (0.0, 5.0)), "3": ("3", (1.0, 4.0))})
     model_b = ScoredRows({"1": ("1", (2.0, 2.0)), "2": ("2", (3.0, 6.0)), "3": ("3", (2.0, 3.0))})
-    error_rate = find_benchmark("felm_gen").table_scores[0]
 
-    pair = paired_difference(model_a, model_b, error_rate)
+    pair = paired_difference(model_a, model_b, ERROR_RATE)
 
     assert pair.difference == pytest.approx(2 / 11 - 7 / 11)
     # Swapping row 1, 2 or 3 alone gives 3/11 and 6/11, 5/12 and 4/10, or 3/10 and 6/12, which are
@@ -143,15 +216,37 @@ def test_rates_are_tested_by_swapping_whole_rows():
     assert pair.p_value == pytest.approx(2 / 8)
 
 
-def test_pairs_of_all_models_are_corrected_together():
+@pytest.fixture
+def rows_by_model():
+    """Return 40 rows of each of four models, drawn at random, and a model without rows."""
     rng = np.random.default_rng(7)
-    models = {name: scored(rng.integers(0, 2, 40).tolist()) for name in "abcd"} | {
-        "none": ScoredRows({})
-    }
-    found = compare_all_models(models, ACCURACY, {name: {} for name in models})
-    assert set(found) == set(itertools.combinations("abcd", 2))
-    assert [pair.adjusted_p_value for pair in found.values()] == pytest.approx(
-        holm([pair.p_value for pair in found.values()])
-    )
-    for (one, other), pair in found.items():
-        assert pair.p_value == paired_difference(models[one], models[other], ACCURACY).p_value
+    rows = {name: make_rows(rng.integers(0, 2, 40).tolist()) for name in "abcd"}
+    return {**rows, "none": ScoredRows({})}
+
+
+@pytest.fixture
+def pairs(rows_by_model):
+    """Return the differences between all models."""
+    settings_by_model = {name: {} for name in rows_by_model}
+    return compare_all_models(rows_by_model, ACCURACY, settings_by_model)
+
+
+def test_all_models_with_rows_are_compared(pairs):
+    assert set(pairs) == set(combinations("abcd", 2))
+
+
+def test_p_values_of_all_pairs_are_corrected_together(pairs):
+    p_values = [pair.p_value for pair in pairs.values()]
+
+    adjusted = [pair.adjusted_p_value for pair in pairs.values()]
+
+    assert adjusted == pytest.approx(holm(p_values))
+
+
+@pytest.mark.parametrize(("name_a", "name_b"), list(combinations("abcd", 2)))
+def test_a_p_value_before_correction_does_not_depend_on_other_models(
+    pairs, rows_by_model, name_a, name_b
+):
+    alone = paired_difference(rows_by_model[name_a], rows_by_model[name_b], ACCURACY)
+
+    assert pairs[name_a, name_b].p_value == alone.p_value

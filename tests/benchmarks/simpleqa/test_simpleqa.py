@@ -3,81 +3,110 @@
 import json
 
 import pytest
+import yaml
 
 from judges.answers import Answer
-from judges.typed import JUDGE_ERROR, ParsedReply
+from judges.typed import JUDGE_ERROR, ParsedReply, read_reply
 from lm_factuality.benchmarks.simpleqa.benchmark import BENCHMARK
+from lm_factuality.benchmarks.simpleqa.task import SimpleQATask
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute
 from tests.conftest import TASKS
 
-GRADES = ["CORRECT"] * 3 + ["INCORRECT"] * 2 + ["NOT_ATTEMPTED"] * 5
-DOCS = [{"index": str(place), "question": "Q?", "reference": "A"} for place in range(len(GRADES))]
+DOC = {"index": "0", "question": "Q?", "reference": "A"}
 
 
 class RecordedJudge:
-    """Replies with recorded texts, in the order of the questions."""
+    """A judge that gives recorded replies, in the order of the questions."""
 
-    def __init__(self, *texts):
-        self.texts = texts
+    def __init__(self, *replies):
+        """Set the texts of the replies."""
+        self.replies = replies
 
     def ask_typed(self, prompt, reply, subjects, description, samples):
-        from judges.typed import read_reply
+        """Read one reply to each question as the judge itself does."""
+        recorded = self.replies[: len(subjects)]
+        return [[read_reply(Answer(text), reply, {})] for text in recorded]
 
-        answers = [Answer(text) for text in self.texts]
-        return [[read_reply(answer, reply, {})] for answer in answers[: len(subjects)]]
 
-
-def graded(grade):
+def reply_with_grade(grade):
+    """Return the text of a reply that gives this grade."""
     return json.dumps({"reason": "because", "grade": grade})
 
 
-def summary_of(*texts, **metadata):
-    answers = BENCHMARK.judging.make_method(metadata)
-    responses = [["an answer"]] * len(texts)
-    verdicts = answers.judge(RecordedJudge(*texts), DOCS[: len(texts)], responses)
-    return answers.summarise(DOCS[: len(texts)], verdicts)
+CORRECT = reply_with_grade("CORRECT")
+INCORRECT = reply_with_grade("INCORRECT")
+NOT_ATTEMPTED = reply_with_grade("NOT_ATTEMPTED")
+
+
+def summarise_replies(*replies, **metadata):
+    """Summarise the scores of as many answers as there are replies of the judge.
+
+    Args:
+        *replies: The text of the judge's reply about each answer.
+        **metadata: The settings of the task, such as ``protocol``.
+    """
+    method = BENCHMARK.judging.make_method(metadata)
+    docs = [{**DOC, "index": str(number)} for number in range(len(replies))]
+    verdicts = method.judge(RecordedJudge(*replies), docs, [["an answer"]] * len(replies))
+    return method.summarise(docs, verdicts)
 
 
 def test_scores_are_those_of_the_paper():
-    summary = summary_of(*map(graded, GRADES))
-    assert summary["correct"]["value"] == pytest.approx(3 / 10)
-    assert summary["correct_given_attempted"]["value"] == pytest.approx(3 / 5)
-    assert summary["f1"]["value"] == pytest.approx(2 * 0.3 * 0.6 / (0.3 + 0.6))
+    replies = [CORRECT] * 3 + [INCORRECT] * 2 + [NOT_ATTEMPTED] * 5
+
+    summary = summarise_replies(*replies)
+
+    assert summary["correct"]["value"] == pytest.approx(0.3)
+    assert summary["correct_given_attempted"]["value"] == pytest.approx(0.6)
+    assert summary["f1"]["value"] == pytest.approx(0.4)  # the harmonic mean of the two
 
 
-def test_an_unreadable_grade_is_unscored_and_bounds_say_what_it_could_be():
-    summary = summary_of(graded("CORRECT"), graded("INCORRECT"), "I would say that it is fine.")
+def test_an_unreadable_grade_is_unscored():
+    summary = summarise_replies(CORRECT, INCORRECT, "I would say that it is fine.")
+
     assert summary["correct"]["value"] == pytest.approx(1 / 2)
-    assert (summary["correct"]["worst"], summary["correct"]["best"]) == (1 / 3, 2 / 3)
     assert list(summary["unscored"].values()) == [1]
 
 
-def test_simple_evals_takes_an_unreadable_grade_as_not_attempted():
-    summary = summary_of(graded("CORRECT"), "no grade", protocol="simple-evals")
+def test_the_bounds_of_a_score_say_what_an_unreadable_grade_could_be():
+    summary = summarise_replies(CORRECT, INCORRECT, "I would say that it is fine.")
+
+    assert summary["correct"]["worst"] == 1 / 3
+    assert summary["correct"]["best"] == 2 / 3
+
+
+def test_an_unreadable_grade_is_not_attempted_by_protocol_simple_evals():
+    summary = summarise_replies(CORRECT, "no grade", protocol="simple-evals")
+
     assert summary["correct"]["value"] == pytest.approx(1 / 2)
     assert summary["correct_given_attempted"]["value"] == 1
     assert summary["unscored"] == {}
 
 
-def test_simple_evals_leaves_an_answer_unscored_if_the_judge_is_down():
-    answers = BENCHMARK.judging.make_method({"protocol": "simple-evals"})
-    problem = f"{JUDGE_ERROR}: no server"
-    reply = ParsedReply(None, problem, Answer(None, error="no server"))
-    assert answers.grade_of_reply(reply) is None
+def test_an_answer_is_unscored_by_protocol_simple_evals_if_the_judge_is_down():
+    """Only what a judge said can count as not attempted."""
+    method = BENCHMARK.judging.make_method({"protocol": "simple-evals"})
+    failure = ParsedReply(None, f"{JUDGE_ERROR}: no server", Answer(None, error="no server"))
+
+    assert method.grade_of_reply(failure) is None
 
 
 def test_no_attempt_leaves_the_share_of_attempts_undefined():
-    summary = summary_of(graded("NOT_ATTEMPTED"), graded("NOT_ATTEMPTED"))
+    summary = summarise_replies(NOT_ATTEMPTED, NOT_ATTEMPTED)
+
     assert summary["correct_given_attempted"]["value"] is None
     assert summary["f1"]["value"] == 0
 
 
 def test_a_thought_without_an_end_is_unscored_and_not_judged():
-    answers = BENCHMARK.judging.make_method({})
-    (verdict,) = answers.judge(RecordedJudge(), DOCS[:1], [["<think>It could be"]])
+    method = BENCHMARK.judging.make_method({})
+    judge_without_replies = RecordedJudge()
+
+    (verdict,) = method.judge(judge_without_replies, [DOC], [["<think>It could be"]])
+
     assert verdict["grade"] is None
     assert "thinking without an end" in verdict["unscored"]
 
@@ -87,64 +116,92 @@ def test_an_unknown_protocol_is_refused():
         BENCHMARK.judging.make_method({"protocol": "code"})
 
 
-@pytest.mark.parametrize("change", [{"grade": "INCORRECT"}, {"outputs": []}])
-def test_a_record_that_does_not_follow_from_the_reply_is_unfounded(change):
-    answers = BENCHMARK.judging.make_method({})
-    (verdict,) = answers.judge(RecordedJudge(graded("CORRECT")), DOCS[:1], [["an answer"]])
-    row = {"doc": DOCS[0], "verdict": verdict, "responses": ["an answer"]}
-    assert answers.record_problem(row) is None
-    assert "its 'grade' does not follow" in answers.record_problem(
-        {**row, "verdict": {**verdict, **change}}
-    )
+def find_record_problem(**changes):
+    """Return what is wrong with the record of a correct answer after changes of its verdict."""
+    method = BENCHMARK.judging.make_method({})
+    (verdict,) = method.judge(RecordedJudge(CORRECT), [DOC], [["an answer"]])
+    sample = {"doc": DOC, "verdict": {**verdict, **changes}, "responses": ["an answer"]}
+    return method.record_problem(sample)
+
+
+def test_a_record_whose_grade_follows_from_the_reply_has_no_problem():
+    assert find_record_problem() is None
+
+
+@pytest.mark.parametrize("changes", [{"grade": "INCORRECT"}, {"outputs": []}])
+def test_a_record_whose_grade_does_not_follow_from_the_reply_has_a_problem(changes):
+    assert "its 'grade' does not follow" in find_record_problem(**changes)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, checkpoint):
-    """A run of the sample task's first twelve questions."""
-    out = tmp_path_factory.mktemp("simpleqa")
+def results_folder(tmp_path_factory, checkpoint):
+    """Return the results of a run of the sample task's first twelve questions."""
+    folder = tmp_path_factory.mktemp("simpleqa")
+    arguments = [
+        *("--model", "hf"),
+        *("--model_args", f"pretrained={checkpoint},dtype=float32"),
+        *("--tasks", "sample_simpleqa"),
+        *("--limit", "12"),
+        *("--device", "cpu"),
+        *("--output_path", str(folder)),
+        "--log_samples",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["lm-factuality"])
-        patch.setenv("LM_FACTUALITY_HOME", str(out / "home"))
-        model = ["--model", "hf", "--model_args", f"pretrained={checkpoint},dtype=float32"]
-        options = ["--tasks", "sample_simpleqa", "--limit", "12", "--device", "cpu"]
-        saved = ["--output_path", str(out), "--log_samples"]
-        assert main(["run", *model, *options, *saved]) == 0
-    return out
+        patch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
+        assert main(["run", *arguments]) == 0
+    return folder
 
 
-def test_the_scores_of_a_run_follow_from_its_samples(finished):
-    (file,) = read_results_files([finished])
+def test_the_scores_of_a_run_follow_from_its_samples(results_folder):
+    (file,) = read_results_files([results_folder])
     task = file.task("sample_simpleqa")
+
     assert recompute(task).changed_rows == ()
     assert 0 < task.metrics["f1"] < 1
 
 
-def test_a_run_is_reported_and_people_are_asked(finished, tmp_path):
-    assert main(["report", str(finished), "--out", str(tmp_path / "report")]) == 0
-    page = (tmp_path / "report" / "simpleqa.html").read_text(encoding="utf-8")
+def test_a_report_shows_the_scores_of_a_run(results_folder, tmp_path):
+    assert main(["report", str(results_folder), "--out", str(tmp_path)]) == 0
+
+    page = (tmp_path / "simpleqa.html").read_text(encoding="utf-8")
     assert "Correct if attempted" in page
-    sheet = ["people", "sheet", str(finished), "--rows", "4", "--out"]
-    assert main([*sheet, str(tmp_path / "sheet.html")]) == 0
-    assert "Which grade does the answer deserve" in (tmp_path / "sheet.html").read_text("utf-8")
+
+
+def test_a_sheet_asks_people_for_the_grades_of_a_run(results_folder, tmp_path):
+    sheet_path = tmp_path / "sheet.html"
+
+    arguments = [str(results_folder), "--rows", "4", "--out", str(sheet_path)]
+    assert main(["people", "sheet", *arguments]) == 0
+
+    assert "Which grade does the answer deserve" in sheet_path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("rows", "metadata", "expected"),
+    ("row", "metadata", "message"),
     [
-        ([{"problem": "Q?"}], {}, "no column 'answer'"),
-        ([{"problem": "Q?", "answer": " "}], {}, "the column 'answer' is empty"),
-        ([{"problem": "Q?", "answer": "A"}], {"rows": 4326}, "found 1 rows, expected 4,326"),
+        pytest.param({"problem": "Q?"}, {}, "no column 'answer'", id="no reference"),
+        pytest.param(
+            {"problem": "Q?", "answer": " "},
+            {},
+            "the column 'answer' is empty",
+            id="empty reference",
+        ),
+        pytest.param(
+            {"problem": "Q?", "answer": "A"},
+            {"rows": 4326},
+            "found 1 rows, expected 4,326",
+            id="fewer rows than the YAML says",
+        ),
     ],
 )
-def test_broken_data_is_refused_with_its_place(rows, metadata, expected, tmp_path):
-    import yaml
-
-    from lm_factuality.benchmarks.simpleqa.task import SimpleQATask
-
-    table = tmp_path / "rows.jsonl"
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def test_broken_data_is_refused_with_its_place(row, metadata, message, tmp_path):
+    table_path = tmp_path / "rows.jsonl"
+    table_path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     config = yaml.safe_load((TASKS / "sample" / "sample_simpleqa.yaml").read_text("utf-8"))
-    config |= {"dataset_path": str(table), "metadata": {"judge": "lexical", **metadata}}
-    config.pop("include")
-    with pytest.raises(DataError, match=expected):
+    del config["include"]
+    config["dataset_path"] = str(table_path)
+    config["metadata"] = {"judge": "lexical", **metadata}
+
+    with pytest.raises(DataError, match=message):
         SimpleQATask(config=config)
