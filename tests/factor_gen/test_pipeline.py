@@ -1,4 +1,4 @@
-"""A whole build: what it leaves behind, what it does again, and what it refuses."""
+"""A whole build: what it writes, what it does again, and what it refuses."""
 
 from __future__ import annotations
 
@@ -20,43 +20,62 @@ from tests.factor_gen.tiny_stages import open_tiny
 
 @pytest.fixture
 def settings(tmp_path: Path) -> BuildSettings:
+    """Return the settings of a build of eight documents in three shards."""
     return replace(load_build(write_corpus(tmp_path, shard=3)), workers=1)
 
 
-def times(out: Path) -> dict[str, int]:
-    return {
-        path.parent.name: path.stat().st_mtime_ns for path in out.glob("stages/*/part-00000.jsonl")
-    }
+def test_a_build_counts_its_documents_and_rows(settings: BuildSettings, tmp_path: Path) -> None:
+    built = build(settings, tmp_path / "out", opener=open_tiny)
+
+    assert built.documents == 8
+    assert built.rows == 8
+    assert built.unused == {}
 
 
 def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
     built = build(settings, tmp_path / "out", opener=open_tiny)
-    assert (built.documents, built.rows, dict(built.unused)) == (8, 8, {})
+
     with built.files["csv"].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["doc_id"] for row in rows] == [f"d{number}" for number in range(8)]
+    assert [row["doc_id"] for row in rows] == ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]
     for number, row in enumerate(rows):
         assert row["completion"] in town(number)
-    manifest = json.loads(built.files["manifest"].read_text())
-    assert [each["name"] for each in manifest["corpus"]["files"]] == ["corpus.jsonl"]
-    assert str(tmp_path) not in built.files["manifest"].read_text()
+
+
+def test_the_manifest_names_the_files_of_the_corpus_without_their_folder(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
+    """A manifest is published, and must not show the folders of this machine."""
+    built = build(settings, tmp_path / "out", opener=open_tiny)
+
+    manifest_text = built.files["manifest"].read_text()
+    [corpus_file] = json.loads(manifest_text)["corpus"]["files"]
+    assert corpus_file["name"] == "corpus.jsonl"
+    assert str(tmp_path) not in manifest_text
+
+
+def append_document(folder: Path, doc_id: str, text: str) -> None:
+    """Append a document to the corpus that `write_corpus` wrote into a folder."""
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write(json.dumps({"id": doc_id, "text": text}) + "\n")
+
+
+ARABIC_TEXT = (
+    "x\nتقع الطاحونة القديمة بجانب النهر ويريد مجلس المدينة بيعها قبل حلول فصل الشتاء القادم."
+)
 
 
 def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> None:
-    path = write_corpus(tmp_path, documents=2)
-    more = [
-        {"id": "d1", "text": "x"},
-        {"id": "same", "text": town(0)},
-        {"id": "none", "text": ""},
-        {
-            "id": "RTL",
-            "text": "x\nتقع الطاحونة القديمة بجانب النهر ويريد مجلس المدينة بيعها قبل حلول فصل الشتاء القادم.",
-        },
-    ]
-    with (tmp_path / "corpus.jsonl").open("a") as file:
-        file.writelines(json.dumps(each) + "\n" for each in more)
-    built = build(load_build(path), tmp_path / "out", opener=open_tiny)
-    assert (built.documents, built.rows) == (6, 2)
+    config = write_corpus(tmp_path, documents=2)
+    append_document(tmp_path, "d1", "x")
+    append_document(tmp_path, "same", town(0))
+    append_document(tmp_path, "none", "")
+    append_document(tmp_path, "arabic", ARABIC_TEXT)
+
+    built = build(load_build(config), tmp_path / "out", opener=open_tiny)
+
+    assert built.documents == 6
+    assert built.rows == 2
     assert built.unused == {
         ("read", "the id of another document"): 1,
         ("read", "the text of another document"): 1,
@@ -65,102 +84,197 @@ def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> Non
     }
 
 
-def test_only_what_changed_is_made_again(settings: BuildSettings, tmp_path: Path) -> None:
+def read_shard_times(out: Path) -> dict[str, int]:
+    """Return when the first shard in each folder of a build was written, in nanoseconds.
+
+    The folders are ``documents``, for the corpus, and ``shards``, for the results of the stages.
+    """
+    shard_times = {}
+    for path in out.glob("stages/*/part-00000.jsonl"):
+        shard_times[path.parent.name] = path.stat().st_mtime_ns
+    return shard_times
+
+
+@pytest.fixture
+def built_out(settings: BuildSettings, tmp_path: Path) -> Path:
+    """Return the folder of a finished build with the settings of the fixture ``settings``."""
+    build(settings, tmp_path / "out", opener=open_tiny)
+    return tmp_path / "out"
+
+
+def test_a_second_build_makes_no_shard_again(settings: BuildSettings, built_out: Path) -> None:
+    first_times = read_shard_times(built_out)
+
+    build(settings, built_out, opener=open_tiny)
+
+    assert read_shard_times(built_out) == first_times
+
+
+def test_a_changed_setting_of_a_stage_runs_the_stages_again_but_reads_no_document(
+    settings: BuildSettings, built_out: Path
+) -> None:
+    first_times = read_shard_times(built_out)
+    changed_settings = replace(settings, select=SelectSettings(min_words=11))
+
+    build(changed_settings, built_out, opener=open_tiny)
+
+    second_times = read_shard_times(built_out)
+    assert second_times["shards"] != first_times["shards"]
+    assert second_times["documents"] == first_times["documents"]
+
+
+def test_a_changed_corpus_is_read_again(
+    settings: BuildSettings, built_out: Path, tmp_path: Path
+) -> None:
+    first_times = read_shard_times(built_out)
+    append_document(tmp_path, "new", town(99))
+
+    built = build(settings, built_out, opener=open_tiny)
+
+    second_times = read_shard_times(built_out)
+    assert built.documents == 9
+    assert second_times["documents"] != first_times["documents"]
+    assert second_times["shards"] != first_times["shards"]
+
+
+def test_a_restarted_build_makes_all_shards_again(settings: BuildSettings, built_out: Path) -> None:
+    first_times = read_shard_times(built_out)
+
+    build(settings, built_out, restart=True, opener=open_tiny)
+
+    second_times = read_shard_times(built_out)
+    assert second_times["documents"] != first_times["documents"]
+    assert second_times["shards"] != first_times["shards"]
+
+
+def test_another_seed_runs_the_stages_again_if_sentences_are_drawn_at_random(
+    settings: BuildSettings, built_out: Path
+) -> None:
+    first_times = read_shard_times(built_out)
+    assert settings.select.position == "random"
+
+    build(replace(settings, seed=5), built_out, opener=open_tiny)
+
+    second_times = read_shard_times(built_out)
+    assert second_times["shards"] != first_times["shards"]
+    assert second_times["documents"] == first_times["documents"]
+
+
+def test_another_seed_makes_no_shard_again_if_the_first_sentence_is_drawn(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
+    first_sentence = replace(settings, select=SelectSettings(position="first"))
     out = tmp_path / "out"
-    build(settings, out, opener=open_tiny)
-    first = times(out)
-    build(settings, out, opener=open_tiny)
-    assert times(out) == first
-    build(replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny)
-    second = times(out)
-    assert {name for name in first if first[name] != second[name]} == {"shards"}
-    with (tmp_path / "corpus.jsonl").open("a") as file:
-        file.write(json.dumps({"id": "new", "text": town(99)}) + "\n")
-    assert (
-        build(
-            replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny
-        ).documents
-        == 9
-    )
-    third = times(out)
-    assert all(second[name] != third[name] for name in second)
-    build(settings, out, restart=True, opener=open_tiny)
-    assert all(third[name] != time for name, time in times(out).items())
+    build(first_sentence, out, opener=open_tiny)
+    first_times = read_shard_times(out)
+
+    build(replace(first_sentence, seed=5), out, opener=open_tiny)
+
+    assert read_shard_times(out) == first_times
 
 
-def test_the_size_of_shards_changes_nothing(settings: BuildSettings, tmp_path: Path) -> None:
-    files = []
-    for shard in (1, 100):
-        built = build(replace(settings, shard=shard), tmp_path / str(shard), opener=open_tiny)
-        files.append({kind: path.read_bytes() for kind, path in built.files.items()})
-    assert files[0] == files[1]
+def test_the_size_of_shards_does_not_change_the_benchmark(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
+    one_per_shard = build(replace(settings, shard=1), tmp_path / "small", opener=open_tiny)
+    all_in_one_shard = build(replace(settings, shard=100), tmp_path / "large", opener=open_tiny)
+
+    assert one_per_shard.files.keys() == all_in_one_shard.files.keys()
+    for kind, path in one_per_shard.files.items():
+        assert path.read_bytes() == all_in_one_shard.files[kind].read_bytes()
 
 
-def test_two_builds_in_one_folder_are_refused(settings: BuildSettings, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    with (
-        FileLock(tmp_path / "out" / ".lock"),
-        pytest.raises(DataError, match="another build is at work"),
-    ):
-        build(settings, tmp_path / "out", opener=open_tiny)
+def test_a_second_build_in_one_folder_is_refused_while_the_first_runs(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    with FileLock(out / ".lock"), pytest.raises(DataError, match="another build is at work"):
+        build(settings, out, opener=open_tiny)
 
 
-def test_what_cannot_be_built_is_refused(settings: BuildSettings, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_refused(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
+
     with pytest.raises(DataError, match="cannot be written"):
         build(settings, tmp_path / "file", opener=open_tiny)
+
+
+def test_a_corpus_without_documents_is_refused(settings: BuildSettings, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text("")
+
     with pytest.raises(DataError, match="the corpus holds no documents"):
         build(settings, tmp_path / "out", opener=open_tiny)
 
 
-def test_a_build_writes_over_nothing_of_the_user(tmp_path: Path) -> None:
-    path = write_corpus(tmp_path)
-    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return the YAML of a build, which is in one folder with its corpus."""
+    return write_corpus(tmp_path)
+
+
+def test_a_build_does_not_replace_its_own_yaml(config: Path, tmp_path: Path) -> None:
+    """The YAML ``corpus.yaml`` has the same name as the task that the build would write."""
+    files_before = contents(tmp_path)
+
     with pytest.raises(DataError, match=r"corpus\.yaml: the build reads this file"):
-        build(load_build(path), tmp_path, opener=open_tiny)
-    assert {each: each.read_bytes() for each in before} == before
-    named = replace(load_build(path), name="towns")
+        build(load_build(config), tmp_path, opener=open_tiny)
+
+    files_after = contents(tmp_path)
+    assert {path: files_after[path] for path in files_before} == files_before
+
+
+def test_a_build_does_not_replace_a_file_of_the_user(config: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("of my project")
+
     with pytest.raises(DataError, match=r"README\.md: is there already"):
-        build(named, tmp_path, restart=True, opener=open_tiny)
-    assert not (tmp_path / "stages").exists()  # it is told before anything is made
-    (tmp_path / "README.md").unlink()
-    build(named, tmp_path, opener=open_tiny)
-    build(named, tmp_path, opener=open_tiny)
-    assert {each: each.read_bytes() for each in before} == before
+        build(replace(load_build(config), name="towns"), tmp_path, restart=True, opener=open_tiny)
+
+    assert (tmp_path / "README.md").read_text() == "of my project"
+    # The build fails before hours of work.
+    assert not (tmp_path / "stages").exists()
 
 
-@pytest.mark.parametrize("kind", ["corpus", "yaml"])
-def test_a_build_does_not_write_over_what_it_reads(
-    settings: BuildSettings, tmp_path: Path, kind: str
+def test_a_build_in_the_folder_of_its_corpus_changes_no_file_there(
+    config: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    path = tmp_path / "corpus.yaml"
-    build(settings, out, opener=open_tiny)  # from here on the files in out are a build's
-    if kind == "corpus":
-        path.write_text(
-            "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nfilter: none\n"
-        )
-    else:
-        path = out / "corpus.yaml"
-        path.write_text("corpus: ../corpus.jsonl\ngenerate: rules\nfilter: none\n")
-    before = contents(out)
-    with pytest.raises(DataError, match=r"out/corpus\..*: the build reads this file"):
-        build(load_build(path), out, opener=open_tiny)
-    assert contents(out) == before
+    settings = replace(load_build(config), name="towns")
+    files_before = contents(tmp_path)
+
+    build(settings, tmp_path, opener=open_tiny)
+    # The second build may replace the files of the first.
+    build(settings, tmp_path, opener=open_tiny)
+
+    files_after = contents(tmp_path)
+    assert {path: files_after[path] for path in files_before} == files_before
 
 
-def test_the_seed_matters_only_where_lots_are_drawn(
-    settings: BuildSettings, tmp_path: Path
+def test_a_build_does_not_replace_a_benchmark_that_it_reads_as_its_corpus(
+    built_out: Path, tmp_path: Path
 ) -> None:
-    for position in ("first", "random"):
-        out, first = (
-            tmp_path / position,
-            replace(settings, select=SelectSettings(position=position)),
-        )
-        build(first, out, opener=open_tiny)
-        before = times(out)
-        build(replace(first, seed=5), out, opener=open_tiny)
-        remade = {name for name, time in times(out).items() if time != before[name]}
-        assert remade == (set() if position == "first" else {"shards"})
+    config = tmp_path / "corpus.yaml"
+    config.write_text(
+        "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nfilter: none\n"
+    )
+    files_before = contents(built_out)
+
+    with pytest.raises(DataError, match=r"out/corpus\.csv: the build reads this file"):
+        build(load_build(config), built_out, opener=open_tiny)
+
+    assert contents(built_out) == files_before
+
+
+def test_a_build_does_not_replace_its_yaml_among_files_of_an_earlier_build(
+    built_out: Path,
+) -> None:
+    config = built_out / "corpus.yaml"
+    config.write_text("corpus: ../corpus.jsonl\ngenerate: rules\nfilter: none\n")
+    files_before = contents(built_out)
+
+    with pytest.raises(DataError, match=r"out/corpus\.yaml: the build reads this file"):
+        build(load_build(config), built_out, opener=open_tiny)
+
+    assert contents(built_out) == files_before

@@ -82,10 +82,10 @@ def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> No
 @pytest.mark.parametrize(
     "sentence",
     [
-        "WASHINGTON, Oct 26 (Reuters) - The council of the city said on Monday that it would buy the mill.",
+        "WASHINGTON, Oct 26 (Reuters) - The council said on Monday that it would buy the mill.",
         '"We will not sell the old mill to anyone this year," said the mayor of the town.',
         "“We will not sell the old mill to anyone this year,” said the mayor of the town.",
-        "Alma Bank, Osk Capital and Ferry Partners advised Harbour Energy, while North Trust worked for the seller.",
+        "Alma Bank, Osk Capital and Ferry Partners advised Harbour Energy, and North the seller.",
         "In 1871 the keeper (a retired sailor) said: “We have seen no ship for two years.”",
         "Sales of Amazon.com rose by 3.4% to $1.2 billion in the quarter that ended in March.",
     ],
@@ -126,7 +126,7 @@ def test_a_sentence_of_running_text_is_selected(sentence: str) -> None:
         ),
         ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 are numbers.", "no sentence of running text"),
         (
-            "Council Agrees To Purchase Ancient Windmill Near Harbour After Lengthy Debate Tuesday.",
+            "Council Agrees To Purchase Ancient Windmill Near Harbour After Lengthy Debate Today.",
             "no sentence that isn't a headline",
         ),
         (
@@ -209,9 +209,7 @@ def test_the_reason_names_the_least_number_of_words() -> None:
 
 def light_sentence(number: int) -> str:
     """Return a sentence that can be selected. The number tells it from the others."""
-    return (
-        f"The keeper of light number {number} said that it had been built in the year 18{number}0."
-    )
+    return f"The keeper of light number {number} said that it was built in the year 18{number}0."
 
 
 NINE_LIGHTS = "\n".join(light_sentence(number) for number in range(1, 10))
@@ -431,7 +429,7 @@ def test_a_long_line_has_the_sentences_that_sentencex_finds_in_it_as_a_whole(
     """A long line is read in pieces of 4,000 characters, whose ends must not show."""
     prefixes = []
     for row in islice(news_rows, 60):
-        # If a quote is never closed, sentencex finds other sentences in a whole line than in pieces.
+        # If a quote is never closed, sentencex finds other sentences in a line than in pieces.
         without_quotes = row["full_prefix"].replace('"', "").replace("'", "")
         prefixes.append(" ".join(without_quotes.split()))
     line = " ".join(prefixes)
