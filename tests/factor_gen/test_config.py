@@ -1,4 +1,4 @@
-"""A build's YAML: defaults, short forms, includes, and every problem named at once."""
+"""The YAML of a build: defaults, short forms, includes, and problems that are named."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from factor_gen.settings import (
 )
 from lm_factuality.ground.errors import ConfigError
 
-Write = Callable[..., Path]
+WriteYaml = Callable[..., Path]
+"""Writes a text into a YAML file and returns its path."""
+
 SHORT = "corpus: texts/*.txt\ngenerate: rules\n"
+"""The shortest YAML of a build."""
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path: Path) -> WriteYaml:
+    """Return a function that writes the YAML of a build, ``my_news.yaml`` by default."""
+
     def write_yaml(text: str, name: str = "my_news.yaml") -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,11 +40,18 @@ def write(tmp_path: Path) -> Write:
     return write_yaml
 
 
-def test_two_lines_are_a_build_with_the_papers_values(write: Write, tmp_path: Path) -> None:
+def test_two_lines_are_a_whole_build(write: WriteYaml, tmp_path: Path) -> None:
     settings = load_build(write(SHORT))
-    assert (settings.name, settings.folder) == ("my_news", tmp_path)
+
+    assert settings.name == "my_news"
+    assert settings.folder == tmp_path
     assert settings.corpus.path == "texts/*.txt"
     assert settings.generate.generator == "rules"
+
+
+def test_the_defaults_are_the_values_of_the_paper(write: WriteYaml) -> None:
+    settings = load_build(write(SHORT))
+
     assert settings.select == SelectSettings(min_words=10)
     assert settings.types == TypesSettings()
     assert settings.choose == ChooseSettings(contradictions=3)
@@ -48,44 +60,67 @@ def test_two_lines_are_a_build_with_the_papers_values(write: Write, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("lines", "nli", "fluency"),
+    ("line", "nli", "fluency"),
     [
-        ("filter: none", None, None),
-        ("filter: {nli: none}", None, FluencySettings()),
-        ("filter: {fluency: none, nli: {threshold: 0.5}}", NliSettings(threshold=0.5), None),
-        (
+        pytest.param("filter: none", None, None, id="none at all"),
+        pytest.param("filter: {nli: none}", None, FluencySettings(), id="no NLI"),
+        pytest.param(
+            "filter: {fluency: none, nli: {threshold: 0.5}}",
+            NliSettings(threshold=0.5),
+            None,
+            id="no fluency",
+        ),
+        pytest.param(
             "filter: {nli: {model: roberta-large-mnli, threshold: 1}}",
             NliSettings("roberta-large-mnli", threshold=1.0),
             FluencySettings(),
+            id="another model",
         ),
     ],
 )
-def test_filters_are_on_unless_none(
-    write: Write, lines: str, nli: NliSettings | None, fluency: FluencySettings | None
+def test_a_filter_is_on_unless_it_is_none(
+    write: WriteYaml, line: str, nli: NliSettings | None, fluency: FluencySettings | None
 ) -> None:
-    settings = load_build(write(f"{SHORT}{lines}\n"))
-    assert (settings.filter.nli, settings.filter.fluency) == (nli, fluency)
+    settings = load_build(write(f"{SHORT}{line}\n"))
+
+    assert settings.filter == FilterSettings(nli, fluency)
 
 
-def test_an_include_holds_where_the_file_says_nothing(write: Write) -> None:
-    write(
-        "filter: none\nseed: 7\ngenerate: {generator: rules, per_type: 2}\ncorpus: {path: in_base.txt, license: MIT}",
-        "bases/base.yaml",
-    )
-    own = write("include: bases/base.yaml\nseed: 8\ngenerate: {per_type: 3}\n")
-    settings = load_build(own)
-    assert (settings.seed, settings.generate.per_type, settings.generate.generator) == (
-        8,
-        3,
-        "rules",
-    )
+@pytest.fixture
+def including_config(write: WriteYaml) -> Path:
+    """Return a YAML that sets two keys and includes another file for the rest."""
+    base = """
+filter: none
+seed: 7
+generate: {generator: rules, per_type: 2}
+corpus: {path: in_base.txt, license: MIT}
+"""
+    write(base, "bases/base.yaml")
+    return write("include: bases/base.yaml\nseed: 8\ngenerate: {per_type: 3}\n")
+
+
+def test_a_key_of_the_file_replaces_that_of_its_include(including_config: Path) -> None:
+    settings = load_build(including_config)
+
+    assert settings.seed == 8
+    assert settings.generate.per_type == 3
+
+
+def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None:
+    settings = load_build(including_config)
+
+    assert settings.generate.generator == "rules"
     assert settings.filter.nli is None
     assert settings.corpus.license == "MIT"
-    assert settings.corpus.path == "bases/in_base.txt"  # relative to the file that says it
 
 
-def test_an_include_that_comes_back_is_refused(write: Write) -> None:
+def test_a_path_starts_from_the_file_that_has_it(including_config: Path) -> None:
+    assert load_build(including_config).corpus.path == "bases/in_base.txt"
+
+
+def test_an_include_that_leads_back_is_refused(write: WriteYaml) -> None:
     write("include: my_news.yaml", "base.yaml")
+
     with pytest.raises(ConfigError, match=r"base\.yaml: include leads back to my_news\.yaml"):
         load_build(write("include: base.yaml"))
 
@@ -109,7 +144,8 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             "corpus: a",
-            r"generate.judge is missing; .*generate: \{generator: llm, judge: openai-server\}.*generate: rules",
+            r"generate.judge is missing; .*"
+            r"generate: \{generator: llm, judge: openai-server\}.*generate: rules",
         ),
         (
             "corpus: a\ngenerate: rule",
@@ -135,7 +171,8 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             SHORT + "types: [entity, verbs]",
-            r"types.types\[1\] is 'verbs'; expected 'predicate', 'entity', 'circumstance', 'coreference' or 'link'",
+            r"types.types\[1\] is 'verbs'; expected 'predicate', 'entity', 'circumstance',"
+            " 'coreference' or 'link'",
         ),
         (
             SHORT + "types: []",
@@ -183,66 +220,96 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ("- a list", "expected a mapping of names to values"),
     ],
 )
-def test_what_is_wrong_is_named(write: Write, text: str, problem: str) -> None:
+def test_an_error_names_the_file_the_key_and_what_is_expected(
+    write: WriteYaml, text: str, problem: str
+) -> None:
     path = write(text)
+
     with pytest.raises(ConfigError, match=problem) as caught:
         load_build(path)
+
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_all_problems_are_told_at_once(write: Write) -> None:
+def test_an_error_names_all_problems_at_once(write: WriteYaml) -> None:
+    text = "corpus: a\ngenerate: rules\nseed: x\nselect: {min_words: 0}\nchose: {}\n"
+
     with pytest.raises(ConfigError) as caught:
-        load_build(
-            write("corpus: a\ngenerate: rules\nseed: x\nselect: {min_words: 0}\nchose: {}\n")
-        )
+        load_build(write(text))
+
+    # One line for each of ``seed``, ``select.min_words`` and ``chose``.
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_the_description_is_json_without_this_machines_folders(
-    write: Write, tmp_path: Path
+@pytest.fixture
+def config_with_absolute_paths(write: WriteYaml, tmp_path: Path) -> Path:
+    """Return a YAML with the absolute paths of a corpus and of a model."""
+    text = f"""
+corpus: {tmp_path}/texts/news.jsonl
+generate: rules
+filter: {{nli: none, fluency: {{model: {tmp_path}/models/tiny}}}}
+"""
+    return write(text)
+
+
+def test_described_settings_have_no_folder_of_this_machine(
+    config_with_absolute_paths: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "models" / "tiny"
-    path = write(
-        f"corpus: {tmp_path}/texts/news.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {model}}}}}\n"
-    )
-    about = describe_settings(load_build(path))
-    assert str(tmp_path) not in json.dumps(about)
-    assert about["corpus"]["path"] == "news.jsonl"
-    assert about["filter"] == {
+    described = describe_settings(load_build(config_with_absolute_paths))
+
+    assert str(tmp_path) not in json.dumps(described)
+    assert described["corpus"]["path"] == "news.jsonl"
+    assert described["filter"] == {
         "nli": "none",
         "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32},
     }
-    assert "engine" not in about
-    assert "workers" not in about
 
 
-def test_all_paths_of_an_include_start_from_it(write: Write, tmp_path: Path) -> None:
+def test_described_settings_lack_those_that_do_not_change_the_benchmark(
+    config_with_absolute_paths: Path,
+) -> None:
+    described = describe_settings(load_build(config_with_absolute_paths))
+
+    assert "engine" not in described
+    assert "workers" not in described
+
+
+def test_every_existing_path_of_an_include_starts_from_the_include(
+    write: WriteYaml, tmp_path: Path
+) -> None:
     for name in ("nli", "gpt", "spacy", "data"):
         (tmp_path / "bases" / name).mkdir(parents=True)
-    write(
-        "corpus: {dataset: data}\nfilter: {nli: {model: nli}, fluency: {model: gpt}}\ntypes: {tagger: spacy, model: spacy}\n"
-        "generate: {generator: llm, judge: judges/mine.yaml, prompts: my_prompts}\n",
-        "bases/base.yaml",
-    )
+    base = """
+corpus: {dataset: data}
+filter: {nli: {model: nli}, fluency: {model: gpt}}
+types: {tagger: spacy, model: spacy}
+generate: {generator: llm, judge: judges/mine.yaml, prompts: my_prompts}
+"""
+    write(base, "bases/base.yaml")
+
     settings = load_build(write("include: bases/base.yaml\n"))
+
     assert settings.corpus.dataset == "bases/data"
     assert settings.filter == FilterSettings(NliSettings("bases/nli"), FluencySettings("bases/gpt"))
     assert settings.types.model == "bases/spacy"
-    assert (settings.generate.judge, settings.generate.prompts) == (
-        "bases/judges/mine.yaml",
-        "bases/my_prompts",
-    )
+    assert settings.generate.judge == "bases/judges/mine.yaml"
+    assert settings.generate.prompts == "bases/my_prompts"
 
 
-@pytest.mark.parametrize("path", ["~/texts/*.jsonl", "/texts/*.jsonl"])
-def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path: str) -> None:
-    write(
-        f"corpus: {path}\nfilter: {{nli: {{model: some/model}}, fluency: {{model: ~/gpt}}}}\n"
-        "generate: {generator: llm, judge: a-server}\n",
-        "bases/base.yaml",
-    )
+@pytest.mark.parametrize("corpus_path", ["~/texts/*.jsonl", "/texts/*.jsonl"])
+def test_names_and_absolute_paths_of_an_include_stay_unchanged(
+    write: WriteYaml, corpus_path: str
+) -> None:
+    base = f"""
+corpus: {corpus_path}
+filter: {{nli: {{model: some/model}}, fluency: {{model: ~/gpt}}}}
+generate: {{generator: llm, judge: a-server}}
+"""
+    write(base, "bases/base.yaml")
+
     settings = load_build(write("include: bases/base.yaml\n"))
-    assert settings.corpus.path == path
+
+    assert settings.corpus.path == corpus_path
     assert settings.filter == FilterSettings(NliSettings("some/model"), FluencySettings("~/gpt"))
     assert settings.generate.judge == "a-server"
 
@@ -250,16 +317,38 @@ def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path
 @pytest.mark.parametrize(
     "text",
     [
-        SHORT,
-        SHORT + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
-        SHORT
-        + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_most_central: true, min_types: 2}",
-        "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT, source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
-        "corpus: {dataset: some/news, config: en, revision: v1}\ntypes: {tagger: spacy, types: [link, entity]}\n"
-        "generate: {generator: llm, judge: a-server, context: 5}\nfilter: {nli: {revision: abc}}",
+        pytest.param(SHORT, id="defaults"),
+        pytest.param(
+            SHORT
+            + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
+            id="fluency filter",
+        ),
+        pytest.param(
+            SHORT
+            + "filter: none\nseed: 3\nselect: {max_words: 50}\n"
+            + "choose: {hide_most_central: true, min_types: 2}",
+            id="selection and choice",
+        ),
+        pytest.param(
+            "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT,"
+            " source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
+            id="columns of a table",
+        ),
+        pytest.param(
+            "corpus: {dataset: some/news, config: en, revision: v1}\n"
+            "types: {tagger: spacy, types: [link, entity]}\n"
+            "generate: {generator: llm, judge: a-server, context: 5}\n"
+            "filter: {nli: {revision: abc}}",
+            id="dataset and models",
+        ),
     ],
 )
-def test_what_a_manifest_says_can_be_built(write: Write, text: str) -> None:
+def test_described_settings_can_be_loaded_again(write: WriteYaml, text: str) -> None:
+    """The manifest of a benchmark has them as JSON, so that it can be built once more."""
     settings = load_build(write(text))
-    for about in (describe_settings(settings), json.loads(json.dumps(describe_settings(settings)))):
-        assert load_build(write(yaml.safe_dump(about), "again.yaml")) == settings
+
+    described = describe_settings(settings)
+    as_json = json.loads(json.dumps(described))
+
+    assert load_build(write(yaml.safe_dump(described), "described.yaml")) == settings
+    assert load_build(write(yaml.safe_dump(as_json), "from_json.yaml")) == settings

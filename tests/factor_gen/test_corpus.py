@@ -1,4 +1,4 @@
-"""Corpora of every kind give the same documents; what cannot be read is named by file and line."""
+"""Reading a corpus: files of every kind give the same documents, and errors name file and line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import gzip
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import datasets
+import huggingface_hub
+import huggingface_hub.constants
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from factor_gen import corpus as corpus_module
@@ -26,134 +32,225 @@ from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.ground.errors import DataError
 
 TEXTS = ["The mill stood.\nIt was red.", "", "Größe “ja” \U0001f600, a\tb"]
+"""A text with a line break, an empty one, and one with unusual characters."""
 
 
-def settings_of(folder: Path, path: str, **keys: Any) -> BuildSettings:
-    return BuildSettings("test", folder, CorpusSettings(path, **keys))
+def settings_of(folder: Path, path: str | None = None, **corpus: Any) -> BuildSettings:
+    """Return the settings of a build.
+
+    Args:
+        folder: The folder from which the paths of the corpus start.
+        path: The files of the corpus. None for a dataset.
+        corpus: Other settings of the corpus, such as ``dataset`` and ``text``.
+    """
+    return BuildSettings("test", folder, CorpusSettings(path, **corpus))
 
 
-def documents(folder: Path, path: str, **keys: Any) -> list[Example]:
-    return list(read_documents(settings_of(folder, path, **keys), None, Counter()))
+def read_corpus(settings: BuildSettings) -> list[Example]:
+    """Return the documents of a corpus that needs no commit of the Hub."""
+    return list(read_documents(settings, None, Counter()))
+
+
+def read_files(folder: Path, path: str, **corpus: Any) -> list[Example]:
+    """Return the documents of a corpus of files. `settings_of` has the arguments."""
+    return read_corpus(settings_of(folder, path, **corpus))
+
+
+def texts_by_id(documents: list[Example]) -> dict[str, str]:
+    """Return the texts of documents, whose ids have to be distinct, in order."""
+    texts = {document.doc_id: document.prefix for document in documents}
+    assert len(texts) == len(documents)
+    return texts
+
+
+def names_of_files(record: Mapping[str, Any]) -> list[str]:
+    """Return the names in the description of a corpus of files."""
+    return [file["name"] for file in record["files"]]
+
+
+ROWS = [{"id": f"t{number}", "text": text, "more": 1} for number, text in enumerate(TEXTS)]
+JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 
 
 def write_table(path: Path) -> None:
-    rows = [{"id": f"t{number}", "text": text, "more": 1} for number, text in enumerate(TEXTS)]
-    if path.name.endswith(".parquet"):
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
-    elif path.name.endswith(".csv"):
+    """Write `ROWS` in the format that the ending of a file names."""
+    lower_name = path.name.lower()
+    if lower_name.endswith(".parquet"):
+        # The three rows are in two groups.
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path, row_group_size=2)
+    elif lower_name.endswith(".csv"):
+        # Excel writes a byte order mark, as this encoding does.
         with path.open("w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
+            writer = csv.DictWriter(file, ["id", "text", "more"])
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(ROWS)
+    elif lower_name.endswith(".gz"):
+        path.write_bytes(gzip.compress(JSON_LINES))
     else:
-        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        path.write_bytes(gzip.compress(content) if path.suffix.lower() == ".gz" else content)
+        path.write_bytes(JSON_LINES)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL.GZ", "a.csv", "a.parquet"])
-def test_tables_give_the_same_documents(tmp_path: Path, name: str) -> None:
+def test_tables_of_every_format_give_the_same_documents(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name)
-    read = documents(tmp_path, name)
-    assert [(each.doc_id, each.prefix) for each in read] == [
-        ("t0", TEXTS[0]),
-        ("t1", ""),
-        ("t2", TEXTS[2]),
-    ]
+
+    documents = read_files(tmp_path, name)
+
+    assert texts_by_id(documents) == {"t0": TEXTS[0], "t1": TEXTS[1], "t2": TEXTS[2]}
 
 
-def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
-    import datasets
-
-    made = datasets.Dataset.from_list([{"text": text} for text in TEXTS])
-    datasets.DatasetDict({"train": made, "test": made.select([0])}).save_to_disk(
-        str(tmp_path / "saved")
-    )
-    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="saved", split="train"))
-    assert [(each.doc_id, each.prefix) for each in read_documents(settings, None, Counter())] == [
-        (str(n), t) for n, t in enumerate(TEXTS, start=1)
-    ]
-    assert {"dataset_dict.json"} <= {
-        each["name"] for each in describe_corpus(settings, {})["files"]
-    }
-    wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
-    with pytest.raises(DataError, match="no split 'dev'; found train, test"):
-        list(read_documents(wrong, None, Counter()))
+@pytest.fixture
+def saved_dataset(tmp_path: Path) -> BuildSettings:
+    """Return the settings of a corpus that the library ``datasets`` saved with two splits."""
+    train = datasets.Dataset.from_list([{"text": text} for text in TEXTS])
+    splits = datasets.DatasetDict({"train": train, "test": train.select([0])})
+    splits.save_to_disk(str(tmp_path / "saved"))
+    return settings_of(tmp_path, dataset="saved", split="train")
 
 
-def test_a_dataset_of_the_hub_is_read_at_one_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_of_the_datasets_library_is_read_as_a_dataset(
+    saved_dataset: BuildSettings,
 ) -> None:
-    import datasets
-    import huggingface_hub
+    documents = read_corpus(saved_dataset)
 
-    commits, asked = iter(["a" * 40, "b" * 40]), []
+    assert texts_by_id(documents) == {"1": TEXTS[0], "2": TEXTS[1], "3": TEXTS[2]}
 
-    def load_dataset(*given: Any, **named: Any) -> list[dict[str, str]]:
-        asked.append((given, named))
+
+def test_the_files_of_a_saved_dataset_are_described(saved_dataset: BuildSettings) -> None:
+    assert "dataset_dict.json" in names_of_files(describe_corpus(saved_dataset, {}))
+
+
+def test_a_split_that_a_dataset_lacks_is_refused_with_those_that_it_has(
+    saved_dataset: BuildSettings,
+) -> None:
+    settings = replace(saved_dataset, corpus=CorpusSettings(dataset="saved", split="dev"))
+
+    with pytest.raises(DataError, match="no split 'dev'; found train, test"):
+        read_corpus(settings)
+
+
+FIRST_COMMIT = "a" * 40
+SECOND_COMMIT = "b" * 40
+
+
+@pytest.fixture
+def hub_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildSettings:
+    """Return the settings of a dataset of the Hub that gets a new commit after it was asked for."""
+    commits = iter([FIRST_COMMIT, SECOND_COMMIT])
+
+    def dataset_info(*arguments: Any, **options: Any) -> SimpleNamespace:
+        return SimpleNamespace(sha=next(commits))
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", dataset_info)
+    return settings_of(tmp_path, dataset="some/news", config="en")
+
+
+def test_a_dataset_of_the_hub_is_described_by_its_newest_commit(
+    hub_dataset: BuildSettings,
+) -> None:
+    record = describe_corpus(hub_dataset, {})
+
+    assert record == {"dataset": "some/news", "revision": None, "commit": FIRST_COMMIT}
+
+
+def test_a_build_goes_on_with_the_commit_that_it_began_with(hub_dataset: BuildSettings) -> None:
+    first_record = describe_corpus(hub_dataset, {})
+
+    assert describe_corpus(hub_dataset, first_record) == first_record
+
+
+def test_a_new_build_takes_the_new_commit_of_a_dataset(hub_dataset: BuildSettings) -> None:
+    describe_corpus(hub_dataset, {})
+
+    assert describe_corpus(hub_dataset, {})["commit"] == SECOND_COMMIT
+
+
+def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
+    hub_dataset: BuildSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def load_dataset(*arguments: str, **options: Any) -> list[dict[str, str]]:
+        calls.append((arguments, options))
         return [{"text": text} for text in TEXTS]
 
-    info = lambda *_, **__: SimpleNamespace(sha=next(commits))  # noqa: E731
-    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", info)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
-    first = describe_corpus(settings, {})
-    assert first == {"dataset": "some/news", "revision": None, "commit": "a" * 40}
-    assert (
-        describe_corpus(settings, first) == first
-    )  # a build goes on with the commit that it began with
-    assert describe_corpus(settings, {})["commit"] == "b" * 40
-    assert [each.prefix for each in read_documents(settings, first["commit"], Counter())] == TEXTS
-    assert asked == [
-        (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
-    ]
+
+    documents = list(read_documents(hub_dataset, FIRST_COMMIT, Counter()))
+
+    assert [document.prefix for document in documents] == TEXTS
+    options = {"split": "train", "streaming": True, "revision": FIRST_COMMIT}
+    assert calls == [(("some/news", "en"), options)]
 
 
 def test_a_dataset_that_the_hub_does_not_give_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub.constants
-
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
+
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        describe_corpus(settings, {})
+        describe_corpus(settings_of(tmp_path, dataset="nobody/nothing"), {})
 
 
-@pytest.mark.parametrize("given", ["texts", "texts/*.txt", "**/*.txt"])
-def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, given: str) -> None:
+@pytest.fixture
+def text_files(tmp_path: Path) -> Path:
+    """Return a folder in which the folder ``texts`` has two text files and a Markdown file."""
     (tmp_path / "texts").mkdir()
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / "texts" / name).write_bytes(f"I am {name}.\r\n".encode())
-    read = documents(tmp_path, given)
-    assert [Path(each.doc_id).name for each in read] == ["a.txt", "b.txt"]
-    assert read[0].prefix == "I am a.txt.\r\n"
-    record = describe_corpus(settings_of(tmp_path, given), {})
-    assert [Path(each["name"]).name for each in record["files"]] == ["a.txt", "b.txt"]
-    absolute = describe_corpus(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"), {})
-    assert [each["name"] for each in absolute["files"]] == ["a.txt", "b.txt"]
+    return tmp_path
 
 
-def test_rows_without_an_id_are_numbered_and_told_apart_by_file(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text('{"text": "x"}\n\n{"text": "y", "id": 5}\n')
-    assert [each.doc_id for each in documents(tmp_path, "a.jsonl")] == ["1", "5"]
-    assert [each.doc_id for each in documents(tmp_path, "*.jsonl")] == [
-        "a.jsonl:1",
-        "5",
-        "b.jsonl:1",
-        "5",
-    ]
+@pytest.mark.parametrize("path", ["texts", "texts/*.txt", "**/*.txt"])
+def test_text_files_are_documents_in_the_order_of_their_paths(text_files: Path, path: str) -> None:
+    documents = read_files(text_files, path)
+
+    assert [Path(document.doc_id).name for document in documents] == ["a.txt", "b.txt"]
+    assert documents[0].prefix == "I am a.txt.\r\n"
 
 
-def test_documents_are_limited_and_columns_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(
-        "".join(json.dumps({"name": n, "full_prefix": f"t{n}"}) + "\n" for n in range(5))
-    )
-    read = documents(tmp_path, "a.jsonl", text="full_prefix", id="name", documents=2)
-    assert [(each.doc_id, each.prefix) for each in read] == [("0", "t0"), ("1", "t1")]
+@pytest.mark.parametrize("path", ["texts", "texts/*.txt", "**/*.txt"])
+def test_text_files_are_described_in_the_order_of_their_paths(text_files: Path, path: str) -> None:
+    record = describe_corpus(settings_of(text_files, path), {})
+
+    assert [Path(name).name for name in names_of_files(record)] == ["a.txt", "b.txt"]
+
+
+def test_the_description_of_an_absolute_path_has_no_folder_of_this_machine(
+    text_files: Path,
+) -> None:
+    record = describe_corpus(settings_of(text_files, f"{text_files}/texts/*.txt"), {})
+
+    assert names_of_files(record) == ["a.txt", "b.txt"]
+
+
+@pytest.fixture
+def two_tables(tmp_path: Path) -> Path:
+    """Return a folder with two tables, each with a row without an id and one with the id 5."""
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text('{"text": "x"}\n\n{"text": "y", "id": 5}\n')
+    return tmp_path
+
+
+def test_a_row_without_an_id_gets_its_number(two_tables: Path) -> None:
+    documents = read_files(two_tables, "a.jsonl")
+
+    assert [document.doc_id for document in documents] == ["1", "5"]
+
+
+def test_the_numbers_of_rows_in_several_files_have_the_name_of_the_file(two_tables: Path) -> None:
+    documents = read_files(two_tables, "*.jsonl")
+
+    assert [document.doc_id for document in documents] == ["a.jsonl:1", "5", "b.jsonl:1", "5"]
+
+
+def test_the_settings_name_the_columns_and_limit_the_documents(tmp_path: Path) -> None:
+    rows = [{"name": number, "full_prefix": f"text {number}"} for number in range(5)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    documents = read_files(tmp_path, "a.jsonl", text="full_prefix", id="name", documents=2)
+
+    assert texts_by_id(documents) == {"0": "text 0", "1": "text 1"}
 
 
 @pytest.mark.parametrize(
@@ -176,85 +273,123 @@ def test_documents_are_limited_and_columns_named(tmp_path: Path) -> None:
         ("a.pdf", b"%PDF", r"a\.pdf: expected a file that ends in \.csv.*\.gz"),
     ],
 )
-def test_what_cannot_be_read_is_named(
+def test_an_error_names_the_file_and_the_line_that_cannot_be_read(
     tmp_path: Path, name: str, content: bytes, problem: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
+
     with pytest.raises(DataError, match=problem):
-        documents(tmp_path, name)
+        read_files(tmp_path, name)
 
 
-@pytest.mark.parametrize("given", ["none.txt", "*.txt", "."])
-def test_no_files_are_an_error(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("path", ["none.txt", "*.txt", "."])
+def test_a_path_that_no_file_fits_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(DataError, match=r"no file fits .*\.txt; paths start from"):
-        documents(tmp_path, given)
+        read_files(tmp_path, path)
 
 
 def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
+    """JSON can hold them, but UTF-8, in which the benchmark is written, cannot."""
     (tmp_path / "a.jsonl").write_text('{"text": "a \\ud800 b", "id": "\\udc00"}\n')
-    assert [(each.doc_id, each.prefix) for each in documents(tmp_path, "a.jsonl")] == [
-        ("\ufffd", "a \ufffd b")
-    ]
+
+    assert texts_by_id(read_files(tmp_path, "a.jsonl")) == {"\ufffd": "a \ufffd b"}
 
 
-def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> None:
-    given = [
-        Example("a", "one"),
-        Example("b", "two"),
-        Example("a", "three"),
-        Example("c", "one"),
-        Example("d", ""),
-        Example("e", ""),
-    ]
-    assert [each.unused for each in split_into_sentences(given)] == [
-        "",
-        "",
-        "read: the id of another document",
-        "read: the text of another document",
-        "",
-        "",
-    ]
+def test_a_document_with_the_id_of_another_is_unused() -> None:
+    [first, second] = split_into_sentences([Example("a", "one"), Example("a", "three")])
+
+    assert first.unused == ""
+    assert second.unused == "read: the id of another document"
 
 
-def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
+def test_a_document_with_the_text_of_another_is_unused() -> None:
+    [first, second] = split_into_sentences([Example("a", "one"), Example("c", "one")])
+
+    assert first.unused == ""
+    assert second.unused == "read: the text of another document"
+
+
+def test_an_empty_text_does_not_count_as_the_text_of_another_document() -> None:
+    """The stage ``select`` gives the reason that says more: the text is empty."""
+    [first, second] = split_into_sentences([Example("d", ""), Example("e", "")])
+
+    assert first.unused == ""
+    assert second.unused == ""
+
+
+@pytest.fixture
+def one_table(tmp_path: Path) -> BuildSettings:
+    """Return the settings of a corpus with one table, ``a.jsonl``."""
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
-    settings = settings_of(tmp_path, "a.jsonl")
-    first = describe_corpus(settings, {})
-    assert describe_corpus(settings, first) == first
-    (tmp_path / "a.jsonl").write_text('{"text": "yz"}\n')
-    assert describe_corpus(settings, first) != first
+    return settings_of(tmp_path, "a.jsonl")
 
 
-@pytest.mark.parametrize(
-    "given", ["*.txt", "[2024] news/*.txt", "[2024] news", "[2024] news/[ab].txt"]
-)
-def test_a_folder_with_brackets_in_its_name_is_meant_as_written(tmp_path: Path, given: str) -> None:
-    folder = tmp_path / "[2024] news"
-    folder.mkdir()
-    for name in ("a", "b"):
-        (folder / f"{name}.txt").write_text(name)
-    start = folder if given == "*.txt" else tmp_path
-    assert [each.prefix for each in documents(start, given)] == ["a", "b"]
-    assert [each.prefix for each in documents(tmp_path, str(start / given))] == ["a", "b"]
+def test_the_description_of_an_unchanged_file_stays_the_same(one_table: BuildSettings) -> None:
+    first_record = describe_corpus(one_table, {})
+
+    assert describe_corpus(one_table, first_record) == first_record
 
 
-def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
-    (tmp_path / "tea.txt").write_text("tea")
-    assert [each.doc_id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
-    record = describe_corpus(settings_of(tmp_path, "*.txt"), {})
-    assert [each["name"] for each in record["files"]] == ["caf\ufffd.txt", "tea.txt"]
-    files = find_corpus_files(settings_of(tmp_path, "*.txt"))
-    assert list(files) == ["caf\ufffd.txt", "tea.txt"]
+def test_the_description_of_a_changed_file_changes(one_table: BuildSettings) -> None:
+    first_record = describe_corpus(one_table, {})
+    (one_table.folder / "a.jsonl").write_text('{"text": "yz"}\n')
+
+    assert describe_corpus(one_table, first_record) != first_record
 
 
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_cannot_be_described_is_named(
+    one_table: BuildSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path) -> str:
+    def refuse(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
-    monkeypatch.setattr(corpus_module, "sha256_of", refused)
+    monkeypatch.setattr(corpus_module, "sha256_of", refuse)
+
     with pytest.raises(DataError, match=r"a\.jsonl: cannot be read: .*Permission denied"):
-        describe_corpus(settings_of(tmp_path, "a.jsonl"), {})
+        describe_corpus(one_table, {})
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+@pytest.mark.parametrize(
+    ("start", "path"),
+    [
+        pytest.param("[2024] news", "*.txt", id="from the folder itself"),
+        pytest.param(".", "[2024] news/*.txt", id="files in the folder"),
+        pytest.param(".", "[2024] news", id="the folder"),
+        pytest.param(".", "[2024] news/[ab].txt", id="a pattern of brackets after it"),
+    ],
+)
+def test_brackets_in_the_name_of_an_existing_folder_are_no_pattern(
+    tmp_path: Path, start: str, path: str, is_absolute: bool
+) -> None:
+    (tmp_path / "[2024] news").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "[2024] news" / f"{name}.txt").write_text(name)
+    folder = tmp_path / start
+
+    documents = read_files(folder, str(folder / path) if is_absolute else path)
+
+    assert [document.prefix for document in documents] == ["a", "b"]
+
+
+@pytest.fixture
+def misnamed_files(tmp_path: Path) -> BuildSettings:
+    """Return the settings of a corpus of two files, one of whose names is not valid UTF-8."""
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
+    (tmp_path / "tea.txt").write_text("tea")
+    return settings_of(tmp_path, "*.txt")
+
+
+def test_the_id_of_a_file_has_no_bytes_that_are_not_valid(misnamed_files: BuildSettings) -> None:
+    documents = read_corpus(misnamed_files)
+
+    assert texts_by_id(documents) == {"caf\ufffd.txt": "coffee", "tea.txt": "tea"}
+
+
+def test_the_description_of_a_file_has_no_bytes_that_are_not_valid(
+    misnamed_files: BuildSettings,
+) -> None:
+    expected_names = ["caf\ufffd.txt", "tea.txt"]
+
+    assert names_of_files(describe_corpus(misnamed_files, {})) == expected_names
+    assert list(find_corpus_files(misnamed_files)) == expected_names
