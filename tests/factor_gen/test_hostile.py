@@ -1,26 +1,35 @@
-"""No text crashes a build or comes out of it malformed: hostile documents through all stages, and
-read back as a user reads them."""
+"""No text breaks a build: a corpus of hostile documents becomes a sound benchmark."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factor_gen.config import load_build
+from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.pipeline import build
 from factor_gen.records import replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.cli.validation import check_targets
+
+pytestmark = pytest.mark.timeout(120)
 
 START = "Anna Brown was born in London in 1975. Peter Smith was her teacher in Berlin."
-END = "In 1998 she moved from London to Paris because her mother wanted to study chemistry before the war began there."
-HOSTILE = {
+"""Two sentences, which are too short to be selected."""
+
+END = (
+    "In 1998 she moved from London to Paris because her mother wanted to study chemistry before"
+    " the war began there."
+)
+"""A sentence that can be selected, with something to edit for every error type."""
+
+HOSTILE_FRAGMENTS = {
     "null": "A \x00 stands here.\x00\n",
     "control": "Bells \x07 and \x1b[31m red ones \x7f here.\n",
     "cr": "\r\nLine\rreturn.\r\n",
@@ -45,87 +54,132 @@ HOSTILE = {
     "digits": "\u0661\u0669\u0669\u0668 ² ③ ",
     "dots": "." * 900,
 }
-ALONE = {
+"""Fragments that are put into documents, by name."""
+
+WHOLE_DOCUMENTS = {
     "empty": "",
     "word": "word",
     "white": " \n\t\u2028",
     "letters": "x" * 1_000_000,
     "marks": "?!.,;" * 2_000,
     "megabyte": "word " * 200_000,
+    # An id with half of a surrogate pair, a null character, quotes and a line break.
+    'bad \ud800 \x00 "id",\n': f"U {START} {END}",
 }
+"""Documents that are hostile as a whole, by their id."""
 
 
-def documents() -> dict[str, str]:
-    """Each fragment before, between, after and inside good sentences; and each by itself."""
-    found = dict(ALONE)
-    for name, text in HOSTILE.items():
-        found |= {
-            f"{name} alone": text,
-            f"{name} first": f"{text} {START} {END}",
-            f"{name} between": f"Q {START} {text} {END}",
-            f"{name} last": f"R {name} {START} {END} {text}",
-            f"{name} inside": f"S {START} {END.replace(' moved ', f' moved {text} ')}",
-            f"{name} touching": f"T {START}\n{text}{END}{text}",
-        }
-    return found
+def hostile_documents() -> dict[str, str]:
+    """Return the texts of all hostile documents by id.
+
+    Each fragment is alone, before, between, after and inside good sentences.
+    """
+    texts = dict(WHOLE_DOCUMENTS)
+    for name, fragment in HOSTILE_FRAGMENTS.items():
+        # The first letter keeps the texts distinct.
+        texts[f"{name} alone"] = fragment
+        texts[f"{name} first"] = f"{fragment} {START} {END}"
+        texts[f"{name} between"] = f"Q {START} {fragment} {END}"
+        texts[f"{name} last"] = f"R {name} {START} {END} {fragment}"
+        texts[f"{name} inside"] = f"S {START} {END.replace(' moved ', f' moved {fragment} ')}"
+        texts[f"{name} touching"] = f"T {START}\n{fragment}{END}{fragment}"
+    return texts
 
 
-def load(config: Mapping[str, object]) -> list[Row]:
-    loaded = load_corpus(parse_corpus({"task": "t", **config}))
-    assert not loaded.problems
-    assert not any(row.problem for row in loaded.rows)
-    return list(loaded.rows)
+DOCUMENTS = hostile_documents()
 
 
-@pytest.mark.timeout(120)
-def test_a_corpus_of_hostile_texts_becomes_a_sound_benchmark(tmp_path: Path) -> None:
-    texts = documents()
-    lines = [json.dumps({"id": name, "text": text}) for name, text in texts.items()]
-    lines.append(json.dumps({"id": 'bad \ud800 \x00 "id",\n', "text": f"U {START} {END}"}))
-    (tmp_path / "hostile.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    path = tmp_path / "hostile.yaml"
-    path.write_text(
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltBenchmark:
+    """Return the benchmark that the real stages build from the hostile documents."""
+    folder = tmp_path_factory.mktemp("hostile")
+    lines = [json.dumps({"id": doc_id, "text": text}) for doc_id, text in DOCUMENTS.items()]
+    (folder / "hostile.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = folder / "hostile.yaml"
+    # The documents share their sentences, which each of them may use.
+    config.write_text(
         "corpus: hostile.jsonl\nselect: {once: false}\ngenerate: rules\nfilter: none\n",
         encoding="utf-8",
     )
-    built = build(replace(load_build(path), workers=1), tmp_path / "out")
-    assert built.documents == len(lines)
-    assert built.rows > len(lines) / 3  # or little would be tested
-    assert built.rows + sum(built.unused.values()) == len(lines)
+    return build(replace(load_build(config), workers=1), folder / "out")
 
-    columns = {"columns": {"prefix": "full_prefix"}}
-    rows = load({"dataset_path": str(built.files["csv"]), "metadata": columns})
-    parquet = load({"dataset_path": str(built.files["parquet"]), "metadata": columns})
-    assert [replace(row, location="") for row in parquet] == [
-        replace(row, location="") for row in rows
-    ]
-    assert len(rows) == built.rows
-    ids = {replace_surrogates(name): replace_surrogates(text) for name, text in texts.items()} | {
-        replace_surrogates('bad \ud800 \x00 "id",\n'): f"U {START} {END}"
+
+def load_rows(path: Path) -> list[Row]:
+    """Return the rows of a file of the benchmark as the task reads them."""
+    config = {
+        "task": "t",
+        "dataset_path": str(path),
+        "metadata": {"columns": {"prefix": "full_prefix"}},
     }
-    for row in rows:
-        sound(row.prefix, row.choices, ids[row.doc_id])
-    with built.files["unused"].open(encoding="utf-8", newline="\n") as unused:
-        assert {json.loads(line)["doc_id"] for line in unused} == set(ids) - {
-            row.doc_id for row in rows
-        }
-    assert {"null first", "emoji between", "html first", "formula between"} <= {
-        row.doc_id for row in rows
-    }
-    (report,) = validate([str(built.files["task"])])
-    assert [
-        each for each in report.problems if "U+FFFD" not in each
-    ] == []  # which stands for the halves of pairs
+    loaded = load_corpus(parse_corpus(config))
+    assert not loaded.problems
+    return list(loaded.rows)
+
+
+def without_locations(rows: Sequence[Row]) -> list[Row]:
+    """Return rows without the file and the line that they come from."""
+    return [replace(row, location="") for row in rows]
+
+
+def test_each_document_gives_a_row_or_a_reason(built: BuiltBenchmark) -> None:
+    num_documents = len(DOCUMENTS)
+
+    assert built.documents == num_documents
+    assert built.rows + sum(built.unused.values()) == num_documents
+    # With fewer rows, the tests below would test little.
+    assert built.rows > num_documents / 3
+
+
+def test_csv_and_parquet_have_the_same_rows(built: BuiltBenchmark) -> None:
+    csv_rows = load_rows(built.files["csv"])
+    parquet_rows = load_rows(built.files["parquet"])
+
+    assert len(csv_rows) == built.rows
+    assert without_locations(csv_rows) == without_locations(parquet_rows)
+
+
+def test_each_row_is_the_beginning_of_its_document_and_a_sentence(built: BuiltBenchmark) -> None:
+    texts = {}
+    for doc_id, text in DOCUMENTS.items():
+        texts[replace_surrogates(doc_id)] = replace_surrogates(text)
+
+    for row in load_rows(built.files["csv"]):
+        assert not row.problem
+        assert texts[row.doc_id].startswith(row.prefix + row.choices[0])
+        assert row.prefix.strip()
+        assert row.prefix[-1].isspace()
+
+
+def test_the_choices_of_each_row_are_four_distinct_lines(built: BuiltBenchmark) -> None:
+    for row in load_rows(built.files["csv"]):
+        assert len(row.choices) == 4
+        assert len({" ".join(choice.split()) for choice in row.choices}) == 4
+        for choice in row.choices:
+            assert choice == choice.strip()
+            assert choice == replace_surrogates(choice)
+            assert len(choice.splitlines()) == 1
+
+
+def test_documents_without_a_row_are_all_listed(built: BuiltBenchmark) -> None:
+    all_ids = {replace_surrogates(doc_id) for doc_id in DOCUMENTS}
+    ids_of_rows = {row.doc_id for row in load_rows(built.files["csv"])}
+
+    # Other line breaks than \n are in the ids.
+    with built.files["unused"].open(encoding="utf-8", newline="\n") as file:
+        unused_ids = {json.loads(line)["doc_id"] for line in file}
+
+    assert unused_ids == all_ids - ids_of_rows
+
+
+@pytest.mark.parametrize("doc_id", ["null first", "emoji between", "html first", "formula between"])
+def test_a_document_with_a_good_sentence_gives_a_row(built: BuiltBenchmark, doc_id: str) -> None:
+    assert doc_id in {row.doc_id for row in load_rows(built.files["csv"])}
+
+
+def test_the_validation_finds_no_problem_but_replacement_characters(built: BuiltBenchmark) -> None:
+    [report] = check_targets([str(built.files["task"])])
+
+    # U+FFFD stands for the halves of surrogate pairs.
+    problems = [problem for problem in report.problems if "U+FFFD" not in problem]
+    assert problems == []
     assert report.num_rows == built.rows
-
-
-def sound(prefix: str, choices: tuple[str, ...], text: str) -> None:
-    """A row is the beginning of its document, the sentence that follows, and three others that are
-    text as well."""
-    assert text.startswith(prefix + choices[0])
-    assert prefix.strip()
-    assert prefix[-1].isspace()
-    assert len({" ".join(choice.split()) for choice in choices}) == len(choices) == 4
-    for choice in choices:
-        assert choice == choice.strip() == replace_surrogates(choice)
-        assert len(choice.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Which error types a sentence has something to edit for."""
+"""The stage ``types``: for which error types a sentence has something to edit."""
 
 from __future__ import annotations
 
@@ -13,48 +13,55 @@ from factor_gen.types import TypesStage
 STAGE = TypesStage(TypesSettings())
 
 
-def types_of(text: str) -> set[str]:
-    return set(STAGE.run([Example("1", "", text)])[0].types)
-
-
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "other_types"),
     [
-        ("The mill burned.", {"entity", "predicate"}),
-        ("The mill burned in Norway.", {"entity", "predicate", "circumstance"}),
-        ("The mill burned on Monday.", {"entity", "predicate", "circumstance"}),
-        ("The mill sold nine boats.", {"entity", "predicate", "circumstance"}),
-        ("The mill paid $400.", {"entity", "predicate", "circumstance"}),
-        ("The mill burned quickly.", {"entity", "predicate", "circumstance"}),
-        ("She owned the mill.", {"entity", "predicate", "coreference"}),
-        ("The mill burned because of the storm.", {"entity", "predicate", "link"}),
+        pytest.param("The mill burned.", set(), id="no other type"),
+        pytest.param("The mill burned in Norway.", {"circumstance"}, id="place"),
+        pytest.param("The mill burned on Monday.", {"circumstance"}, id="date"),
+        pytest.param("The mill sold nine boats.", {"circumstance"}, id="number"),
+        pytest.param("The mill paid $400.", {"circumstance"}, id="amount of money"),
+        pytest.param("The mill burned quickly.", {"circumstance"}, id="adverb"),
+        pytest.param("She owned the mill.", {"coreference"}, id="pronoun"),
+        pytest.param("The mill burned because of the storm.", {"link"}, id="cause"),
     ],
 )
-def test_types(text: str, expected: set[str]) -> None:
-    assert types_of(text) == expected
+def test_a_sentence_has_the_types_of_its_words(text: str, other_types: set[str]) -> None:
+    """Each of these sentences also has a noun and a verb, which are an entity and a predicate."""
+    [example] = STAGE.run([Example("1", completion=text)])
+
+    assert set(example.types) == {"entity", "predicate", *other_types}
 
 
-def test_the_order_and_choice_are_the_settings() -> None:
+def test_the_settings_choose_the_types_and_their_order() -> None:
     stage = TypesStage(TypesSettings(types=("link", "entity")))
-    found = stage.run([Example("1", "", "The mill burned because of the storm on Monday.")])
-    assert found[0].types == ("link", "entity")
+    text = "The mill burned because of the storm on Monday."
+
+    [example] = stage.run([Example("1", completion=text)])
+
+    assert example.types == ("link", "entity")
 
 
-def test_nothing_to_edit_is_a_reason() -> None:
-    assert STAGE.run([Example("1", "", "!?")])[0].unused == "types: nothing to edit"
+def test_a_sentence_without_words_is_dropped() -> None:
+    [example] = STAGE.run([Example("1", completion="!?")])
+
+    assert example.unused == "types: nothing to edit"
 
 
-def test_unused_examples_pass() -> None:
+def test_a_document_that_was_given_up_before_passes_unchanged() -> None:
     unused = Example("1", unused="select: no sentence")
+
     assert STAGE.run([unused]) == [unused]
 
 
-def test_the_fingerprint_names_tagger_and_lists() -> None:
-    assert set(STAGE.fingerprint) == {"types", "tagger", "links"}
-    assert STAGE.fingerprint["tagger"]["tagger"] == "pattern"
+def test_the_fingerprint_has_the_types_the_tagger_and_the_list_of_links() -> None:
+    fingerprint = STAGE.fingerprint
+
+    assert set(fingerprint) == {"types", "tagger", "links"}
+    assert fingerprint["tagger"]["tagger"] == "pattern"
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
-def test_any_text(text: str) -> None:
-    assert len(STAGE.run([Example("1", text, text)])) == 1
+def test_the_stage_returns_an_example_for_any_text(text: str) -> None:
+    assert len(STAGE.run([Example("1", prefix=text, completion=text)])) == 1
