@@ -1,11 +1,14 @@
-"""Languages: which one a text is in, what is refused, and what the rules of German and Chinese
-write."""
+"""Languages: which one a text is in, which are refused, and what rules and prompts exist."""
+
+from __future__ import annotations
 
 import csv
 import json
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,122 +30,258 @@ from judges.typed import read_reply
 from lm_factuality.ground.errors import ConfigError, DataError
 
 TEXTS = {
-    "en": "The old mill stands beside the river, and the council wants to sell it before the winter comes.",
-    "de": "Die alte Mühle steht am Fluss, und der Gemeinderat will sie verkaufen, bevor der Winter kommt.",
-    "fr": "Le vieux moulin se trouve au bord de la rivière, et le conseil veut le vendre avant l'hiver.",
-    "es": "El viejo molino está junto al río, y el ayuntamiento quiere venderlo antes de que llegue el invierno.",
+    "en": (
+        "The old mill stands beside the river, and the council wants to sell it before the winter"
+        " comes."
+    ),
+    "de": (
+        "Die alte Mühle steht am Fluss, und der Gemeinderat will sie verkaufen, bevor der Winter"
+        " kommt."
+    ),
+    "fr": (
+        "Le vieux moulin se trouve au bord de la rivière, et le conseil veut le vendre avant"
+        " l'hiver."
+    ),
+    "es": (
+        "El viejo molino está junto al río, y el ayuntamiento quiere venderlo antes de que llegue"
+        " el invierno."
+    ),
     "zh": "这座老磨坊坐落在河边，镇议会想在冬天到来之前把它卖掉。",
     "ru": "Старая мельница стоит у реки, и совет хочет продать её до наступления зимы.",
     "ja": "この古い水車小屋は川のそばにあり、町議会は冬が来る前に売りたいと考えている。",
 }
+"""The same sentence in several languages, by ISO 639-1 code."""
+
+LISTED_LANGUAGES = [language for language in LANGUAGES_WITH_RULES if language != "en"]
+"""The languages whose rules are a list of words. English has rules in code."""
 
 
 @pytest.mark.parametrize("language", TEXTS)
-def test_the_language_of_a_text_is_told(language):
+def test_the_language_of_a_sentence_is_identified(language: str) -> None:
     assert identify_language(TEXTS[language]) == language
-    assert (
-        identify_language("... " * 500 + TEXTS[language] * 5 + "... " * 500) == language
-    )  # by its middle
 
 
-def test_a_corpus_in_another_language_is_refused_with_what_to_write():
-    german = [Example(str(number), TEXTS["de"]) for number in range(9)]
-    with pytest.raises(
-        DataError,
-        match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de",
-    ):
-        list(check_language([*german, Example("en", TEXTS["en"])], "en"))
-    with pytest.raises(
-        DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"
-    ):
-        list(check_language([Example("fr", TEXTS["fr"])], "en"))
-    list(check_language(german, "de"))
-    list(check_language([Example("", "3 + 4")], "de"))  # nothing speaks against it
-    list(
-        check_language([*german, *[Example(str(each), TEXTS["en"]) for each in range(5)]], "en")
-    )  # a mixture: a third is enough
+@pytest.mark.parametrize("language", TEXTS)
+def test_the_language_of_a_long_text_is_that_of_its_middle(language: str) -> None:
+    text = "... " * 500 + TEXTS[language] * 5 + "... " * 500
+
+    assert identify_language(text) == language
 
 
-def test_a_sentence_in_another_language_is_passed_over():
-    text = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
-    for seed in range(5):
-        example = SelectStage(SelectSettings(), seed, "de").run(
-            list(split_into_sentences([Example("one", text)], language="de"))
-        )[0]
-        assert example.completion == TEXTS["de"]
-    left = SelectStage(SelectSettings(), 0, "es").run(
-        list(split_into_sentences([Example("one", text)], language="es"))
-    )[0]
-    assert left.unused == "select: no sentence in the language es"
+def make_documents(language: str, count: int) -> list[Example]:
+    """Return documents in a language, each with the same text."""
+    return [Example(f"{language} {number}", TEXTS[language]) for number in range(count)]
+
+
+def test_a_corpus_in_another_language_is_refused_with_the_setting_to_write() -> None:
+    documents = [*make_documents("de", 9), *make_documents("en", 1)]
+    problem = "9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de"
+
+    with pytest.raises(DataError, match=problem):
+        list(check_language(documents, "en"))
+
+
+def test_a_corpus_in_a_language_without_rules_is_refused_with_the_advice_to_ask_a_model() -> None:
+    problem = "in 'fr', expected 'en'; there are no rules for it: ask a model"
+
+    with pytest.raises(DataError, match=problem):
+        list(check_language(make_documents("fr", 1), "en"))
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "expected"),
+    ("documents", "language"),
     [
-        ("de", "Sie kam im 19. Jahrhundert. Sie ging am 3. Mai z. B. nach Hause.", ["Sie kam im 19. Jahrhundert.", "Sie ging am 3. Mai z. B. nach Hause."]),
-        ("zh", "他来了。她走了！“真的吗？”是的。", ["他来了。", "她走了！", "“真的吗？”", "是的。"]),
-        ("en", "It was 19. Years went by.", ["It was 19.", "Years went by."]),
+        pytest.param(make_documents("de", 9), "de", id="all in the language"),
+        pytest.param([Example("", "3 + 4")], "de", id="in no language"),
+        pytest.param(
+            [*make_documents("de", 9), *make_documents("en", 5)], "en", id="a third is enough"
+        ),
     ],
-)  # fmt: skip
-def test_sentences_end_as_the_language_has_it(language, text, expected):
-    assert [text[start:end] for start, end in sentence_spans(text, language)] == expected
+)
+def test_a_corpus_that_may_be_in_the_language_passes_unchanged(
+    documents: list[Example], language: str
+) -> None:
+    assert list(check_language(documents, language)) == documents
+
+
+def select(text: str, language: str, seed: int = 0, **settings: Any) -> Example:
+    """Return what the stage ``select`` makes of a document of a corpus in a language.
+
+    Args:
+        text: The text of the document.
+        language: The language of the corpus.
+        seed: The seed of the build.
+        settings: Fields of `SelectSettings`, such as ``position``.
+    """
+    [document] = split_into_sentences([Example("one", text)], language=language)
+    [example] = SelectStage(SelectSettings(**settings), seed, language).run([document])
+    return example
+
+
+MIXED_TEXT = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
+"""A document with a sentence in each of three languages."""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_selected_sentence_is_in_the_language_of_the_corpus(seed: int) -> None:
+    assert select(MIXED_TEXT, "de", seed).completion == TEXTS["de"]
+
+
+def test_a_document_without_a_sentence_in_the_language_says_so() -> None:
+    assert select(MIXED_TEXT, "es").unused == "select: no sentence in the language es"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        pytest.param(
+            "de",
+            "Sie kam im 19. Jahrhundert. Sie ging am 3. Mai z. B. nach Hause.",
+            ["Sie kam im 19. Jahrhundert.", "Sie ging am 3. Mai z. B. nach Hause."],
+            id="a full stop marks an ordinal number in German",
+        ),
+        pytest.param(
+            "zh",
+            "他来了。她走了！“真的吗？”是的。",
+            ["他来了。", "她走了！", "“真的吗？”", "是的。"],
+            id="no space follows a sentence in Chinese",
+        ),
+        pytest.param(
+            "en",
+            "It was 19. Years went by.",
+            ["It was 19.", "Years went by."],
+            id="a full stop ends a sentence in English",
+        ),
+    ],
+)
+def test_sentences_end_by_the_rules_of_the_language(
+    language: str, text: str, sentences: Sequence[str]
+) -> None:
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        pytest.param(
+            "de", "„Die Mühle“, sagte er, „wird im Herbst an die Stadt verkauft.“", id="quotes"
+        ),
+        pytest.param("zh", "镇议会想在今年冬天到来之前把这座老磨坊卖掉。", id="no spaces"),
+        pytest.param(
+            "es",
+            "¿Por qué quiere el ayuntamiento vender el viejo molino antes del invierno?",
+            id="question mark before the question",
+        ),
+    ],
+)
+def test_a_sentence_with_the_marks_of_its_language_is_selected(
+    language: str, sentence: str
+) -> None:
+    assert select(f"x\n{sentence}", language, position="last").completion == sentence
 
 
 @pytest.mark.parametrize(
     ("language", "sentence", "reason"),
     [
-        ("de", "„Die Mühle“, sagte er, „wird im Herbst an die Stadt verkauft.“", None),
         (
             "de",
             "Die Mühle „am Fluss wird im Herbst für viel Geld an die Stadt verkauft.",
-            "balanced",
+            "no sentence whose quotes and brackets are balanced",
         ),
-        ("zh", "镇议会想在今年冬天到来之前把这座老磨坊卖掉。", None),
-        ("zh", "镇议会想卖掉它。", "10 words"),
-        ("zh", "镇议会想在冬天到来之前把这座老磨坊卖掉", "ends with"),
-        ("zh", "镇议会想在（今年冬天到来之前把这座老磨坊卖掉。", "balanced"),
-        ("es", "¿Por qué quiere el ayuntamiento vender el viejo molino antes del invierno?", None),
+        ("zh", "镇议会想卖掉它。", "no sentence of 10 words or more"),
+        (
+            "zh",
+            "镇议会想在冬天到来之前把这座老磨坊卖掉",
+            "no sentence that ends with . ! or ?",
+        ),
+        (
+            "zh",
+            "镇议会想在（今年冬天到来之前把这座老磨坊卖掉。",
+            "no sentence whose quotes and brackets are balanced",
+        ),
     ],
 )
-def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
-    (document,) = split_into_sentences([Example("one", f"x\n{sentence}")], language=language)
-    (example,) = SelectStage(SelectSettings(position="last"), 0, language).run([document])
-    assert example.completion == sentence if reason is None else reason in example.unused
-
-
-def german(sentence, operator="", tries=5):
-    """What the German lists make of a sentence over a few seeds."""
-    return {
-        apply_replacements(sentence, edit.replacements)
-        for seed in range(tries)
-        for edit in edit_by_word_lists(sentence, "de", random.Random(seed))
-        if edit.operator.endswith(operator)
-    }
+def test_a_malformed_sentence_of_another_language_is_not_selected(
+    language: str, sentence: str, reason: str
+) -> None:
+    assert select(f"x\n{sentence}", language, position="last").unused == f"select: {reason}"
 
 
 @pytest.mark.parametrize(
-    ("language", "sentence", "edits"),
+    ("language", "sentence", "operators"),
     [
-        ("de", "Das Paket wurde am 3. Oktober 1990 in Berlin veröffentlicht.", {"month", "day", "year", "city", "opposite", "negation added"}),
-        ("de", "Sie können die Datei öffnen, weil die alte Version nicht gesperrt ist.", {"opposite", "cause", "property", "negation added", "negation removed"}),
-        # schließen ... an; over 300
-        ("de", "Bitte schließen Sie das Gerät über 300 Meter weit an.", set()),
-        ("de", "Er sagte: „Die alte Mühle ist immer links.“", set()),  # quoted
-        ("de", "Sie stehen auf keiner der schwarzen Listen von Version 3 Abschnitt 2.", set()),
+        (
+            "de",
+            "Das Paket wurde am 3. Oktober 1990 in Berlin veröffentlicht.",
+            {"month", "day", "year", "city", "opposite", "negation added"},
+        ),
+        (
+            "de",
+            "Sie können die Datei öffnen, weil die alte Version nicht gesperrt ist.",
+            {"opposite", "cause", "property", "negation added", "negation removed"},
+        ),
         ("zh", "这个软件包于1990年10月3日在北京发布。", {"year", "month", "day", "city"}),
-        ("zh", "因为旧的版本无法使用，您可以打开左侧的文件。", {"cause", "property", "ability", "opposite", "side"}),
+        (
+            "zh",
+            "因为旧的版本无法使用，您可以打开左侧的文件。",
+            {"cause", "property", "ability", "opposite", "side"},
+        ),
         ("zh", "它是一个自由的操作系统。", {"negation added"}),
-        ("zh", "他住在上海路，请看第3章和超过5个文件。", set()),
     ],
-)  # fmt: skip
-def test_what_the_lists_find(language, sentence, edits):
-    found = list(edit_by_word_lists(sentence, language, random.Random(1)))
-    assert {each.operator.rpartition("/")[2] for each in found} == edits
-    assert all(apply_replacements(sentence, each.replacements) != sentence for each in found)
+)
+def test_a_word_list_finds_all_that_can_be_edited(
+    language: str, sentence: str, operators: set[str]
+) -> None:
+    edits = list(edit_by_word_lists(sentence, language, random.Random(1)))
+
+    assert {edit.operator for edit in edits} == {f"{language}/{name}" for name in operators}
+    for edit in edits:
+        assert apply_replacements(sentence, edit.replacements) != sentence
 
 
 @pytest.mark.parametrize(
-    ("sentence", "text"),
+    ("language", "sentence"),
+    [
+        pytest.param(
+            "de",
+            "Bitte schließen Sie das Gerät über 300 Meter weit an.",
+            id="a verb in two parts, and a vague number",
+        ),
+        pytest.param("de", "Er sagte: „Die alte Mühle ist immer links.“", id="a quotation"),
+        pytest.param(
+            "de",
+            "Sie stehen auf keiner der schwarzen Listen von Version 3 Abschnitt 2.",
+            id="set phrases and numbers of sections",
+        ),
+        pytest.param(
+            "zh", "他住在上海路，请看第3章和超过5个文件。", id="a street, a chapter, a vague number"
+        ),
+    ],
+)
+def test_a_word_list_leaves_a_sentence_alone_that_it_might_not_make_false(
+    language: str, sentence: str
+) -> None:
+    assert list(edit_by_word_lists(sentence, language, random.Random(1))) == []
+
+
+def edit_german(sentence: str, operator: str = "", num_seeds: int = 5) -> set[str]:
+    """Return the sentences that the German list makes of a sentence.
+
+    Args:
+        sentence: The sentence.
+        operator: The name of the only operator to use. All of them by default.
+        num_seeds: How many seeds are tried. Each draws other words and numbers.
+    """
+    sentences = set()
+    for seed in range(num_seeds):
+        for edit in edit_by_word_lists(sentence, "de", random.Random(seed)):
+            if not operator or edit.operator == f"de/{operator}":
+                sentences.add(apply_replacements(sentence, edit.replacements))
+    return sentences
+
+
+@pytest.mark.parametrize(
+    ("sentence", "pattern"),
     [
         (
             "Der Prüfbericht wurde im Mai von der Stadt bestätigt.",
@@ -155,143 +294,302 @@ def test_what_the_lists_find(language, sentence, edits):
             "Vorher endet das Programm, weil es keinen Platz gibt.",
         ),
         ("Es gibt keinen Platz für alle.", "Es gibt einen Platz für alle."),
-        ("Das dauert 30 Minuten.", r"Das dauert (?!30)[1-4]\d Minuten."),
-        ("Er baute es im Jahr 1990.", r"Er baute es im Jahr 19(?!90)(8[6-9]|9[0-4])."),
+        pytest.param(
+            "Das dauert 30 Minuten.",
+            r"Das dauert (?!30)[1-4]\d Minuten.",
+            id="a number of two digits, not the old one",
+        ),
+        pytest.param(
+            "Er baute es im Jahr 1990.",
+            r"Er baute es im Jahr 19(?!90)(8[6-9]|9[0-4]).",
+            id="a year at most four years away",
+        ),
     ],
 )
-def test_german_keeps_its_endings_and_capitals(sentence, text):
-    found = german(sentence, tries=20)
-    assert any(re.fullmatch(text, each) for each in found), found
+def test_german_edits_keep_endings_capitals_and_the_size_of_numbers(
+    sentence: str, pattern: str
+) -> None:
+    edited_sentences = edit_german(sentence, num_seeds=20)
+
+    assert any(re.fullmatch(pattern, edited) for edited in edited_sentences), edited_sentences
 
 
 @pytest.mark.parametrize(
-    ("sentence", "text"),
+    ("sentence", "denial"),
     [
         ("Die Marke kann verwandt werden.", "Die Marke kann nicht verwandt werden."),
-        ("Die Marke kann im Text verwandt werden.", "Die Marke kann im Text nicht verwandt werden."),
-        ("Die Datei wurde gelöscht.", "Die Datei wurde nicht gelöscht."),
-        ("Das Format wird vom Programm unterstützt.", "Das Format wird vom Programm nicht unterstützt."),
-        ("Der Name muss im Text übersetzt werden.", "Der Name muss im Text nicht übersetzt werden."),
-        ("Die Liste konnte dort benutzt worden sein.", "Die Liste konnte dort nicht benutzt worden sein."),
-        ("Die Liste soll dort sein und kann heute umgesetzt werden.", "Die Liste soll dort sein und kann heute nicht umgesetzt werden."),
-        ("Die Marke kann hinzugelegt werden.", "Die Marke kann nicht hinzugelegt werden."),
-        ("Es ist klar, welche Pakete installiert werden sollen.", None),
-        ("Die Marke kann durchsucht werden.", None),  # no participle that is known
-        ("Das Programm muss überhaupt.", None),
-    ],
-)  # fmt: skip
-def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sentence, text):
-    found = german(sentence, "negation added")
-    assert found == ({text} if text else set())
-
-
-@pytest.mark.parametrize("language", [each for each in LANGUAGES_WITH_RULES if each != "en"])
-def test_every_line_of_a_list_finds_its_own_members(language):
-    for line in language_rules(language):
-        assert line.error_type in ERROR_TYPES
-        if line.action == "swap":
-            assert len(set(line.values)) == len(line.values) > 1
-            for member in line.values:
-                shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member
-                assert line.pattern.search(
-                    f"x {shown} y" if language == "de" else f"甲{member}了"
-                ), (line.operator, member)
-
-
-def _build(tmp_path: Path, **settings: object) -> Path:
-    path = tmp_path / "mill.yaml"
-    path.write_text(
-        yaml.safe_dump(
-            {"corpus": {"path": "mill.jsonl"}, "generate": "rules", "filter": "none", **settings}
+        (
+            "Die Marke kann im Text verwandt werden.",
+            "Die Marke kann im Text nicht verwandt werden.",
         ),
-        "utf-8",
-    )
+        ("Die Datei wurde gelöscht.", "Die Datei wurde nicht gelöscht."),
+        (
+            "Das Format wird vom Programm unterstützt.",
+            "Das Format wird vom Programm nicht unterstützt.",
+        ),
+        (
+            "Der Name muss im Text übersetzt werden.",
+            "Der Name muss im Text nicht übersetzt werden.",
+        ),
+        (
+            "Die Liste konnte dort benutzt worden sein.",
+            "Die Liste konnte dort nicht benutzt worden sein.",
+        ),
+        (
+            "Die Liste soll dort sein und kann heute umgesetzt werden.",
+            "Die Liste soll dort sein und kann heute nicht umgesetzt werden.",
+        ),
+        ("Die Marke kann hinzugelegt werden.", "Die Marke kann nicht hinzugelegt werden."),
+    ],
+)
+def test_a_german_denial_stands_before_the_participle(sentence: str, denial: str) -> None:
+    assert edit_german(sentence, "negation added") == {denial}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        pytest.param(
+            "Es ist klar, welche Pakete installiert werden sollen.", id="a dependent clause"
+        ),
+        pytest.param("Die Marke kann durchsucht werden.", id="an unknown participle"),
+        pytest.param("Das Programm muss überhaupt.", id="no participle"),
+    ],
+)
+def test_no_german_denial_is_made_without_a_known_participle_to_deny(sentence: str) -> None:
+    assert edit_german(sentence, "negation added") == set()
+
+
+@pytest.mark.parametrize("language", LISTED_LANGUAGES)
+def test_every_rule_of_a_word_list_has_a_known_error_type(language: str) -> None:
+    assert {rule.error_type for rule in language_rules(language)} <= set(ERROR_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "ending"),
+    [("de", "x {word} y", "e Dinge"), ("zh", "甲{word}了", "")],
+)
+def test_every_swap_of_a_word_list_finds_all_of_its_words(
+    language: str, sentence: str, ending: str
+) -> None:
+    """Adjectives are listed without their ending, and stand before a noun."""
+    for rule in language_rules(language):
+        if rule.action != "swap":
+            continue
+        assert len(rule.values) > 1
+        assert len(set(rule.values)) == len(rule.values)
+        is_adjective = "ending" in rule.pattern.groupindex
+        for value in rule.values:
+            word = value + ending if is_adjective else value
+            assert rule.pattern.search(sentence.format(word=word)), (rule.operator, value)
+
+
+def test_every_listed_language_has_a_sentence_for_its_words() -> None:
+    """The test above has to be extended for a new language."""
+    assert LISTED_LANGUAGES == ["de", "zh"]
+
+
+def write_config(folder: Path, **settings: Any) -> Path:
+    """Write the YAML of a build from ``mill.jsonl``, and return its path.
+
+    Args:
+        folder: The folder of the YAML.
+        settings: Top-level keys of the YAML. By default, rules make contradictions and nothing
+            filters them.
+    """
+    content = {
+        "corpus": {"path": "mill.jsonl"},
+        "generate": "rules",
+        "filter": "none",
+        **settings,
+    }
+    path = folder / "mill.yaml"
+    path.write_text(yaml.safe_dump(content), "utf-8")
     return path
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"corpus": {"path": "mill.jsonl", "language": "fr"}}, r"rules for en, de, zh and not for 'fr'; the generator llm asks a model"),
-        ({"corpus": {"path": "mill.jsonl", "language": "German"}}, r"language.*ISO 639-1"),
-        ({"corpus": {"path": "mill.jsonl", "language": "de"}, "filter": {"nli": "none"}}, r"filter: gpt2 reads English, not .de."),
+        pytest.param(
+            {"corpus": {"path": "mill.jsonl", "language": "fr"}},
+            "rules for en, de, zh and not for 'fr'; the generator llm asks a model",
+            id="no rules",
+        ),
+        pytest.param(
+            {"corpus": {"path": "mill.jsonl", "language": "German"}},
+            "language.*ISO 639-1",
+            id="no code of a language",
+        ),
+        pytest.param(
+            {"corpus": {"path": "mill.jsonl", "language": "de"}, "filter": {"nli": "none"}},
+            "filter: gpt2 reads English, not .de.",
+            id="a filter for English",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_not_there_for_a_language_is_refused(tmp_path, settings, message):
+)
+def test_a_setting_that_a_language_does_not_support_is_refused(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_build(_build(tmp_path, **settings))
+        load_build(write_config(tmp_path, **settings))
 
 
-def test_a_german_build_says_its_language_everywhere(tmp_path):
-    texts = [
-        f"Bericht {number}.\n{TEXTS['de']} Nummer {number} wurde am {number + 3}. Mai 1990 geöffnet und nicht verkauft."
-        for number in range(12)
-    ]
-    (tmp_path / "mill.jsonl").write_text(
-        "".join(json.dumps({"text": each}) + "\n" for each in texts), "utf-8"
-    )
-    config = _build(tmp_path, corpus={"path": "mill.jsonl", "language": "de"})
-    assert main(["build", str(config), "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
-    assert yaml.safe_load((tmp_path / "out" / "README.md").read_text("utf-8").split("---")[1])[
-        "language"
-    ] == ["de"]
-    assert 'language: "de"' in (tmp_path / "out" / "mill.yaml").read_text("utf-8")
-    assert (
-        json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["settings"]["corpus"][
-            "language"
-        ]
-        == "de"
-    )
-    rows = list(csv.DictReader((tmp_path / "out" / "mill.csv").open(encoding="utf-8")))
-    assert rows
-    assert all(row["contradiction_0_generator"].startswith("rules/de/") for row in rows)
-
-
-@pytest.mark.parametrize(
-    "path",
-    sorted(PROMPTS_FOLDER.rglob("*.jinja")),
-    ids=lambda path: f"{path.parent.name}-{path.stem}",
-)
-def test_the_examples_in_the_prompts_parse_by_their_own_rules(path):
-    """What the prompts show as good answers has to be good, in every language."""
-    _, *shown, _ = path.read_text(encoding="utf-8").split("##\n")
-    for each in shown:
-        before, _, rest = each.partition("Sentence: " if path.stem == LINK else "Completion: ")
-        completion, _, answer = rest.partition("\n")
-        found = candidates_of_reply(
-            read_reply(Answer(answer, "stop"), Contradictions, {}), completion, path.stem
+@pytest.fixture(scope="module")
+def german_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a benchmark that was built from twelve German documents."""
+    folder = tmp_path_factory.mktemp("german")
+    lines = []
+    for number in range(12):
+        text = (
+            f"Bericht {number}.\n{TEXTS['de']} Nummer {number} wurde am {number + 3}. Mai 1990"
+            " geöffnet und nicht verkauft."
         )
-        assert len(found.candidates) == answer.count('"contradiction":'), found.lost
-        assert identify_language(completion) in ("", path.parent.name)
-        assert path.stem == LINK or len(before.split("Context: ")) == 2
+        lines.append(json.dumps({"text": text}) + "\n")
+    (folder / "mill.jsonl").write_text("".join(lines), "utf-8")
+    config = write_config(folder, corpus={"path": "mill.jsonl", "language": "de"})
+
+    exit_code = main(["build", str(config), "--out", str(folder / "out"), "--workers", "1"])
+
+    assert exit_code == 0
+    return folder / "out"
 
 
-def test_every_language_of_the_prompts_has_all_types():
-    for folder in PROMPTS_FOLDER.iterdir():
-        assert {path.stem for path in folder.glob("*.jinja")} == set(ERROR_TYPES), folder
-    assert {path.stem for path in LANGUAGES.glob("*.tsv")} == {*LANGUAGES_WITH_RULES} - {"en"}
+def test_the_dataset_card_says_the_language_of_a_build(german_build: Path) -> None:
+    card = (german_build / "README.md").read_text("utf-8")
+
+    front_matter = yaml.safe_load(card.split("---")[1])
+    assert front_matter["language"] == ["de"]
+
+
+def test_the_task_says_the_language_of_a_build(german_build: Path) -> None:
+    assert 'language: "de"' in (german_build / "mill.yaml").read_text("utf-8")
+
+
+def test_the_manifest_says_the_language_of_a_build(german_build: Path) -> None:
+    manifest = json.loads((german_build / "manifest.json").read_text("utf-8"))
+
+    assert manifest["settings"]["corpus"]["language"] == "de"
+
+
+def test_the_rows_of_a_german_build_are_made_by_the_german_rules(german_build: Path) -> None:
+    with (german_build / "mill.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    assert rows
+    for row in rows:
+        assert row["contradiction_0_generator"].startswith("rules/de/")
+
+
+def read_prompt_examples(path: Path) -> list[tuple[str, str]]:
+    """Return the completion and the good answer of each example that a prompt shows.
+
+    Args:
+        path: A template. Lines with ``##`` separate its instructions, its examples, and the
+            sentence to be edited.
+    """
+    label = "Sentence: " if path.stem == LINK else "Completion: "
+    _, *blocks, _ = path.read_text(encoding="utf-8").split("##\n")
+    examples = []
+    for block in blocks:
+        _, _, completion_and_answer = block.partition(label)
+        completion, _, answer = completion_and_answer.partition("\n")
+        examples.append((completion, answer))
+    return examples
+
+
+PROMPT_TEMPLATES = [
+    pytest.param(path, id=f"{path.parent.name}-{path.stem}")
+    for path in sorted(PROMPTS_FOLDER.rglob("*.jinja"))
+]
+
+
+@pytest.mark.parametrize("path", PROMPT_TEMPLATES)
+def test_the_good_answers_in_a_prompt_can_be_parsed(path: Path) -> None:
+    """Otherwise the prompt would teach models to write what the parser refuses."""
+    for completion, answer in read_prompt_examples(path):
+        reply = read_reply(Answer(answer, "stop"), Contradictions, {})
+        parsed = candidates_of_reply(reply, completion, path.stem)
+        assert len(parsed.candidates) == answer.count('"contradiction":'), parsed.lost
+
+
+@pytest.mark.parametrize("path", PROMPT_TEMPLATES)
+def test_the_examples_in_a_prompt_are_in_its_language(path: Path) -> None:
+    language = path.parent.name
+
+    for completion, _ in read_prompt_examples(path):
+        # The language of a short sentence may be uncertain.
+        assert identify_language(completion) in ("", language)
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+@pytest.mark.parametrize("error_type", [name for name in ERROR_TYPES if name != LINK])
+def test_each_example_in_a_prompt_has_one_context(language: str, error_type: str) -> None:
+    """A link is within the sentence, so that the prompt about links needs no context."""
+    path = PROMPTS_FOLDER / language / f"{error_type}.jinja"
+    _, *blocks, _ = path.read_text(encoding="utf-8").split("##\n")
+
+    assert [block.count("Context: ") for block in blocks] == [1] * len(blocks)
 
 
 @pytest.mark.parametrize(
-    ("language", "begin", "code"),
+    "folder", [pytest.param(folder, id=folder.name) for folder in sorted(PROMPTS_FOLDER.iterdir())]
+)
+def test_every_language_with_prompts_has_one_for_each_error_type(folder: Path) -> None:
+    assert {path.stem for path in folder.glob("*.jinja")} == set(ERROR_TYPES)
+
+
+def test_every_word_list_is_of_a_language_with_rules() -> None:
+    assert {path.stem for path in LANGUAGES.glob("*.tsv")} == set(LISTED_LANGUAGES)
+
+
+def render_prompts(folder: Path, language: str) -> dict[str, str]:
+    """Return the prompt for each error type that asks a model about a German sentence.
+
+    Args:
+        folder: A folder for the YAML of a judge, which is asked nothing.
+        language: The language of the corpus.
+    """
+    judge = "backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n"
+    (folder / "judge.yaml").write_text(judge, "utf-8")
+    settings = GenerateSettings(judge="judge.yaml")
+    generator = LLMGenerator(settings, folder, folder / "answers", language)
+    example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
+    prompts = {}
+    for error_type in ERROR_TYPES:
+        variables = generator._template_variables(example, error_type)
+        prompts[error_type] = generator._prompts.render(error_type, variables)
+    return prompts
+
+
+@pytest.mark.parametrize(
+    ("language", "beginning"),
     [
-        ("de", "Gegeben sind ein Kontext", False),
-        ("en", "You are given a context", False),
-        ("it", "You are given a context", True),
+        pytest.param("de", "Gegeben sind ein Kontext", id="German"),
+        pytest.param("en", "You are given a context", id="English"),
+        pytest.param("it", "You are given a context", id="Italian, without prompts of its own"),
     ],
 )
-def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, language, begin, code):
-    (tmp_path / "judge.yaml").write_text(
-        "backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n", "utf-8"
-    )
-    generator = LLMGenerator(
-        GenerateSettings(judge="judge.yaml"), tmp_path, tmp_path / "answers", language
-    )
-    example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
-    for error_type in ERROR_TYPES:
-        asked = generator._prompts.render(
-            error_type, generator._template_variables(example, error_type)
-        )
-        assert asked.endswith(TEXTS["de"])
-        assert (f"the ISO 639-1 code {language}" in asked) == code
-        assert error_type == LINK or asked.startswith(begin)
+def test_a_model_is_asked_in_the_language_of_the_corpus_or_in_english(
+    tmp_path: Path, language: str, beginning: str
+) -> None:
+    prompts = render_prompts(tmp_path, language)
+
+    # The prompt about links has no context.
+    del prompts[LINK]
+    for prompt in prompts.values():
+        assert prompt.startswith(beginning)
+
+
+@pytest.mark.parametrize("language", ["de", "en", "it"])
+def test_every_prompt_ends_with_the_sentence_to_edit(tmp_path: Path, language: str) -> None:
+    for prompt in render_prompts(tmp_path, language).values():
+        assert prompt.endswith(TEXTS["de"])
+
+
+@pytest.mark.parametrize(("language", "is_named"), [("de", False), ("en", False), ("it", True)])
+def test_a_prompt_names_the_language_only_if_it_is_not_written_in_it(
+    tmp_path: Path, language: str, is_named: bool
+) -> None:
+    for prompt in render_prompts(tmp_path, language).values():
+        assert (f"the ISO 639-1 code {language}" in prompt) is is_named
