@@ -173,7 +173,7 @@ def _classifier(folder: Path) -> Path:
     import torch
     from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
-    from tests.judges.inference.conftest import WORDS, tokenizer
+    from tests.judges.inference.tiny_classifiers import WORDS, word_tokenizer
 
     torch.manual_seed(0)
     sizes = {
@@ -192,7 +192,7 @@ def _classifier(folder: Path) -> Path:
         DebertaV2Config(vocab_size=len(WORDS) + 64, num_labels=2, **sizes, **more)
     )
     model.save_pretrained(folder)
-    tokenizer("deberta").save_pretrained(folder)
+    word_tokenizer().save_pretrained(folder)
     return folder
 
 

@@ -1,8 +1,8 @@
-"""Probabilities of support, beside those that the bare models give for the inputs that their
-authors describe."""
+"""Probabilities of support, beside what the bare models give for the inputs of their authors."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,189 +13,235 @@ from transformers import (
     AutoTokenizer,
 )
 
-from judges.inference import EntailmentPair, family_of, load_entailment
+from judges.inference import (
+    EntailmentPair,
+    PassageCutter,
+    WindowSupport,
+    family_of,
+    load_entailment,
+)
 from judges.inference.models import load_model
 from judges.lexical.words import ParsedPassage
 from lm_factuality.ground.errors import ConfigError, ModelError
+from tests.judges.inference.examples import CLAIMS, TEXT, TITLE
 
-TEXT = "Ada Lind was a painter who taught at the school in the north."
-CLAIMS = (
-    "Ada Lind was a pilot.",
-    "She taught at the school.",
-    "She flew mail to the islands in 1870.",
-    "Ada",
-)
+# Each claim is judged by the passage without a title, and by the passage with one.
+PREMISES = [TEXT, f"Title: {TITLE}\n{TEXT}"]
+PREMISES_AND_CLAIMS = [(premise, claim) for claim in CLAIMS for premise in PREMISES]
 PAIRS = [
     EntailmentPair(claim, (ParsedPassage(TEXT, title),))
     for claim in CLAIMS
-    for title in ("", "Ada Lind")
+    for title in ("", TITLE)
 ]
-PREMISES = [
-    f"Title: {pair.passages[0].title}\n{TEXT}" if pair.passages[0].title else TEXT for pair in PAIRS
-]
-ASKED = list(zip(PREMISES, [pair.claim for pair in PAIRS], strict=True))
 
 
-def probabilities(folder: Path, **options) -> list[float]:
-    found = load_model(str(folder), device="cpu", **options).support(PAIRS)
-    assert all(each.num_windows == 1 and not each.problem for each in found)
-    return [each.probability for each in found]
+def probabilities_of_pairs(folder: Path, **options) -> list[float]:
+    """Let the suite ask a model about ``PAIRS``, and return the probabilities of support."""
+    supports = load_model(str(folder), device="cpu", **options).support(PAIRS)
+    for support in supports:
+        assert support.num_windows == 1
+        assert support.problem == ""
+    return [support.probability for support in supports]
 
 
-def of_labels(folder: Path, *texts: str) -> torch.Tensor:
+def classify(folder: Path, *texts: str) -> torch.Tensor:
+    """Return the logits that transformers alone gets for one text, or for a pair of texts."""
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    inputs = AutoTokenizer.from_pretrained(folder)(*texts, return_tensors="pt")
     with torch.no_grad():
-        return model(**AutoTokenizer.from_pretrained(folder)(*texts, return_tensors="pt")).logits[0]
+        return model(**inputs).logits[0]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 @pytest.mark.parametrize("kind", ["roberta", "deberta"])
-def test_minicheck_is_one_text_with_the_end_mark_between_and_label_1(folders, kind, batch_size):
-    expected = [
-        of_labels(folders[kind], f"{premise}</s>{claim}").softmax(-1)[1].item()
-        for premise, claim in ASKED
-    ]
-    assert probabilities(folders[kind], batch_size=batch_size) == pytest.approx(expected, abs=1e-5)
-    assert max(expected) - min(expected) > 1e-3
+def test_minicheck_reads_premise_and_claim_as_one_text(model_folders, kind, batch_size):
+    probabilities = probabilities_of_pairs(model_folders[kind], batch_size=batch_size)
+
+    expected_probabilities = []
+    for premise, claim in PREMISES_AND_CLAIMS:
+        logits = classify(model_folders[kind], f"{premise}</s>{claim}")
+        expected_probabilities.append(logits.softmax(-1)[1].item())  # label 1 means support
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+    # Equal probabilities would agree with any wrong input as well.
+    assert max(probabilities) - min(probabilities) > 1e-3
+
+
+def test_an_nli_model_reads_a_pair_and_its_label_entailment_is_support(model_folders):
+    probabilities = probabilities_of_pairs(model_folders["nli"])
+
+    expected_probabilities = []
+    for premise, claim in PREMISES_AND_CLAIMS:
+        _, entailment, _ = classify(model_folders["nli"], premise, claim).softmax(-1)
+        expected_probabilities.append(entailment.item())
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+
+
+def test_alignscore_reads_a_pair_and_its_first_label_is_support(model_folders):
+    probabilities = probabilities_of_pairs(model_folders["roberta"], family="alignscore")
+
+    expected_probabilities = []
+    for premise, claim in PREMISES_AND_CLAIMS:
+        aligned, _ = classify(model_folders["roberta"], premise, claim).softmax(-1)
+        expected_probabilities.append(aligned.item())
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+
+
+def test_a_single_label_is_a_score(model_folders):
+    probabilities = probabilities_of_pairs(model_folders["single label"])
+
+    expected_probabilities = []
+    for premise, claim in PREMISES_AND_CLAIMS:
+        logits = classify(model_folders["single label"], premise, claim)
+        expected_probabilities.append(logits.sigmoid().item())
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+
+
+def first_word_support(folder: Path, prompt: str) -> float | None:
+    """Return how probable "1" is beside "0" as the first word that a T5 generates.
+
+    It is None if neither of the two is likely.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        output = model.generate(
+            **tokenizer(prompt, return_tensors="pt", return_token_type_ids=False),
+            max_new_tokens=1,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+    probabilities = output.logits[0][0].softmax(-1)
+    zero, one = probabilities[tokenizer.convert_tokens_to_ids(["0", "1"])].tolist()
+    if zero + one < 0.5:
+        return None
+    return one / (zero + one)
 
 
 @pytest.mark.parametrize(
-    ("name", "form"),
+    ("model_name", "template"),
     [
         ("MiniCheck-Flan-T5-Large", "predict: {}</s>{}"),
         ("t5_true_nli_mixture", "premise: {} hypothesis: {}"),
     ],
 )
-def test_a_t5_goes_by_its_first_word(folders, tmp_path, name, form):
-    folder = folders["seq2seq"]
-    model, words = (
-        AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    zero, one = words.convert_tokens_to_ids(["0", "1"])
-    with torch.no_grad():  # a head that says little but 0 and 1
-        model.lm_head.weight[one] *= 30
-        model.lm_head.weight[zero] = -model.lm_head.weight[one]
-    model.save_pretrained(tmp_path / name)
-    words.save_pretrained(tmp_path / name)
-    found = load_model(str(tmp_path / name), device="cpu").support(PAIRS)
-    for (premise, claim), each in zip(ASKED, found, strict=True):
-        inputs = words(form.format(premise, claim), return_tensors="pt")
-        with torch.no_grad():
-            output = model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
-                max_new_tokens=1,
-                do_sample=False,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        logits = output.logits[0][0]
-        chances = logits.softmax(-1)
-        if chances[zero] + chances[one] < 0.5:
-            assert (each.probability, each.problem) == (None, "the model answers neither 1 nor 0")
-        else:
-            assert each.probability == pytest.approx(
-                logits[[zero, one]].softmax(-1)[1].item(), abs=1e-5
-            )
-    assert any(each.probability is not None for each in found)
+def test_a_t5_supports_a_claim_by_its_first_word(model_folders, tmp_path, model_name, template):
+    folder = tmp_path / model_name
+    shutil.copytree(model_folders["seq2seq"], folder)
+
+    supports = load_model(str(folder), device="cpu").support(PAIRS)
+
+    probabilities = [support.probability for support in supports]
+    expected_probabilities = [
+        first_word_support(folder, template.format(premise, claim))
+        for premise, claim in PREMISES_AND_CLAIMS
+    ]
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+    assert set(probabilities) != {None}
 
 
-def test_an_nli_model_is_given_a_pair_and_goes_by_the_label_entailment(folders):
-    expected = [of_labels(folders["nli"], *texts).softmax(-1)[1].item() for texts in ASKED]
-    assert probabilities(folders["nli"]) == pytest.approx(expected, abs=1e-5)
+def test_a_t5_that_writes_another_word_has_no_probability(model_folders, tmp_path):
+    folder = tmp_path / "MiniCheck-Flan-T5-Large"
+    tokenizer = AutoTokenizer.from_pretrained(model_folders["seq2seq"])
+    model = AutoModelForSeq2SeqLM.from_pretrained(model_folders["seq2seq"])
+    with torch.no_grad():
+        # All words are equally likely, so "0" and "1" are two of 64.
+        model.lm_head.weight.zero_()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
+    (support,) = load_model(str(folder), device="cpu").support(PAIRS[:1])
 
-def test_alignscore_is_given_a_pair_and_goes_by_the_first_label(folders):
-    expected = [of_labels(folders["roberta"], *texts).softmax(-1)[0].item() for texts in ASKED]
-    assert probabilities(folders["roberta"], family="alignscore") == pytest.approx(
-        expected, abs=1e-5
-    )
-
-
-def test_a_single_label_is_a_score(folders):
-    expected = [of_labels(folders["single"], *texts).sigmoid().item() for texts in ASKED]
-    assert probabilities(folders["single"]) == pytest.approx(expected, abs=1e-5)
+    assert support == WindowSupport(None, 1, "the model answers neither 1 nor 0")
 
 
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
-def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind):
+def test_the_most_supportive_window_of_a_long_passage_counts(model_folders, kind):
     sentences = [
-        f"Ada Lind was a {word} who taught at the school."
-        for word in ("painter", "pilot", "mail", "school") * 12
+        "Ada Lind was a painter who taught at the school.",
+        "Ada Lind was a pilot who taught at the school.",
+        "Ada Lind flew mail to the islands.",
+        "She was not in the north.",
     ]
-    long = ParsedPassage(" ".join(sentences), "Ada Lind")
-    model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
-    (found,) = model.support([EntailmentPair(CLAIMS[0], (long,))])
-    assert found.num_windows > 8
-    each = [
-        model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[0]
-        for part in sentences
+    long_passage = ParsedPassage(" ".join(sentences * 12), TITLE)
+    claim = CLAIMS[0]
+    window_tokens = 60
+    model = load_model(str(model_folders[kind]), device="cpu", window=window_tokens, batch_size=4)
+
+    (support,) = model.support([EntailmentPair(claim, (long_passage,))])
+
+    tokenizer = AutoTokenizer.from_pretrained(model_folders[kind])
+    windows = PassageCutter(tokenizer).windows((long_passage,), window_tokens)
+    supports_of_windows = model.support(
+        [EntailmentPair(claim, (ParsedPassage(window, ""),)) for window in windows]
+    )
+    probabilities = [
+        window.probability for window in supports_of_windows if window.probability is not None
     ]
-    assert all(one.num_windows == 1 for one in each)
-    windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
-    near = [
-        model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[
-            0
-        ].probability
-        for part in windows
-    ]
-    if found.probability is not None:
-        assert (
-            min(p for p in near if p is not None) - 0.2
-            <= found.probability
-            <= max(p for p in near if p is not None) + 0.2
-        )
+    assert support.num_windows == len(windows) > 8
+    assert support.probability == pytest.approx(max(probabilities), abs=1e-5)
 
 
-def test_a_model_without_the_head_is_refused_not_made_up(folders):
+def test_a_classifier_without_a_label_for_entailment_is_refused(model_folders):
     with pytest.raises(
         ModelError,
         match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'",
     ):
-        load_model(str(folders["roberta"]), device="cpu", family="nli")
+        load_model(str(model_folders["roberta"]), device="cpu", family="nli")
+
+
+def test_a_model_that_writes_text_is_refused_as_a_classifier(model_folders):
     with pytest.raises(ModelError, match="T5ForConditionalGeneration is not an inference model"):
-        load_model(str(folders["seq2seq"]), device="cpu", family="nli")
+        load_model(str(model_folders["seq2seq"]), device="cpu", family="nli")
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "family"),
+    ("model_name", "model_type", "family"),
     [
-        ("lytang/MiniCheck-Flan-T5-Large", {"model_type": "t5"}, "minicheck-t5"),
-        ("lytang/MiniCheck-RoBERTa-Large", {"model_type": "roberta"}, "minicheck"),
-        ("lytang/MiniCheck-DeBERTa-v3-Large", {"model_type": "deberta-v2"}, "minicheck"),
-        ("mine/AlignScore-large", {"model_type": "roberta"}, "alignscore"),
-        ("google/t5_xxl_true_nli_mixture", {"model_type": "t5"}, "true"),
-        ("microsoft/deberta-large-mnli", {"model_type": "deberta"}, "nli"),
-        ("my-t5-like/roberta", {"model_type": "roberta"}, "nli"),
+        ("lytang/MiniCheck-Flan-T5-Large", "t5", "minicheck-t5"),
+        ("lytang/MiniCheck-RoBERTa-Large", "roberta", "minicheck"),
+        ("lytang/MiniCheck-DeBERTa-v3-Large", "deberta-v2", "minicheck"),
+        ("mine/AlignScore-large", "roberta", "alignscore"),
+        ("google/t5_xxl_true_nli_mixture", "t5", "true"),
+        ("microsoft/deberta-large-mnli", "deberta", "nli"),
+        pytest.param("my-t5-like/roberta", "roberta", "nli", id="the owner's name does not count"),
     ],
 )
-def test_families_by_name_and_by_config(name, config, family):
-    assert family_of(name, config) == family
-    assert family_of(name, config, "true") == "true"
+def test_the_family_of_a_model_follows_from_its_name_and_type(model_name, model_type, family):
+    assert family_of(model_name, {"model_type": model_type}) == family
 
 
-def test_a_family_that_is_none():
+def test_a_family_that_the_user_names_is_taken_at_its_word():
+    model_config = {"model_type": "roberta"}
+
+    assert family_of("lytang/MiniCheck-RoBERTa-Large", model_config, "true") == "true"
+
+
+def test_an_unknown_family_is_refused_with_the_nearest_name():
     with pytest.raises(
         ConfigError, match=r"no family of models is called 'minichek'; did you mean minicheck"
     ):
         family_of("x", {}, "minichek")
 
 
-def test_entailment_is_support_that_is_likelier_than_not(folders):
-    assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [
-        each > 0.5 for each in probabilities(folders["nli"])
-    ]
+def test_entailment_is_support_that_is_more_probable_than_not(model_folders):
+    verdicts = load_entailment(str(model_folders["nli"]), 4, "cpu").entail(PAIRS)
+
+    probabilities = probabilities_of_pairs(model_folders["nli"])
+    assert verdicts == [probability > 0.5 for probability in probabilities]
 
 
-def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
-    (found,) = load_model(str(folders["nli"]), device="cpu").support(
-        [EntailmentPair("Ada " * 2000, (ParsedPassage(TEXT, ""),))]
-    )
-    assert (found.probability, found.num_windows) == (None, 0)
-    assert found.problem.startswith("the claim leaves no room for passages in")
+def test_a_claim_that_leaves_no_room_for_passages_has_no_probability(model_folders):
+    very_long_claim = "Ada " * 2000  # words, and the model reads 128 tokens
+    pair = EntailmentPair(very_long_claim, (ParsedPassage(TEXT, ""),))
+
+    (support,) = load_model(str(model_folders["nli"]), device="cpu").support([pair])
+
+    assert support.probability is None
+    assert support.num_windows == 0
+    assert support.problem.startswith("the claim leaves no room for passages in")
 
 
-def test_a_model_that_is_not_there(tmp_path):
+def test_a_model_that_does_not_exist_is_refused_with_advice(tmp_path):
     with pytest.raises(ModelError, match=r"gone' cannot be loaded .*--nli lexical"):
         load_entailment(str(tmp_path / "gone"))
