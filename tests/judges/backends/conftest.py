@@ -1,4 +1,4 @@
-"""Tiny models of the families, and judges that name them."""
+"""Judges that name tiny inference models."""
 
 from __future__ import annotations
 
@@ -9,30 +9,41 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.judges.inference.conftest import folders  # noqa: F401  a fixture
+from tests.judges.inference.conftest import model_folders  # noqa: F401  a fixture
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def suite_home(tmp_path, monkeypatch) -> Path:
+    """Keep the stores of answers of these tests apart from those of the user."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(home))
+    return home
 
 
 @pytest.fixture
-def write_judge(tmp_path, folders) -> Callable[..., Path]:  # noqa: F811
-    """Writes a judge's YAML; by default a classifier of the RoBERTa's."""
+def write_judge(tmp_path) -> Callable[..., Path]:
+    """Return a function that writes the YAML of a judge, and returns its path.
 
-    def write(name: str = "minicheck", **keys: Any) -> Path:
+    The first argument is the judge's name, and the keyword arguments are the keys of the YAML.
+    """
+
+    def write(name: str, **keys: Any) -> Path:
         path = tmp_path / f"{name}.yaml"
-        content = {
-            "backend": "classifier",
-            "model": str(folders["roberta"]),
-            "device": "cpu",
-            **keys,
-        }
-        if content["backend"] != "classifier":
-            content = keys
-        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        path.write_text(yaml.safe_dump(keys), encoding="utf-8")
         return path
+
+    return write
+
+
+@pytest.fixture
+def write_classifier(write_judge, model_folders) -> Callable[..., Path]:  # noqa: F811
+    """Return a function that writes the YAML of the judge ``minicheck``, a tiny RoBERTa.
+
+    Keyword arguments change keys of the YAML, as in ``write_classifier(threshold=0.4)``.
+    """
+
+    def write(**changes: Any) -> Path:
+        keys = {"backend": "classifier", "model": str(model_folders["roberta"]), "device": "cpu"}
+        return write_judge("minicheck", **{**keys, **changes})
 
     return write

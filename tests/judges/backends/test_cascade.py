@@ -1,9 +1,8 @@
-"""A classifier first, a model behind a server where it is unsure."""
+"""A cascade: a classifier first, and a model behind a server where the classifier is unsure."""
 
 from __future__ import annotations
 
 import json
-import re
 from contextlib import closing
 from dataclasses import replace
 
@@ -14,204 +13,278 @@ from judges.judge import Judge
 from judges.verify import Pair, verify
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.harness.samples import verdict_of
-from tests.judges.inference.test_support import TEXT
+from tests.judges.inference.examples import TEXT
 from tests.judges.server import Act, JudgeServer
 
 CLAIMS = [
-    f"She {verb} {thing}."
-    for verb in ("taught at", "flew", "was not")
-    for thing in ("the school", "mail", "islands", "north")
+    "She taught at the school.",
+    "She taught at mail.",
+    "She taught at islands.",
+    "She taught at north.",
+    "She flew the school.",
+    "She flew mail.",
+    "She flew islands.",
+    "She flew north.",
+    "She was not the school.",
+    "She was not mail.",
+    "She was not islands.",
+    "She was not north.",
 ]
 PAIRS = [Pair(claim, (TEXT,)) for claim in CLAIMS]
+SUPPORTED_REPLY = json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95})
 
 
 @pytest.fixture
 def server():
-    """Says of every claim that it is supported; of facts in a sentence that there is one."""
-
-    def reply(prompt: str, attempt: int) -> Act:
-        return Act(
-            text=json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95})
-        )
-
-    with closing(JudgeServer(reply)) as running:
-        yield running
+    """Run a server that says of every claim that it is supported."""
+    with closing(JudgeServer(lambda prompt, attempt: Act(text=SUPPORTED_REPLY))) as judge_server:
+        yield judge_server
 
 
 @pytest.fixture
-def cascade(write_judge, server):
-    def write(**keys):
-        write_judge()
-        write_judge(
-            "gpt",
-            backend="openai",
-            model="small-judge",
-            base_url=server.base_url,
-            decoding={"max_tokens": 77},
-            samples=1,
-        )
-        content = {
-            "first": "minicheck.yaml",
-            "second": "gpt.yaml",
-            "unsure_between": [0.2, 0.8],
-            **keys,
-        }
-        return write_judge(
-            "both",
-            backend="cascade",
-            **{name: each for name, each in content.items() if each is not None},
-        )
+def write_server_judge(write_judge, server):
+    """Return a function that writes the YAML of a judge behind ``server``."""
+
+    def write(name="gpt", **changes):
+        keys = {"model": "small-judge", "base_url": server.base_url, **changes}
+        return write_judge(name, backend="openai", **keys)
 
     return write
 
 
-def alone(write_judge, tmp_path) -> list[float]:
-    with Judge.open(load_judge_config(write_judge()), tmp_path / "alone.sqlite") as judge:
-        answers = judge.ask("verify", [pair.subject for pair in PAIRS], "asking")
+@pytest.fixture
+def write_cascade(write_judge, write_classifier, write_server_judge):
+    """Return a function that writes the YAML of a cascade and of its two judges.
+
+    Keyword arguments change keys of the cascade. A key that is None is left out.
+    """
+
+    def write(name="both", **changes):
+        write_classifier()
+        write_server_judge(decoding={"max_tokens": 77}, samples=1)
+        keys = {"first": "minicheck.yaml", "second": "gpt.yaml", "unsure_between": [0.2, 0.8]}
+        keys.update(changes)
+        keys = {key: value for key, value in keys.items() if value is not None}
+        return write_judge(name, backend="cascade", **keys)
+
+    return write
+
+
+@pytest.fixture
+def open_judge(tmp_path):
+    """Return a function that opens the judge of a YAML, always with the same store of answers."""
+
+    def open_from_yaml(path):
+        return Judge.open(load_judge_config(path), tmp_path / "answers.sqlite")
+
+    return open_from_yaml
+
+
+def probabilities_of_classifier(judge: Judge) -> list[float]:
+    """Return the probability that the classifier gives to each of ``CLAIMS``."""
+    answers = judge.ask("verify", [pair.subject for pair in PAIRS], "asking")
     return [json.loads(answer.text)["probability"] for (answer,) in answers]
 
 
-def test_the_second_is_asked_only_where_the_first_is_unsure(cascade, write_judge, server, tmp_path):
-    chances = alone(write_judge, tmp_path)
-    low, high = sorted(chances)[3], sorted(chances)[8]
-    with Judge.open(
-        load_judge_config(cascade(unsure_between=[low, high])), tmp_path / "a.sqlite"
-    ) as judge:
-        found = verify(judge, PAIRS)
-        usage = judge.usage
-    unsure = [low <= chance < high for chance in chances]
-    assert sum(unsure) == len(server.bodies) == 5
-    assert server.bodies[0]["max_tokens"] == 77
-    for each, chance, is_unsure in zip(found, chances, unsure, strict=True):
-        assert each.reason.startswith(
-            "gpt: so it says" if is_unsure else "minicheck: probability of support"
-        )
-        assert each.verdict == ("supported" if is_unsure or chance >= 0.5 else "not_supported")
-    assert (usage.calls, usage.prompt_tokens) == (len(CLAIMS) + 5, 50)
+@pytest.fixture
+def probabilities(write_classifier, tmp_path) -> list[float]:
+    """Return the probability that the classifier alone gives to each of ``CLAIMS``."""
+    config = load_judge_config(write_classifier())
+    with Judge.open(config, tmp_path / "classifier.sqlite") as judge:
+        return probabilities_of_classifier(judge)
 
 
-def test_answers_of_both_are_on_disk_under_their_own_names(cascade, server, tmp_path):
-    store, path = tmp_path / "a.sqlite", cascade()
-    with Judge.open(load_judge_config(path), store) as judge:
-        first = verify(judge, PAIRS)
-    asked = len(server.bodies)
-    with Judge.open(load_judge_config(path), store) as judge:
-        assert verify(judge, PAIRS) == first
-        assert judge.usage.calls == 0
-    with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), store) as judge:
+@pytest.fixture
+def band_of_five(probabilities) -> list[float]:
+    """Return bounds between which five of the twelve probabilities lie: the 4th to the 8th."""
+    ordered = sorted(probabilities)
+    return [ordered[3], ordered[8]]  # the upper bound is not in the band
+
+
+def test_the_second_judge_decides_where_the_first_is_unsure(
+    write_cascade, open_judge, probabilities, band_of_five
+):
+    with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
+        verifications = verify(judge, PAIRS)
+
+    low, high = band_of_five
+    for verification, probability in zip(verifications, probabilities, strict=True):
+        if low <= probability < high:
+            assert verification.verdict == "supported"  # as the server says of every claim
+            assert verification.reason.startswith("gpt: so it says")
+        else:
+            is_supported = probability >= 0.5
+            assert verification.verdict == ("supported" if is_supported else "not_supported")
+            assert verification.reason.startswith("minicheck: probability of support")
+
+
+def test_the_second_judge_is_not_asked_where_the_first_is_sure(
+    write_cascade, open_judge, server, band_of_five
+):
+    with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
         verify(judge, PAIRS)
-        assert (judge.usage.stored, judge.usage.calls) == (asked, len(PAIRS) - asked)
-    with Judge.open(load_judge_config(cascade(unsure_between=[0.0, 1.0])), store) as judge:
-        verify(judge, PAIRS)
-        assert judge.usage.calls == 0  # whatever the band, both have answered all of it
+
+    assert len(server.bodies) == 5
+    assert server.bodies[0]["max_tokens"] == 77  # as the second judge's own YAML says
+    assert judge.usage.calls == len(CLAIMS) + 5
+    assert judge.usage.prompt_tokens == 5 * 10  # the server counts 10 tokens each time
 
 
-def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_path):
-    with Judge.open(load_judge_config(cascade()), tmp_path / "a.sqlite") as judge:
-        plan = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
-    with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), tmp_path / "b.sqlite") as judge:
-        most = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
-    assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (
-        len(PAIRS),
-        77 * len(PAIRS),
-    )
-    assert plan.estimate.prompt_tokens == most.estimate.prompt_tokens
+def test_a_later_cascade_finds_the_answers_of_both_judges_in_the_store(write_cascade, open_judge):
+    path = write_cascade()
+    with open_judge(path) as judge:
+        verifications = verify(judge, PAIRS)
+
+    with open_judge(path) as later_judge:
+        later_verifications = verify(later_judge, PAIRS)
+
+    assert later_verifications == verifications
+    assert later_judge.usage.calls == 0
+
+
+def test_the_second_judge_alone_finds_its_answers_from_the_cascade(
+    write_cascade, open_judge, server, tmp_path
+):
+    with open_judge(write_cascade()) as cascade:
+        verify(cascade, PAIRS)
+    asked_count = len(server.bodies)
+
+    with open_judge(tmp_path / "gpt.yaml") as second_judge:
+        verify(second_judge, PAIRS)
+
+    assert asked_count > 0
+    assert second_judge.usage.stored == asked_count
+    assert second_judge.usage.calls == len(PAIRS) - asked_count
+
+
+def test_a_cascade_with_another_band_finds_the_answers_of_both_judges(
+    write_cascade, open_judge, tmp_path
+):
+    with open_judge(write_cascade()) as cascade:
+        verify(cascade, PAIRS)
+    with open_judge(tmp_path / "gpt.yaml") as second_judge:
+        verify(second_judge, PAIRS)
+
+    # In this band the first judge is never sure, so that the second is asked everything.
+    with open_judge(write_cascade(unsure_between=[0.0, 1.0])) as wide_cascade:
+        verify(wide_cascade, PAIRS)
+
+    assert wide_cascade.usage.calls == 0
+
+
+def test_a_plan_counts_on_asking_the_second_judge_everything(
+    write_cascade, open_judge, server, tmp_path
+):
+    with open_judge(write_cascade()) as cascade:
+        plan = cascade.plan(lambda judge: verify(judge, PAIRS))
+    with open_judge(tmp_path / "gpt.yaml") as second_judge:
+        plan_of_second = second_judge.plan(lambda judge: verify(judge, PAIRS))
+
+    assert plan.estimate.calls == len(PAIRS)
+    assert plan.estimate.max_completion_tokens == 77 * len(PAIRS)
+    assert plan.estimate.prompt_tokens == plan_of_second.estimate.prompt_tokens
     assert plan.estimate.counted_by.endswith("if minicheck is never sure")
-    assert not server.bodies
+    assert server.bodies == []
 
 
-def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, tmp_path):
-    path = cascade(unsure_between=[0.0, 1.0])
-    prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
-    write_judge(
-        "gpt",
-        backend="openai",
-        model="small-judge",
-        base_url=server.base_url,
-        decoding={"max_tokens": 77},
-        prices=prices,
-    )
+def test_the_budget_of_a_cascade_limits_its_second_judge(
+    write_cascade, write_server_judge, server, tmp_path
+):
+    path = write_cascade(unsure_between=[0.0, 1.0])
+    # An answer of 77 tokens costs 7.7 cents, at a tenth of a cent for each.
+    prices = {"prompt": 0.0, "completion": 1000.0}  # USD for a million tokens
+    write_server_judge(decoding={"max_tokens": 77}, prices=prices)
     config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
+
     with (
-        Judge.open(config, tmp_path / "a.sqlite") as judge,
+        Judge.open(config, tmp_path / "answers.sqlite") as judge,
         pytest.raises(BackendDownError, match=r"max_cost of \$0\.05 leaves no room"),
     ):
         verify(judge, PAIRS)
-    assert not server.bodies
+
+    assert server.bodies == []
 
 
-def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, server):
-    """Biographies need facts and groups, of which a classifier knows nothing."""
+@pytest.fixture
+def judged_biography(evaluate, write_cascade, server):
+    """Return lm_eval's output for one biography that a cascade judged.
 
-    def reply(prompt: str, attempt: int) -> Act:
+    A biography is split into facts and groups, which a classifier cannot do. The band is empty, so
+    that the classifier alone verifies the facts.
+    """
+
+    def answer_by_question(prompt: str, attempt: int) -> Act:
         if "verdict" in prompt:
-            return Act(text='{"reason": "so it says", "verdict": "supported", "probability": 1}')
-        return Act(
-            text='{"groups": [[1]]}'
-            if '"groups"' in prompt
-            else '{"facts": ["Ada Lind was a painter."]}'
-        )
+            return Act(text=SUPPORTED_REPLY)
+        if '"groups"' in prompt:
+            return Act(text='{"groups": [[1]]}')
+        return Act(text='{"facts": ["Ada Lind was a painter."]}')
 
-    server.script = reply
-    metadata, answer = (
-        {"judge": str(cascade(unsure_between=[0.5, 0.5]))},
-        {"answer": "She was a painter [1]."},
+    server.script = answer_by_question
+    return evaluate(
+        "constant-answer",
+        ["sample_ambigbio"],
+        model_args={"answer": "She was a painter [1]."},
+        metadata={"judge": str(write_cascade(unsure_between=[0.5, 0.5]))},
+        limit=1,
     )
-    output = evaluate(
-        "constant-answer", ["sample_ambigbio"], model_args=answer, metadata=metadata, limit=1
-    )
-    record = verdict_of(output["samples"]["sample_ambigbio"][0])
-    assert record["unscored"] is None
-    assert "minicheck: probability of support" in json.dumps(record)
-    judge = output["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
-    assert (judge["backend"], judge["first"]["name"], judge["second"]["model"]) == (
-        "cascade",
-        "minicheck",
-        "small-judge",
-    )
+
+
+def test_a_question_that_the_first_judge_cannot_answer_goes_to_the_second(judged_biography):
+    verdict = verdict_of(judged_biography["samples"]["sample_ambigbio"][0])
+
+    assert verdict["unscored"] is None
+    assert "minicheck: probability of support" in json.dumps(verdict)
+
+
+def test_results_describe_both_judges_of_a_cascade(judged_biography):
+    judge = judged_biography["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
+
+    assert judge["backend"] == "cascade"
+    assert judge["first"]["name"] == "minicheck"
+    assert judge["second"]["model"] == "small-judge"
     assert judge["unsure_between"] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("changes", "message"),
     [
         (
             {"second": None},
-            r"a cascade needs first: JUDGE.yaml, second: JUDGE.yaml, and unsure_between",
+            "a cascade needs first: JUDGE.yaml, second: JUDGE.yaml, and unsure_between",
         ),
-        ({"unsure_between": None}, r"a cascade needs first"),
+        ({"unsure_between": None}, "a cascade needs first"),
         ({"first": "inner.yaml"}, "a cascade cannot be part of another cascade"),
         ({"second": "inner.yaml"}, "a cascade cannot be part of another cascade"),
         ({"first": "gpt.yaml"}, "name a classifier or lexical as first"),
-        ({"second": "words.yaml"}, "remove verdicts and verify from second"),
+        # The second judge is asked the whole question and replies in words.
+        ({"second": "logprobs.yaml"}, "remove verdicts and verify from second"),
         ({"second": "pages.yaml"}, "remove verdicts and verify from second"),
         ({"unsure_between": [0.8, 0.2]}, "expected the lower probability first"),
         ({"unsure_between": [0.2, 1.8]}, "unsure_between"),
         ({"unsure_between": "sometimes"}, "unsure_between"),
-        (
-            {"decoding": {"max_tokens": 5}},
-            "backend cascade: unknown key 'decoding'",
-        ),
+        ({"decoding": {"max_tokens": 5}}, "backend cascade: unknown key 'decoding'"),
         ({"second": "gone.yaml"}, "no judge is called 'gone.yaml'"),
     ],
 )
-def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
-    cascade()
-    write_judge("words", backend="openai", model="m", base_url=server.base_url, verdicts="logprobs")
-    write_judge("pages", backend="openai", model="m", base_url=server.base_url, verify="page")
-    # Its second judge is a classifier, so that it gives probabilities.
-    inner = cascade(second="minicheck.yaml")
-    inner.rename(inner.with_name("inner.yaml"))
-    with pytest.raises(ConfigError, match=re.escape(message) if "(" in message else message):
-        load_judge_config(cascade(**keys))
+def test_a_wrong_cascade_is_refused(write_cascade, write_server_judge, changes, message):
+    write_server_judge("logprobs", verdicts="logprobs")
+    write_server_judge("pages", verify="page")
+    # A cascade of two classifiers, so that it gives probabilities.
+    write_cascade("inner", second="minicheck.yaml")
+    path = write_cascade(**changes)
+
+    with pytest.raises(ConfigError, match=message):
+        load_judge_config(path)
 
 
-def test_the_key_of_the_second_is_wanted_before_anything_is_asked(
-    evaluate, cascade, write_judge, monkeypatch
+def test_a_missing_key_of_the_second_judge_is_refused_before_the_run(
+    evaluate, write_cascade, write_server_judge, monkeypatch
 ):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    write_judge("far", backend="openai", model="m", base_url="https://judge.example.com/v1")
-    metadata = {"judge": str(cascade(second="far.yaml"))}
+    write_server_judge("far", base_url="https://judge.example.com/v1")
+    metadata = {"judge": str(write_cascade(second="far.yaml"))}
+
     with pytest.raises(ConfigError, match="wants a key"):
         evaluate(
             "constant-answer",

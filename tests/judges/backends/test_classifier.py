@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from judges.config import load_judge_config
-from judges.inference import EntailmentPair as Asked
+from judges.inference import EntailmentPair
 from judges.inference.models import SupportModel, load_model
 from judges.judge import Judge
 from judges.lexical.words import ParsedPassage
@@ -17,171 +21,294 @@ from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDownError, ConfigError, ModelError
 from lm_factuality.harness.samples import verdict_of
-from tests.judges.inference.test_support import CLAIMS, TEXT
+from tests.judges.inference.examples import CLAIMS, TEXT, TITLE
 
-PAIRS = [Pair(claim, (f"Title: Ada Lind\n{TEXT}",)) for claim in CLAIMS]
-
-
-def expected(folder: Path) -> list[float]:
-    asked = [Asked(claim, (ParsedPassage(TEXT, "Ada Lind"),)) for claim in CLAIMS]
-    return [each.probability for each in load_model(str(folder), device="cpu").support(asked)]
+PASSAGE = f"Title: {TITLE}\n{TEXT}"
+PAIRS = [Pair(claim, (PASSAGE,)) for claim in CLAIMS]
 
 
-@pytest.mark.parametrize("kind", ["roberta", "deberta", "nli", "single"])
-def test_verify_gives_the_models_probability_and_the_verdict_of_the_threshold(
-    write_judge, folders, tmp_path, kind
+@pytest.fixture
+def open_judge(tmp_path):
+    """Return a function that opens the judge of a YAML, always with the same store of answers."""
+
+    def open_from_yaml(path: Path) -> Judge:
+        return Judge.open(load_judge_config(path), tmp_path / "answers.sqlite")
+
+    return open_from_yaml
+
+
+@pytest.fixture
+def own_prompt(tmp_path) -> dict[str, str]:
+    """Return the ``prompts`` of a judge that put another text in the place of ``verify``."""
+    (tmp_path / "own.jinja").write_text("x", encoding="utf-8")
+    return {"verify": "own.jinja"}
+
+
+def probabilities_of_claims(folder: Path) -> list[float]:
+    """Ask the model itself how probable it is that the passage supports each of ``CLAIMS``."""
+    passages = (ParsedPassage(TEXT, TITLE),)
+    pairs = [EntailmentPair(claim, passages) for claim in CLAIMS]
+    supports = load_model(str(folder), device="cpu").support(pairs)
+    return [support.probability for support in supports]
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold"),
+    [("roberta", 0.5), ("deberta", 0.9), ("nli", 0.9), ("single label", 0.85)],
+)
+def test_a_claim_is_supported_if_its_probability_reaches_the_threshold(
+    write_classifier, model_folders, open_judge, kind, threshold
 ):
-    chances = expected(folders[kind])
-    threshold = min(0.9, max(0.1, sorted(chances)[2] - 1e-6))
-    config = load_judge_config(write_judge(model=str(folders[kind]), threshold=threshold))
-    with Judge.open(config, tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-    assert [each.verdict == "supported" for each in found] == [
-        chance >= threshold for chance in chances
-    ]
-    for each, chance in zip(found, chances, strict=True):
-        assert each.score == pytest.approx(chance, abs=1e-4) or "contradicts" in each.reason
-        assert f"probability of support {chance:.3f}" in each.reason
+    path = write_classifier(model=str(model_folders[kind]), threshold=threshold)
+
+    with open_judge(path) as judge:
+        verifications = verify(judge, PAIRS)
+
+    probabilities = probabilities_of_claims(model_folders[kind])
+    for verification, probability in zip(verifications, probabilities, strict=True):
+        is_supported = probability >= threshold
+        assert verification.verdict == ("supported" if is_supported else "not_supported")
+        assert verification.score == pytest.approx(probability, abs=1e-4)
+        assert f"probability of support {probability:.3f}" in verification.reason
 
 
-def test_answers_are_on_disk_and_are_not_computed_again(write_judge, tmp_path, monkeypatch):
-    config = load_judge_config(write_judge(batch_size=2))
-    with Judge.open(config, tmp_path / "a.sqlite") as judge:
-        first = verify(judge, PAIRS)
-        assert judge.usage.calls == len(PAIRS)
+def test_stored_answers_are_not_computed_again(write_classifier, open_judge, monkeypatch):
+    path = write_classifier(batch_size=2)
+    with open_judge(path) as judge:
+        verifications = verify(judge, PAIRS)
+    assert judge.usage.calls == len(PAIRS)
     monkeypatch.setattr(SupportModel, "support", lambda *_: pytest.fail("asked again"))
-    with Judge.open(config, tmp_path / "a.sqlite") as judge:
-        assert verify(judge, PAIRS) == first
-        assert (judge.usage.calls, judge.usage.stored) == (0, len(PAIRS))
+
+    with open_judge(path) as later_judge:
+        later_verifications = verify(later_judge, PAIRS)
+
+    assert later_verifications == verifications
+    assert later_judge.usage.calls == 0
+    assert later_judge.usage.stored == len(PAIRS)
 
 
 @pytest.mark.parametrize("kind", ["segments", "claims"])
-def test_units_below_the_threshold_are_flagged(write_judge, folders, tmp_path, kind):
-    chances = expected(folders["roberta"])
-    threshold = (sorted(chances)[1] + sorted(chances)[2]) / 2
-    subject = {
-        "kind": kind,
-        "units": list(CLAIMS),
-        "passages": [f"Title: Ada Lind\n{TEXT}"],
-        "claim": "",
-        "question": "Who?",
-    }
-    subject |= {"links": [], "demonstration": {}}
-    (tmp_path / "own.jinja").write_text("{{ units }}", encoding="utf-8")
-    config = load_judge_config(write_judge(threshold=threshold, prompts={"verify": "own.jinja"}))
-    with Judge.open(config, tmp_path / "a.sqlite") as judge:
-        ((answer,),) = judge.ask("verify", [subject], "asking")
-    assert answer.text.endswith(
-        "Answer: " + ",".join(str(n) for n, chance in enumerate(chances, 1) if chance < threshold)
-    )
-
-
-def test_what_it_cannot_judge_is_unscored_with_the_reason(write_judge, tmp_path):
-    (tmp_path / "own.jinja").write_text("x", encoding="utf-8")
-    with Judge.open(
-        load_judge_config(write_judge(prompts={"verify": "own.jinja"})), tmp_path / "a.sqlite"
-    ) as judge:
-        subjects = [{"kind": "decompose"}, {"kind": "verify", "claim": "x", "passages": [" "]}]
-        subjects.append({"kind": "verify", "claim": "Ada " * 200, "passages": [TEXT]})
-        errors = [answer.error for (answer,) in judge.ask("verify", subjects, "asking")]
-    assert errors == [
-        "a classifier cannot judge 'decompose', only verify, segments, claims, marks",
-        "no evidence: this judge needs passages",
-        "no verdict: the claim leaves no room for passages in 129 tokens",
-    ]
-
-
-def test_the_identity_is_of_the_weights_and_of_all_that_can_change_a_probability(
-    write_judge, folders, tmp_path
+def test_parts_of_a_response_below_the_threshold_are_named_as_wrong(
+    write_classifier, model_folders, open_judge, own_prompt, kind
 ):
-    def identity(**keys) -> str:
-        with Judge.open(load_judge_config(write_judge(**keys)), tmp_path / "a.sqlite") as judge:
+    probabilities = probabilities_of_claims(model_folders["roberta"])
+    # Halfway between the second and the third smallest, so that two of the four are below it.
+    smallest = sorted(probabilities)
+    threshold = (smallest[1] + smallest[2]) / 2
+    question = {"kind": kind, "units": list(CLAIMS), "passages": [PASSAGE]}
+    path = write_classifier(threshold=threshold, prompts=own_prompt)
+
+    with open_judge(path) as judge:
+        ((answer,),) = judge.ask("verify", [question], "asking")
+
+    wrong_numbers = [
+        str(number)
+        for number, probability in enumerate(probabilities, start=1)
+        if probability < threshold
+    ]
+    assert len(wrong_numbers) == 2
+    assert answer.text.endswith("Answer: " + ",".join(wrong_numbers))
+
+
+@pytest.mark.parametrize(
+    ("question", "error"),
+    [
+        pytest.param(
+            {"kind": "decompose"},
+            "a classifier cannot judge 'decompose', only verify, segments, claims, marks",
+            id="another kind of question",
+        ),
+        pytest.param(
+            {"kind": "verify", "claim": "x", "passages": [" "]},
+            "no evidence: this judge needs passages",
+            id="blank passage",
+        ),
+        pytest.param(
+            {"kind": "verify", "claim": "Ada " * 200, "passages": [TEXT]},
+            "no verdict: the claim leaves no room for passages in 129 tokens",
+            id="claim longer than the model reads",
+        ),
+    ],
+)
+def test_a_question_that_a_classifier_cannot_judge_gets_an_error(
+    write_classifier, open_judge, own_prompt, question, error
+):
+    with open_judge(write_classifier(prompts=own_prompt)) as judge:
+        ((answer,),) = judge.ask("verify", [question], "asking")
+
+    assert answer.error == error
+
+
+@pytest.fixture
+def identity_of(write_classifier, open_judge):
+    """Return a function that gives the identity of a classifier with changed settings."""
+
+    def open_and_identify(**changes) -> str:
+        with open_judge(write_classifier(**changes)) as judge:
             return judge.identity
 
-    moved = tmp_path / "elsewhere" / folders["roberta"].name
-    shutil.copytree(folders["roberta"], moved)
-    plain = identity()
-    assert plain == identity(model=str(moved), device="cpu", batch_size=3)
-    assert "MiniCheck-RoBERTa-Large@" in plain
-    others = [
-        identity(**keys) for keys in ({"window": 50}, {"threshold": 0.4}, {"family": "alignscore"})
-    ]
-    (moved / "model.safetensors").write_bytes(
-        (folders["single"] / "model.safetensors").read_bytes()
-    )
-    others.append(identity(model=str(moved)))
-    assert len({plain, *others}) == 5
-    config = load_judge_config(write_judge(window=50))
-    assert {key: config.describe()[key] for key in ("window", "threshold", "family")} == {
-        "window": 50,
-        "threshold": 0.5,
-        "family": None,
-    }
+    return open_and_identify
 
 
-def test_wrong_settings_are_told_before_anything_is_asked(write_judge, tmp_path):
-    for keys, message in (
+@pytest.fixture
+def copied_model(model_folders, tmp_path) -> Path:
+    """Return a copy of the RoBERTa, in a folder of the same name."""
+    copy = tmp_path / "elsewhere" / model_folders["roberta"].name
+    shutil.copytree(model_folders["roberta"], copy)
+    return copy
+
+
+def test_the_identity_names_the_model(identity_of):
+    assert "MiniCheck-RoBERTa-Large@" in identity_of()
+
+
+def test_the_identity_does_not_depend_on_the_folder_or_the_batch_size(identity_of, copied_model):
+    assert identity_of(model=str(copied_model), batch_size=3) == identity_of()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"window": 50}, {"threshold": 0.4}, {"family": "alignscore"}],
+    ids=["window", "threshold", "family"],
+)
+def test_a_setting_that_can_change_a_verdict_is_part_of_the_identity(identity_of, changes):
+    # Answers are stored under the identity, and must not be found with other settings.
+    assert identity_of(**changes) != identity_of()
+
+
+def test_the_weights_are_part_of_the_identity(identity_of, copied_model, model_folders):
+    other_weights = model_folders["single label"] / "model.safetensors"
+    shutil.copy(other_weights, copied_model / "model.safetensors")
+
+    assert identity_of(model=str(copied_model)) != identity_of()
+
+
+def test_a_classifier_is_described_by_its_window_threshold_and_family(write_classifier):
+    description = load_judge_config(write_classifier(window=50)).describe()
+
+    assert description["window"] == 50
+    assert description["threshold"] == 0.5  # the default
+    assert description["family"] is None  # the suite finds it by the model's name
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"threshold": 0.99}, "threshold is 0.99; expected less than or equal to 0.9"),
         ({"window": 4}, "window is 4; expected greater than or equal to 16"),
         ({"temperature": 1}, "unknown key 'temperature'"),
         ({"model": ""}, "model is missing: a model on the Hub, or its folder"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            load_judge_config(write_judge(**keys))
+    ],
+)
+def test_a_wrong_setting_is_refused_when_the_yaml_is_read(write_classifier, settings, message):
+    path = write_classifier(**settings)
+
+    with pytest.raises(ConfigError, match=message):
+        load_judge_config(path)
+
+
+def test_an_unknown_family_is_refused_before_anything_is_asked(write_classifier, open_judge):
+    path = write_classifier(family="minichek")
+
     with pytest.raises(
         ConfigError, match="no family of models is called 'minichek'; did you mean minicheck"
     ):
-        Judge.open(load_judge_config(write_judge(family="minichek")), tmp_path / "a.sqlite")
+        open_judge(path)
+
+
+def test_an_unknown_model_is_refused_before_anything_is_asked(write_classifier, open_judge):
+    path = write_classifier(model="no/such")
+
     with pytest.raises(ModelError, match="the judge's model 'no/such' cannot be loaded"):
-        Judge.open(load_judge_config(write_judge(model="no/such")), tmp_path / "a.sqlite")
+        open_judge(path)
 
 
-def test_a_model_that_fails_is_a_judge_that_is_down(write_judge, folders, tmp_path):
-    config = load_judge_config(write_judge(model=str(folders["roberta"]), family="nli"))
+def test_a_judge_whose_model_cannot_be_used_is_down(write_classifier, open_judge):
+    # A MiniCheck has no label called entailment, as the family nli needs it.
+    path = write_classifier(family="nli")
+
     with (
-        Judge.open(config, tmp_path / "a.sqlite") as judge,
+        open_judge(path) as judge,
         pytest.raises(BackendDownError, match="judge minicheck: .*its labels are"),
     ):
         verify(judge, PAIRS)
 
 
-def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path, capsys):
-    out = tmp_path / "certificate.json"
-    assert main(["certify", "--judge", str(write_judge()), "--sample", "--out", str(out)]) == 0
-    certificate = json.loads(out.read_text(encoding="utf-8"))
+class CertifyOutput(NamedTuple):
+    """What the command ``certify`` wrote."""
+
+    certificate: dict[str, Any]
+    """The content of the file."""
+
+    printed_words: str
+    """What it printed, without line breaks and with single spaces."""
+
+
+@pytest.fixture(scope="module")
+def certify_output(model_folders, tmp_path_factory) -> CertifyOutput:
+    """Certify the RoBERTa on the sample once for all tests of this file."""
+    folder = tmp_path_factory.mktemp("certify")
+    judge_path = folder / "minicheck.yaml"
+    keys = {"backend": "classifier", "model": str(model_folders["roberta"]), "device": "cpu"}
+    judge_path.write_text(yaml.safe_dump(keys), encoding="utf-8")
+    certificate_path = folder / "certificate.json"
+    arguments = ["--judge", str(judge_path), "--sample", "--out", str(certificate_path)]
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
+        assert main(["certify", *arguments]) == 0
+
+    certificate = json.loads(certificate_path.read_text(encoding="utf-8"))
+    return CertifyOutput(certificate, " ".join(printed.getvalue().split()))
+
+
+def test_certify_gives_a_classifier_documents(certify_output):
+    certificate = certify_output.certificate
+
     assert certificate["setting"] == "segment_doc"
     assert certificate["scores"]["unscored"]["responses"] == 0
-    bins = certificate["calibration"]
-    assert [each["low"] for each in bins] == [number / 10 for number in range(10)]
-    assert sum(each["units"] for each in bins) > 100
-    # At a threshold of 0.5 a verdict in the lower half is wrong where the label is "supported", in
-    # the upper where it is not.
-    assert all(
-        each["wrong"]
-        == (each["supported"] if each["low"] < 0.5 else each["units"] - each["supported"])
-        for each in bins
-    )
-    flagged = sum(each["units"] for each in bins if each["low"] < 0.5)
-    found = certificate["scores"]["ALL"]["segment"]
-    assert found["tp"] + found["fp"] == flagged
-    assert "segments with references and a probability of" in " ".join(
-        capsys.readouterr().out.split()
-    )
 
 
-def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, write_judge):
-    """Words alone do not limit a model: it is asked about every pair of wordings, and no task says
-    that it went by words."""
+def test_certify_says_how_well_the_probabilities_are_calibrated(certify_output):
+    bins = certify_output.certificate["calibration"]
+
+    lower_bounds = [calibration_bin["low"] for calibration_bin in bins]
+    assert lower_bounds == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert sum(calibration_bin["units"] for calibration_bin in bins) > 100
+    assert "segments with references and a probability of" in certify_output.printed_words
+
+
+def test_verdicts_of_a_certificate_go_by_the_threshold_of_one_half(certify_output):
+    certificate = certify_output.certificate
+
+    flagged_count = 0
+    for calibration_bin in certificate["calibration"]:
+        supported_count = calibration_bin["supported"]
+        if calibration_bin["low"] < 0.5:
+            # All segments of this bin are flagged, which is wrong where the label is "supported".
+            assert calibration_bin["wrong"] == supported_count
+            flagged_count += calibration_bin["units"]
+        else:
+            assert calibration_bin["wrong"] == calibration_bin["units"] - supported_count
+    counts = certificate["scores"]["ALL"]["segment"]
+    assert counts["tp"] + counts["fp"] == flagged_count
+
+
+def test_a_classifier_judges_open_generation_by_whole_sentences(
+    evaluate, checkpoint, write_classifier
+):
+    # The offline judge goes by words, and its tasks say so. A classifier does not.
     output = evaluate(
         "hf",
         ["sample_factor_generation"],
         model_args={"pretrained": str(checkpoint), "dtype": "float32"},
-        metadata={"judge": str(write_judge())},
+        metadata={"judge": str(write_classifier())},
         limit=3,
     )
+
     caution = output["configs"]["sample_factor_generation"]["metadata"]["caution"]
     assert "reads no prompt" in caution
     assert "Judged by word overlap" not in caution
     for sample in output["samples"]["sample_factor_generation"]:
-        verdict = verdict_of(sample)
-        assert not any("content word" in (reason or "") for reason in verdict["reasons"])
+        for reason in verdict_of(sample)["reasons"]:
+            assert "content word" not in (reason or "")
