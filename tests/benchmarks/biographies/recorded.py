@@ -1,5 +1,4 @@
-"""A judge that answers from a table: which pages support which facts, how sentences are decomposed,
-and where individuals begin."""
+"""Responses, a judge that answers from a table, and what a judge may have decided about them."""
 
 import json
 
@@ -7,7 +6,17 @@ from judges.answers import Answer
 from judges.config import JudgeConfig
 from judges.templates import Prompts
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
+from lm_factuality.benchmarks.biographies.link import link_groups
+from lm_factuality.benchmarks.biographies.types import (
+    Fact,
+    GeneratedText,
+    JudgedBiography,
+    Judgement,
+    RetrievedPassage,
+)
+
+OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrelevant"}
+"""The outcome of a judgement by the sign that stands for it in `make_biography`."""
 
 
 class RecordedJudge:
@@ -23,7 +32,9 @@ class RecordedJudge:
     config = JudgeConfig("recorded", "openai", model="m")
 
     def __init__(self, facts, supported, breaks=(), answers=None):
-        self.calls = []  # pairs of a template's name and the prompt
+        """Set the table, and begin a list of the prompts."""
+        self.calls = []
+        """Pairs of the name of a template and the prompt that was made of it."""
         self._facts = facts
         self._supported = supported
         self._breaks = set(breaks)
@@ -33,6 +44,7 @@ class RecordedJudge:
     def ask_typed(
         self, prompt_name, reply, subjects, description, check=None, samples=None, **decoding
     ):
+        """Read one answer to each question as the judge itself does."""
         replies = []
         for subject in subjects:
             self.calls.append((prompt_name, self._prompts.render(prompt_name, subject)))
@@ -41,6 +53,7 @@ class RecordedJudge:
         return replies
 
     def _answer(self, prompt_name, subject):
+        """Return the text that the table gives for a question."""
         step = prompt_name.removeprefix("biographies/")
         if step in self._answers:
             return self._answers[step]
@@ -62,7 +75,36 @@ class RecordedJudge:
         return groups
 
 
-def generation(name, output, titles, index="0"):
+def make_generation(name, output, titles, index="0"):
     """Make a response about a name, with a passage for each of the titles."""
     passages = tuple(RetrievedPassage(title, f"What the page {title} says.") for title in titles)
     return GeneratedText(index, f"Tell me a bio of {name}", name, output, passages)
+
+
+def make_biography(groups, *rows, linking="greedy", protocol="paper", titles=None):
+    """Make a judged biography from the verdicts on its facts.
+
+    Example:
+        ``make_biography(((0, 1),), "+-", "++")`` has two facts in one group. The first fact is true
+        of the first of two entities, and the second fact is true of both.
+
+    Args:
+        groups: The numbers of the facts in each group.
+        *rows: A text for each fact, with a sign of `OUTCOMES` for each entity.
+        linking: How groups are linked to entities.
+        protocol: The protocol of the linking.
+        titles: The titles of the entities' pages. By default ``E0``, ``E1`` and so on.
+    """
+    if titles is None:
+        titles = tuple(f"E{number}" for number in range(len(rows[0])))
+    entities = tuple(titles)
+    matrix = tuple(tuple(Judgement(OUTCOMES[sign]) for sign in row) for row in rows)
+    return JudgedBiography(
+        generation=make_generation("E", "E was.", entities),
+        sentences=("E was.",),
+        facts=tuple(Fact(f"fact {number}", 0) for number in range(len(rows))),
+        groups=groups,
+        entities=entities,
+        matrix=matrix,
+        links=link_groups(groups, entities, matrix, linking, protocol),
+    )

@@ -1,15 +1,12 @@
-"""From records to the scores of a set, and the benchmark with the lexical judge."""
+"""D-FActScore as a benchmark: from a judge's records to the scores of a set of responses."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from judges.backends.lexical import LexicalBackend
-from judges.config import JudgeConfig
+from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.store import AnswerStore
-from judges.templates import Prompts
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, generation_to_doc
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
@@ -18,65 +15,117 @@ from lm_factuality.benchmarks.biographies.types import (
     RetrievedPassage,
 )
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
-from tests.benchmarks.biographies.test_link import judged
+from tests.benchmarks.biographies.recorded import make_biography
 
 PAINTER = RetrievedPassage(
     "Ada Lind (painter)",
-    "Ada Lind (3 May 1900 – 1 June 1980) was a painter. She was born in Tarrow and taught at the Harbour School.",
+    "Ada Lind (3 May 1900 – 1 June 1980) was a painter. She was born in Tarrow and taught at the "
+    "Harbour School.",
 )
 PILOT = RetrievedPassage(
     "Ada Lind (pilot)",
-    "Ada Lind (born 1955) is a pilot. She flew mail to the northern islands and founded a flying school in Sill.",
+    "Ada Lind (born 1955) is a pilot. She flew mail to the northern islands and founded a flying "
+    "school in Sill.",
 )
-MERGED = "Ada Lind was born in Tarrow [1]. She taught at the Harbour School [1]. She flew mail to the northern islands [2]."
-APART = "Ada Lind was a painter [1]. She taught at the Harbour School [1]. Another Ada Lind is a pilot [2]. She founded a flying school in Sill [2]."
+# Three facts about one person: two are true of the painter, the last of the pilot.
+MERGED = (
+    "Ada Lind was born in Tarrow [1]. She taught at the Harbour School [1]. She flew mail to the "
+    "northern islands [2]."
+)
+# Two facts about the painter, and two about the pilot, told as of two people.
+APART = (
+    "Ada Lind was a painter [1]. She taught at the Harbour School [1]. Another Ada Lind is a pilot "
+    "[2]. She founded a flying school in Sill [2]."
+)
+ABSTENTION = "I'm sorry, I cannot tell which Ada Lind is meant."
 
 
-def respond(output, index="0"):
-    return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, (PAINTER, PILOT))
+def make_response(output, index="0"):
+    """Make a response about Ada Lind, with the pages of both people of this name."""
+    question = "Tell me a bio of Ada Lind"
+    return GeneratedText(index, question, "Ada Lind", output, (PAINTER, PILOT))
+
+
+def make_docs(*outputs):
+    """Make the document of each response."""
+    return [
+        generation_to_doc(make_response(output, str(number)))
+        for number, output in enumerate(outputs)
+    ]
 
 
 @pytest.fixture
-def lexical(tmp_path):
-    config = JudgeConfig("lexical", "lexical")
-    with Judge(
-        config, LexicalBackend(config), AnswerStore(tmp_path / "answers.sqlite"), Prompts()
-    ) as opened:
-        yield opened
+def lexical_judge(tmp_path):
+    """Return the offline judge, which compares words."""
+    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
+        yield judge
 
 
-def run(judge, outputs, benchmark=AMBIGBIO):
-    generations = [respond(output, str(number)) for number, output in enumerate(outputs)]
-    docs, responses = (
-        [generation_to_doc(each) for each in generations],
-        [[each.output] for each in generations],
-    )
-    assert all(
-        benchmark.document_problem(doc, texts) is None
-        for doc, texts in zip(docs, responses, strict=True)
-    )
-    return docs, benchmark.judge(judge, docs, responses)
+@pytest.fixture
+def records(lexical_judge):
+    """Return the records of three responses: two people merged, two told apart, an abstention."""
+    docs = make_docs(MERGED, APART, ABSTENTION)
+    return AMBIGBIO.judge(lexical_judge, docs, [[MERGED], [APART], [ABSTENTION]])
 
 
-def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
-    docs, records = run(
-        lexical, [MERGED, APART, "I'm sorry, I cannot tell which Ada Lind is meant."]
-    )
-    merged, apart, declined = (json.loads(json.dumps(record)) for record in records)
+@pytest.mark.parametrize("output", [MERGED, APART, ABSTENTION])
+def test_a_document_with_one_response_has_no_problem(output):
+    (doc,) = make_docs(output)
+
+    assert AMBIGBIO.document_problem(doc, [output]) is None
+
+
+def test_a_record_can_be_written_as_json(records):
+    json.dumps(records, allow_nan=False)
+
+
+def test_two_people_merged_into_one_lose_the_facts_of_the_second(records):
+    merged, _apart, _abstention = records
+
     assert merged["scores"]["factscore"] == 1
     assert merged["scores"]["d_factscore"] == pytest.approx(2 / 3)
     assert merged["scores"]["kind"] == "one_bio_many_entities"
-    assert (apart["scores"]["factscore"], apart["scores"]["d_factscore"]) == (1, 1)
-    assert apart["links"] == [0, 1]
-    assert (declined["abstained"], declined["scores"], declined["unscored"]) == (True, None, None)
 
-    summary = AMBIGBIO.summarise(docs, records)
-    assert summary["factscore"]["value"] == 1
-    assert summary["d_factscore"]["value"] == pytest.approx(5 / 6)
-    assert summary["difference"]["value"] == pytest.approx(1 / 6)
-    assert summary["respond_ratio"]["value"] == pytest.approx(2 / 3)
-    assert (summary["num_biographies"]["value"], summary["num_entities"]["value"]) == (1.5, 2)
-    assert summary["one_bio_many_entities"]["value"] == 0.5
+
+def test_two_people_told_apart_are_linked_to_their_own_pages(records):
+    _merged, apart, _abstention = records
+
+    assert list(apart["links"]) == [0, 1]
+    assert apart["scores"]["factscore"] == 1
+    assert apart["scores"]["d_factscore"] == 1
+
+
+def test_an_abstention_has_no_scores_and_is_not_unscored(records):
+    _merged, _apart, abstention = records
+
+    assert abstention["abstained"] is True
+    assert abstention["scores"] is None
+    assert abstention["unscored"] is None
+
+
+@pytest.fixture
+def summary(records):
+    """Return the summary of two people merged, two told apart, and an abstention."""
+    return AMBIGBIO.summarise(make_docs(MERGED, APART, ABSTENTION), records)
+
+
+@pytest.mark.parametrize(
+    ("score", "value"),
+    [
+        ("factscore", 1),
+        ("d_factscore", (2 / 3 + 1) / 2),
+        ("difference", (1 / 3 + 0) / 2),
+        ("respond_ratio", 2 / 3),
+        ("num_biographies", (1 + 2) / 2),
+        ("num_entities", 2),
+        ("one_bio_many_entities", 1 / 2),
+    ],
+)
+def test_the_summary_has_the_means_over_responses_that_are_no_abstentions(summary, score, value):
+    assert summary[score]["value"] == pytest.approx(value)
+
+
+def test_the_summary_names_the_settings(summary):
     assert summary["settings"] == {
         "knowledge": DOCUMENTS,
         "knowledge_identity": None,
@@ -84,69 +133,138 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
         "facts": "standalone",
         "protocol": "paper",
     }
+
+
+def test_the_summary_can_be_written_as_json(summary):
     json.dumps(summary, allow_nan=False)
-    columns, rows, notes = AMBIGBIO.summary_table(summary)
+
+
+def test_the_rows_of_the_table_have_a_cell_for_each_column(summary):
+    columns, rows, _notes = AMBIGBIO.summary_table(summary)
+
     assert {len(row) for row in rows} == {len(columns)}
-    assert {"Responses: 3.", "Abstained: 1."} <= set(notes)
 
 
-def test_a_plan_sends_nothing_and_names_each_step(lexical):
-    generations = [respond(MERGED), respond(APART)]
-    docs, responses = (
-        [generation_to_doc(each) for each in generations],
-        [[each.output] for each in generations],
-    )
-    plan = AMBIGBIO.plan_questions(lexical, docs, responses)
-    assert [(step, each.stored + each.to_send) for step, each in plan] == [
-        ("decomposing", 7),
+def test_the_notes_of_the_table_count_responses_and_abstentions(summary):
+    _columns, _rows, notes = AMBIGBIO.summary_table(summary)
+
+    assert "Responses: 3." in notes
+    assert "Abstained: 1." in notes
+
+
+def test_a_plan_counts_the_questions_of_each_step(lexical_judge):
+    docs = make_docs(MERGED, APART)
+
+    plans = AMBIGBIO.plan_questions(lexical_judge, docs, [[MERGED], [APART]])
+
+    counts = [(step, plan.to_send) for step, plan in plans]
+    assert counts == [
+        ("decomposing", 3 + 4),  # a question for each sentence
         ("grouping", 2),
-        ("verifying", 12),  # two pairs of the same words
+        # Each of 3 + 4 facts is verified with 2 pages, and 2 of these pairs have the same words.
+        ("verifying", 12),
     ]
-    assert sum(each.stored for _, each in plan) == 0
-    AMBIGBIO.judge(lexical, docs, responses)
-    assert sum(each.to_send for _, each in AMBIGBIO.plan_questions(lexical, docs, responses)) == 0
+    assert sum(plan.stored for _step, plan in plans) == 0
 
 
-def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
-    calls = []
-    for verify in ("fact", "page"):
-        with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
-            plans = dict(
-                AMBIGBIO.plan_questions(judge, [generation_to_doc(respond(MERGED))], [[MERGED]])
-            )
-        calls.append(plans["verifying"].estimate_with_retries.calls)
-    assert calls == [12, 16]  # three facts by two pages, asked twice
+def test_a_plan_after_judging_has_nothing_to_send(lexical_judge):
+    docs = make_docs(MERGED, APART)
+    responses = [[MERGED], [APART]]
+    AMBIGBIO.judge(lexical_judge, docs, responses)
+
+    plans = AMBIGBIO.plan_questions(lexical_judge, docs, responses)
+
+    assert sum(plan.to_send for _step, plan in plans) == 0
 
 
-def test_settings_reach_the_results(lexical):
-    benchmark = AmbigBio(linking="hungarian", protocol="code", knowledge="wiki.sqlite")
-    docs, records = run(lexical, [APART], benchmark)
-    assert records[0]["groups"] == [[1], [2, 3]]
-    summary = benchmark.summarise(docs, records)
-    assert summary["settings"] == benchmark.recorded_settings
-    assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
+@pytest.mark.parametrize(
+    ("verify", "num_calls"),
+    [
+        # Three facts are verified with two pages each, and a question is asked again if needed.
+        pytest.param("fact", 12, id="a question for each fact"),
+        # A page whose reply cannot be read is asked about fact by fact.
+        pytest.param("page", 16, id="a question for each page"),
+    ],
+)
+def test_a_plan_estimates_the_calls_if_every_question_has_to_be_repeated(
+    config, tmp_path, verify, num_calls
+):
+    with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
+        plans = dict(AMBIGBIO.plan_questions(judge, make_docs(MERGED), [[MERGED]]))
+
+    assert plans["verifying"].estimate_with_retries.calls == num_calls
+
+
+@pytest.fixture
+def method_of_the_code():
+    """Return the method with settings that are not the defaults."""
+    return AmbigBio(linking="hungarian", protocol="code", knowledge="wiki.sqlite")
+
+
+def test_protocol_code_loses_the_first_fact_of_a_response(lexical_judge, method_of_the_code):
+    (record,) = method_of_the_code.judge(lexical_judge, make_docs(APART), [[APART]])
+
+    assert [list(group) for group in record["groups"]] == [[1], [2, 3]]
+
+
+def test_settings_of_the_method_reach_the_summary(method_of_the_code):
+    summary = method_of_the_code.summarise([], [])
+
+    assert summary["settings"] == method_of_the_code.recorded_settings
+    assert summary["settings"]["linking"] == "hungarian"
+    assert summary["settings"]["protocol"] == "code"
+    assert summary["choices"] != AMBIGBIO.summarise([], [])["choices"]
 
 
 @pytest.mark.parametrize(
     ("rows", "difference"),
     [
-        (("+-", "+-", "-+", "-?"), 1 / 3),  # the last has a verdict by its own page only
-        (("+-", "+-", "?+", "-+"), 1 / 3),  # and here the third by the other page only
-        (("??", "??"), None),
-        (("+-", "+-", "--"), 0),
+        pytest.param(
+            ("+-", "+-", "-+", "-?"), 1 / 3, id="the last has a verdict by its own page alone"
+        ),
+        pytest.param(
+            ("+-", "+-", "?+", "-+"), 1 / 3, id="the third has a verdict by the other page alone"
+        ),
+        pytest.param(("+-", "+-", "--"), 0, id="no fact is true of the other alone"),
     ],
 )
 def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, difference):
-    found = score_biography(judged((tuple(range(len(rows))),), *rows))["difference"]
-    assert found == (None if difference is None else pytest.approx(difference))
+    one_group = (tuple(range(len(rows))),)
+
+    scores = score_biography(make_biography(one_group, *rows))
+
+    assert scores["difference"] == pytest.approx(difference)
 
 
-def test_a_judge_that_is_down_leaves_records_with_the_reason():
-    record = AMBIGBIO.unscored_record(
-        generation_to_doc(respond(MERGED)), [MERGED], "the judge failed: gone"
-    )
-    assert (record["unscored"], record["facts"]) == ("the judge failed: gone", [])
+def test_the_difference_is_undefined_if_no_fact_has_a_verdict():
+    scores = score_biography(make_biography(((0, 1),), "??", "??"))
+
+    assert scores["difference"] is None
+
+
+def test_a_judge_that_is_down_leaves_a_record_with_the_reason():
+    (doc,) = make_docs(MERGED)
+
+    record = AMBIGBIO.unscored_record(doc, [MERGED], "the judge failed: gone")
+
+    assert record["unscored"] == "the judge failed: gone"
+    assert record["facts"] == []
+
+
+def test_an_abstention_needs_no_judge():
+    (doc,) = make_docs("Sorry.")
+
+    record = AMBIGBIO.unscored_record(doc, ["I'm sorry."], "gone")
+
+    assert record["unscored"] is None
+
+
+def test_a_response_without_a_verdict_leaves_every_score_possible():
+    (doc,) = make_docs(MERGED)
+    record = AMBIGBIO.unscored_record(doc, [MERGED], "the judge failed: gone")
+
     summary = AMBIGBIO.summarise([{}], [record])
+
     assert summary["factscore"] == {
         "value": None,
         "stderr": None,
@@ -155,44 +273,64 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "worst": 0,
         "best": 1,
     }
-    assert (
-        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")[
-            "unscored"
-        ]
-        is None
-    )
 
 
 @pytest.mark.parametrize(
     ("doc", "responses", "message"),
-    [({}, [""], "index is missing"), (generation_to_doc(respond("")), [], "found 0 responses")],
+    [
+        pytest.param({}, [""], "index is missing", id="document without fields"),
+        pytest.param(make_docs("")[0], [], "found 0 responses", id="no response"),
+    ],
 )
-def test_documents_that_cannot_be_judged(doc, responses, message):
+def test_a_document_that_cannot_be_judged_has_a_problem(doc, responses, message):
     assert message in AMBIGBIO.document_problem(doc, responses)
 
 
-def test_means_are_over_responses_and_intervals_over_names():
-    responses = [
-        named("a", judged(((0, 1, 2, 3),), "+", "+", "+", "-")),
-        named("a", judged(((0, 1, 2, 3),), "+", "-", "-", "-")),
-        named("b", judged(((0, 1, 2, 3),), *"++++")),
-        named("c", AMBIGBIO.prepare(respond("I'm sorry."))),
-    ]
-    reason = "not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"
-    responses.append(replace(named("c", AMBIGBIO.prepare(respond(MERGED))), problem=reason))
-    summary = AMBIGBIO.summarise(
-        [{}] * len(responses), [AMBIGBIO.make_record(response) for response in responses]
-    )
-    assert summary["factscore"]["value"] == pytest.approx(2 / 3)
-    stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
-    assert summary["factscore"]["interval"] == score_interval(2 / 3, stderr, 0, 1, 3)
-    assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (
-        pytest.approx(2 / 4),
-        pytest.approx(3 / 4),
-    )
-    assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
-    assert summary["unscored"] == {"not decomposed": 1}
-
-
-def named(name, biography):
+def with_name(name, biography):
+    """Return the biography as one of somebody with this name."""
     return replace(biography, generation=replace(biography.generation, name=name))
+
+
+@pytest.fixture
+def summary_of_names():
+    """Return the summary of responses about three names.
+
+    Two responses about "a" have the FActScores 3/4 and 1/4, and one about "b" has 1. Of the two
+    about "c", one is an abstention, and the other cannot be decomposed.
+    """
+    one_group = ((0, 1, 2, 3),)
+    undecomposed = replace(
+        AMBIGBIO.prepare(make_response(MERGED)),
+        problem="not decomposed: sentence 1 of 3: no line '- fact' and more of the same words",
+    )
+    biographies = [
+        with_name("a", make_biography(one_group, "+", "+", "+", "-")),
+        with_name("a", make_biography(one_group, "+", "-", "-", "-")),
+        with_name("b", make_biography(one_group, "+", "+", "+", "+")),
+        with_name("c", AMBIGBIO.prepare(make_response("I'm sorry."))),
+        with_name("c", undecomposed),
+    ]
+    records = [AMBIGBIO.make_record(biography) for biography in biographies]
+    return AMBIGBIO.summarise([{}] * len(records), records)
+
+
+def test_factscore_is_the_mean_over_scored_responses(summary_of_names):
+    assert summary_of_names["factscore"]["value"] == pytest.approx(2 / 3)
+
+
+def test_the_interval_of_factscore_is_clustered_by_name(summary_of_names):
+    stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
+
+    interval = summary_of_names["factscore"]["interval"]
+
+    assert interval == score_interval(2 / 3, stderr, 0, 1, 3)
+
+
+def test_the_bounds_of_factscore_count_what_could_not_be_decomposed(summary_of_names):
+    assert summary_of_names["factscore"]["worst"] == pytest.approx(2 / 4)
+    assert summary_of_names["factscore"]["best"] == pytest.approx(3 / 4)
+    assert summary_of_names["unscored"] == {"not decomposed": 1}
+
+
+def test_the_respond_ratio_is_the_share_of_responses_that_are_no_abstentions(summary_of_names):
+    assert summary_of_names["respond_ratio"]["value"] == pytest.approx(4 / 5)

@@ -1,4 +1,4 @@
-"""Equation 1, and the scores that follow."""
+"""Entity linking (equation 1 of the paper), and the scores that follow from it."""
 
 import itertools
 import json
@@ -9,40 +9,21 @@ import numpy as np
 import pytest
 
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
-from lm_factuality.benchmarks.biographies.link import link_greedily, link_groups, link_one_to_one
+from lm_factuality.benchmarks.biographies.link import link_greedily, link_one_to_one
 from lm_factuality.benchmarks.biographies.scores import (
     attributed_entities,
     length_penalty,
     response_type,
     score_biography,
 )
-from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
-from tests.benchmarks.biographies.recorded import generation
+from tests.benchmarks.biographies.recorded import make_biography
 
-OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrelevant"}
 RELEASED = [
     "chatgpt-0301__ambig",
     "chatgpt-0301__no-ambig",
     "llama2-13b-chat__ambig",
     "llama2-13b-chat__no-ambig",
 ]
-
-
-def judged(groups, *rows, linking="greedy", protocol="paper", titles=None):
-    """Make a judged biography from the numbers of the facts in each group, and a row of signs for
-    each fact, one for each entity: ``judged(((0, 1),), "+-", "++")`` has two facts in one group,
-    the first true of the first of two entities, the second of both."""
-    entities = tuple(titles or (f"E{number}" for number in range(len(rows[0]))))
-    matrix = tuple(tuple(Judgement(OUTCOMES[sign]) for sign in row) for row in rows)
-    return JudgedBiography(
-        generation=generation("E", "E was.", entities),
-        sentences=("E was.",),
-        facts=tuple(Fact(f"fact {number}", 0) for number in range(len(rows))),
-        groups=groups,
-        entities=entities,
-        matrix=matrix,
-        links=link_groups(groups, entities, matrix, linking, protocol),
-    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +33,7 @@ def judged(groups, *rows, linking="greedy", protocol="paper", titles=None):
 def test_two_individuals_share_an_entity_by_greedy_linking_alone(
     linking, links, d_factscore, num_entities
 ):
-    biography = judged(((0, 1), (2, 3, 4)), "+-", "+-", "++", "+-", "++", linking=linking)
+    biography = make_biography(((0, 1), (2, 3, 4)), "+-", "+-", "++", "+-", "++", linking=linking)
 
     scores = score_biography(biography)
 
@@ -63,46 +44,46 @@ def test_two_individuals_share_an_entity_by_greedy_linking_alone(
 
 
 def test_a_tie_goes_to_the_entity_that_was_retrieved_earlier():
-    assert judged(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
+    assert make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
 
 
 def test_a_tie_goes_to_the_first_entity_of_the_alphabet_by_protocol_code():
-    biography = judged(((0, 1),), "++", "++", titles=("Zed", "Abe"), protocol="code")
+    biography = make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe"), protocol="code")
 
     assert biography.links == (1,)
 
 
 def test_greedy_linking_gives_one_entity_to_all_individuals():
-    assert judged(((0,), (1, 2)), "+", "+", "+").links == (0, 0)
+    assert make_biography(((0,), (1, 2)), "+", "+", "+").links == (0, 0)
 
 
 def test_hungarian_linking_leaves_an_individual_without_entity_if_there_are_too_few():
-    biography = judged(((0,), (1, 2)), "+", "+", "+", linking="hungarian")
+    biography = make_biography(((0,), (1, 2)), "+", "+", "+", linking="hungarian")
 
     assert biography.links == (None, 0)
     assert score_biography(biography)["d_factscore"] == pytest.approx(2 / 3)
 
 
 def test_an_individual_that_nothing_supports_is_not_linked():
-    assert judged(((0,), (1, 2)), "--", "-+", "?-").links == (None, 1)
+    assert make_biography(((0,), (1, 2)), "--", "-+", "?-").links == (None, 1)
 
 
 def test_a_fact_of_a_linked_individual_is_scored_by_the_page_of_its_entity():
-    scores = score_biography(judged(((0,), (1, 2)), "--", "-+", "?-"))
+    scores = score_biography(make_biography(((0,), (1, 2)), "--", "-+", "?-"))
 
     assert scores["d_factscore"] == pytest.approx(1 / 3)
     assert scores["unscored_grouped"] == 0  # the page of the second entity decides on the last fact
 
 
 def test_a_fact_that_some_page_leaves_open_is_unscored_in_factscore():
-    scores = score_biography(judged(((0,), (1, 2)), "--", "-+", "?-"))
+    scores = score_biography(make_biography(((0,), (1, 2)), "--", "-+", "?-"))
 
     assert scores["factscore"] == pytest.approx(1 / 2)
     assert scores["unscored"] == 1
 
 
 def test_an_unscored_fact_of_an_unlinked_individual_is_in_the_bounds():
-    scores = score_biography(judged(((0, 1),), "?-", "--"))
+    scores = score_biography(make_biography(((0, 1),), "?-", "--"))
 
     assert scores["d_factscore"] == 0
     assert scores["d_factscore_worst"] == 0
@@ -150,7 +131,7 @@ def test_greedy_linking_gives_every_group_an_entity_that_supports_most():
 
 
 def test_irrelevant_facts_count_as_unsupported():
-    scores = score_biography(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
+    scores = score_biography(make_biography(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
 
     assert scores["factscore"] == 0.5
     assert scores["d_factscore"] == 0.25
@@ -158,7 +139,7 @@ def test_irrelevant_facts_count_as_unsupported():
 
 
 def test_a_fact_is_attributed_to_the_entity_of_its_individual_if_that_supports_it():
-    biography = judged(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
+    biography = make_biography(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
 
     assert biography.links in ((1, 1), (1, 0))
     assert attributed_entities(biography)[:2] == [1, 1]
@@ -166,7 +147,7 @@ def test_a_fact_is_attributed_to_the_entity_of_its_individual_if_that_supports_i
 
 
 def test_a_fact_that_nothing_supports_is_attributed_to_nobody():
-    assert attributed_entities(judged(((0,),), "--")) == [None]
+    assert attributed_entities(make_biography(((0,),), "--")) == [None]
 
 
 def judge_like_the_release(response):
@@ -175,7 +156,7 @@ def judge_like_the_release(response):
     supporters = [decided.supporting_topic for decided in response.facts]
     titles = sorted({title for title in supporters if title is not None}) or ["nobody"]
     rows = ["".join("+" if title == name else "-" for name in titles) for title in supporters]
-    return judged((tuple(range(len(rows))),), *rows, titles=titles)
+    return make_biography((tuple(range(len(rows))),), *rows, titles=titles)
 
 
 @pytest.fixture(params=RELEASED)
@@ -231,7 +212,7 @@ def test_responses_of_ten_facts_or_more_have_no_length_penalty():
 
 
 def test_factscore_is_penalised_below_ten_facts():
-    scores = score_biography(judged((tuple(range(5)),), *["+"] * 5))
+    scores = score_biography(make_biography((tuple(range(5)),), *["+"] * 5))
 
     assert length_penalty(5) == pytest.approx(math.exp(1 - 10 / 5))
     assert scores["factscore"] == 1
@@ -251,7 +232,7 @@ def random_biographies():
         groups = (tuple(range(border)), tuple(range(border, num_facts)))
         linking = draw.choice(("greedy", "hungarian"))
         nonempty = tuple(group for group in groups if group)
-        biographies.append((judged(nonempty, *rows, linking=linking), rows))
+        biographies.append((make_biography(nonempty, *rows, linking=linking), rows))
     return biographies
 
 

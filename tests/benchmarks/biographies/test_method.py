@@ -8,10 +8,10 @@ import pytest
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import Judgement
-from tests.benchmarks.biographies.recorded import RecordedJudge, generation
+from tests.benchmarks.biographies.recorded import RecordedJudge, make_generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
-HANLEY = generation(
+HANLEY = make_generation(
     "Dick Hanley",
     "Dick Hanley was a freestyle swimmer born in 1936 [1]. He won a medal in the relay at the Games of 1956 [1, 2]. "
     "Hanley coached the Northwestern eleven [3] and died in 1970 [3][4].",
@@ -45,7 +45,7 @@ EXPLORER, POLITICIAN, BISHOP = (
     "John Hemming (politician)",
     "John Hemming (bishop)",
 )
-HEMMING = generation(
+HEMMING = make_generation(
     "John Hemming",
     "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the Amazon [1]. "
     "Hemming was a pupil of Clapham Grammar School [2]. He took a degree in physics at Oxford [3].",
@@ -139,7 +139,7 @@ def judge_of_three():
     facts["He took a degree in physics at Oxford."] = ["John Hemming was born in 1935."]
     judge = RecordedJudge(facts, HANLEY_TRUTH | HEMMING_TRUTH)
     apology = "I'm sorry, I cannot find anybody of this name."
-    abstention = generation("Ada Lind", apology, ["Ada Lind"], "2")
+    abstention = make_generation("Ada Lind", apology, ["Ada Lind"], "2")
     return judge, AMBIGBIO.judge_texts(judge, [HANLEY, HEMMING, abstention])
 
 
@@ -275,7 +275,7 @@ def test_protocol_code_counts_a_group_that_lost_its_only_fact():
     assert scores["d_factscore"] == pytest.approx(3 / 5)
 
 
-PAINTER = generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])
+PAINTER = make_generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])
 
 
 def make_judge_of_painter():
