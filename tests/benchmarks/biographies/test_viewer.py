@@ -1,4 +1,4 @@
-"""The page in a real browser."""
+"""The page that shows judged biographies, in a real browser."""
 
 import json
 import time
@@ -13,6 +13,8 @@ from tests.report.conftest import HOSTILE, abstention, biography, browser, reque
 
 __all__ = ["browser"]
 
+# Each biography has two facts, which are judged by the pages of a baker and of a sailor. Here the
+# first is true of the baker, and the second of the sailor.
 MERGED = biography("0", "Ada Lind")
 APART = biography("1", "Bo Ek", groups=((0,), (1,)))
 UNSCORED = biography(
@@ -21,149 +23,267 @@ UNSCORED = biography(
 FALSE = biography(
     "3", "Di Falk", outcomes=(("supported", "not_supported"), ("not_supported", "not_supported"))
 )
+ABSTENTION = abstention("4", "Eve Gran")
 
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    def open_it(*biographies, title="A set"):
+    """Return a function that shows the page of some biographies in the browser."""
+
+    def show_page(*biographies, title="A set"):
         path = tmp_path / "page.html"
-        path.write_text(
-            build_page([*map(AMBIGBIO.make_record, biographies)], title), encoding="utf-8"
-        )
-        browser.get_log("performance"), browser.get_log("browser")
+        records = [AMBIGBIO.make_record(judged) for judged in biographies]
+        path.write_text(build_page(records, title), encoding="utf-8")
+        # Reading a log empties it, so that it holds nothing of earlier tests.
+        browser.get_log("performance")
+        browser.get_log("browser")
         browser.get(path.as_uri())
         return browser
 
-    return open_it
+    return show_page
 
 
-def texts(browser, selector):
-    return [node.text for node in browser.find_elements("css selector", selector)]
+def read_texts(browser, selector):
+    """Return the text of each element that the CSS selector matches."""
+    return [element.text for element in browser.find_elements("css selector", selector)]
 
 
-def choose(browser, select, value):
-    browser.find_element("css selector", f"#{select} option[value={value}]").click()
+def choose(browser, select_id, value):
+    """Choose an option of a drop-down list."""
+    browser.find_element("css selector", f"#{select_id} option[value={value}]").click()
 
 
-def names(browser):
-    return texts(browser, ".items .name")
+def read_names(browser):
+    """Return the names in the list of responses."""
+    return read_texts(browser, ".items .name")
 
 
-def test_both_scores_stand_beside_each_other_with_the_numbers(open_page):
+def test_both_scores_of_a_response_stand_beside_each_other(open_page):
     browser = open_page(MERGED)
-    assert texts(browser, ".score b") == ["100.0%", "50.0%"]
-    assert texts(browser, ".gap b") == ["−50.0"]
-    assert texts(browser, ".numbers b") == ["1", "2"]
-    assert texts(browser, ".head .kind") == ["People merged"]
+
+    assert read_texts(browser, ".score b") == ["100.0%", "50.0%"]
+    assert read_texts(browser, ".gap b") == ["−50.0"]
 
 
-def test_sentences_show_their_individual_and_their_worst_fact(open_page):
+def test_the_numbers_of_biographies_and_entities_are_shown(open_page):
+    browser = open_page(MERGED)
+
+    assert read_texts(browser, ".numbers b") == ["1", "2"]
+    assert read_texts(browser, ".head .kind") == ["People merged"]
+
+
+def test_sentences_are_shown_with_their_citations(open_page):
     browser = open_page(APART)
-    sentences = browser.find_elements("css selector", ".text .sentence")
-    assert [node.text for node in sentences] == [
+
+    assert read_texts(browser, ".text .sentence") == [
         "Ada Lind was a baker [1].",
         "She died in 1872 [2][3].",
     ]
-    assert [node.get_attribute("data-hue") for node in sentences] == ["0", "1"]
-    assert texts(browser, ".text .swatch") == ["1", "2"]  # where an individual begins
-    browser = open_page(MERGED)
-    first, second = browser.find_elements("css selector", ".text .sentence")
-    assert (
-        "supported" in first.get_attribute("class"),
-        "elsewhere" in second.get_attribute("class"),
-    ) == (True, True)
-    styles = [node.value_of_css_property("text-decoration-style") for node in (first, second)]
-    assert styles == ["solid", "dashed"]  # not by colour alone
-    assert len({node.value_of_css_property("background-color") for node in (first, second)}) == 1
-    assert texts(browser, ".fact.elsewhere .status") == ["true of another"]
 
 
-def test_evidence_appears_on_click_and_hides_again(open_page):
+def test_sentences_of_two_individuals_have_two_hues_and_a_number_where_each_begins(open_page):
+    browser = open_page(APART)
+
+    sentences = browser.find_elements("css selector", ".text .sentence")
+    assert [sentence.get_attribute("data-hue") for sentence in sentences] == ["0", "1"]
+    assert read_texts(browser, ".text .swatch") == ["1", "2"]
+
+
+@pytest.fixture
+def merged_sentences(open_page):
+    """Return the two sentences of one individual, of which the second is true of another."""
+    return open_page(MERGED).find_elements("css selector", ".text .sentence")
+
+
+def test_sentences_of_one_individual_have_one_colour(merged_sentences):
+    first, second = merged_sentences
+
+    colour = first.value_of_css_property("background-color")
+    assert second.value_of_css_property("background-color") == colour
+
+
+def test_a_sentence_shows_whether_its_facts_are_true_of_another_without_colour(merged_sentences):
+    first, second = merged_sentences
+
+    assert "supported" in first.get_attribute("class")
+    assert first.value_of_css_property("text-decoration-style") == "solid"
+    assert "elsewhere" in second.get_attribute("class")
+    assert second.value_of_css_property("text-decoration-style") == "dashed"
+
+
+def test_a_fact_that_is_true_of_another_is_said_to_be(open_page):
     browser = open_page(MERGED)
-    fact = browser.find_element("css selector", "#fact-1")
+
+    assert read_texts(browser, ".fact.elsewhere .status") == ["true of another"]
+
+
+def test_evidence_is_not_there_before_a_click(open_page):
+    browser = open_page(MERGED)
+
     assert not browser.find_elements("css selector", "#evidence-1 blockquote")
-    fact.click()
-    assert texts(browser, "#evidence-1 .title") == ["Ada Lind (baker)", "Ada Lind (sailor)"]
-    assert texts(browser, "#evidence-1 blockquote") == [
-        f"Ada Lind ({job}): Lind, a baker, died in 1872." for job in ("baker", "sailor")
+
+
+@pytest.fixture
+def browser_with_evidence(open_page):
+    """Return the browser after a click on the second fact, "She died in 1872."."""
+    browser = open_page(MERGED)
+    browser.find_element("css selector", "#fact-1").click()
+    return browser
+
+
+def test_evidence_of_each_page_appears_on_a_click(browser_with_evidence):
+    assert read_texts(browser_with_evidence, "#evidence-1 .title") == [
+        "Ada Lind (baker)",
+        "Ada Lind (sailor)",
     ]
-    assert texts(browser, "#evidence-1 mark") == ["died", "1872", "died", "1872"]
+    assert read_texts(browser_with_evidence, "#evidence-1 blockquote") == [
+        "Ada Lind (baker): Lind, a baker, died in 1872.",
+        "Ada Lind (sailor): Lind, a baker, died in 1872.",
+    ]
+
+
+def test_words_of_the_fact_are_marked_in_the_evidence(browser_with_evidence):
+    words = read_texts(browser_with_evidence, "#evidence-1 mark")
+
+    assert words == ["died", "1872", "died", "1872"]  # on both pages
+
+
+def test_a_clicked_fact_is_said_to_be_expanded_and_its_sentence_selected(browser_with_evidence):
+    fact = browser_with_evidence.find_element("css selector", "#fact-1")
+    _first, second = browser_with_evidence.find_elements("css selector", ".text .sentence")
+
     assert fact.get_attribute("aria-expanded") == "true"
-    assert "selected" in browser.find_elements("css selector", ".text .sentence")[1].get_attribute(
-        "class"
-    )
-    fact.click()
-    assert not browser.find_element("css selector", "#evidence-1").is_displayed()
+    assert "selected" in second.get_attribute("class")
 
 
-def test_the_list_is_filtered_and_sorted(open_page):
-    browser = open_page(UNSCORED, MERGED, APART, FALSE, abstention("4", "Eve Gran"))
-    assert names(browser)[0] == "Ada Lind"  # the largest difference first
-    assert texts(browser, "#count") == ["5 of 5 responses"]
-    choose(browser, "order", "name")
-    assert names(browser) == ["Ada Lind", "Bo Ek", "Cy Dahl", "Di Falk", "Eve Gran"]
-    choose(browser, "kind", "many_bios_many_entities")
-    assert names(browser) == ["Bo Ek"]
-    choose(browser, "kind", "abstained")
-    assert names(browser) == ["Eve Gran"]
-    choose(browser, "kind", "all")
-    for condition, expected in (
-        ("differ", ["Ada Lind"]),
-        ("unscored", ["Cy Dahl"]),
-        ("faulty", ["Di Falk"]),
-    ):
-        choose(browser, "condition", condition)
-        assert names(browser) == expected, condition
-    choose(browser, "condition", "all")
-    browser.find_element("id", "search").send_keys("dahl")
-    assert names(browser) == ["Cy Dahl"]
-    assert texts(browser, "#count") == ["1 of 5 responses"]
+def test_evidence_is_hidden_by_a_second_click(browser_with_evidence):
+    browser_with_evidence.find_element("css selector", "#fact-1").click()
+
+    evidence = browser_with_evidence.find_element("css selector", "#evidence-1")
+    assert not evidence.is_displayed()
 
 
-@pytest.mark.parametrize("place", ["name", "output", "reason", "evidence", "title"])
-def test_hostile_text_stays_text(open_page, place):
-    if place == "title":
-        browser = open_page(MERGED, APART, title=HOSTILE)
-        assert browser.find_element("css selector", "h1").get_attribute("textContent") == HOSTILE
-    else:
-        browser = open_page(biography(**{place: HOSTILE}), APART)
-        for fact in browser.find_elements("css selector", ".fact"):
-            fact.click()
-        assert HOSTILE in browser.execute_script("return document.body.textContent")
-        assert browser.title == "A set"
+@pytest.fixture
+def browser_with_list(open_page):
+    """Return the browser with a list of five responses, out of the order of their names."""
+    return open_page(UNSCORED, MERGED, APART, FALSE, ABSTENTION)
+
+
+def test_the_list_begins_with_the_largest_difference(browser_with_list):
+    assert read_names(browser_with_list)[0] == "Ada Lind"
+    assert read_texts(browser_with_list, "#count") == ["5 of 5 responses"]
+
+
+def test_the_list_can_be_sorted_by_name(browser_with_list):
+    choose(browser_with_list, "order", "name")
+
+    names = read_names(browser_with_list)
+    assert names == ["Ada Lind", "Bo Ek", "Cy Dahl", "Di Falk", "Eve Gran"]
+
+
+@pytest.mark.parametrize(
+    ("select_id", "value", "name"),
+    [
+        ("kind", "many_bios_many_entities", "Bo Ek"),
+        ("kind", "abstained", "Eve Gran"),
+        ("condition", "differ", "Ada Lind"),
+        ("condition", "unscored", "Cy Dahl"),
+        ("condition", "faulty", "Di Falk"),
+    ],
+)
+def test_the_list_can_be_filtered(browser_with_list, select_id, value, name):
+    choose(browser_with_list, select_id, value)
+
+    assert read_names(browser_with_list) == [name]
+
+
+@pytest.mark.parametrize(("select_id", "value"), [("kind", "abstained"), ("condition", "faulty")])
+def test_a_filter_can_be_taken_back(browser_with_list, select_id, value):
+    choose(browser_with_list, select_id, value)
+
+    choose(browser_with_list, select_id, "all")
+
+    assert len(read_names(browser_with_list)) == 5
+
+
+def test_the_list_can_be_searched_for_a_name(browser_with_list):
+    browser_with_list.find_element("id", "search").send_keys("dahl")
+
+    assert read_names(browser_with_list) == ["Cy Dahl"]
+    assert read_texts(browser_with_list, "#count") == ["1 of 5 responses"]
+
+
+def assert_nothing_was_run(browser):
+    """Check that hostile text made no elements and no error in the browser's console."""
     assert not browser.find_elements("css selector", "img, iframe, #layout script")
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert errors == []
+
+
+def test_a_hostile_title_stays_text(open_page):
+    browser = open_page(MERGED, APART, title=HOSTILE)
+
+    heading = browser.find_element("css selector", "h1")
+    assert heading.get_attribute("textContent") == HOSTILE
+    assert_nothing_was_run(browser)
+
+
+@pytest.mark.parametrize("field", ["name", "output", "reason", "evidence"])
+def test_a_hostile_field_of_a_biography_stays_text(open_page, field):
+    browser = open_page(biography(**{field: HOSTILE}), APART)
+
+    for fact in browser.find_elements("css selector", ".fact"):
+        fact.click()
+
+    assert HOSTILE in browser.execute_script("return document.body.textContent")
+    assert browser.title == "A set"
+    assert_nothing_was_run(browser)
 
 
 def test_nothing_is_asked_of_the_network(open_page):
-    browser = open_page(
-        biography(
-            output="See http://example.com/a.png. She died in 1872.",
-            evidence="http://example.com/b.png",
-        ),
-        APART,
-    )
+    text_with_url = "See http://example.com/a.png. She died in 1872."
+    page_with_url = biography(output=text_with_url, evidence="http://example.com/b.png")
+
+    browser = open_page(page_with_url, APART)
     browser.find_element("css selector", ".fact").click()
-    time.sleep(0.2)
+    time.sleep(0.2)  # for requests that the click may start
+
     urls = requested_urls(browser)
     assert urls
     assert all(url.startswith(("file:", "data:")) for url in urls)
 
 
-def test_the_page_is_of_verdicts_with_one_protocol_and_linking(tmp_path, capsys):
-    verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
-    command = ["page", "--verdicts", str(verdicts), "--out", str(out)]
+def write_verdicts(path, records):
+    """Write a file of verdicts."""
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
 
-    def write(*records):
-        verdicts.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
 
-    code = AmbigBio(protocol="code")
-    write(code.make_record(MERGED), code.make_record(APART))
-    assert run_command(*command) == 0
+CODE = AmbigBio(protocol="code")
+
+
+def test_the_page_names_the_protocol_and_the_linking_of_its_verdicts(tmp_path, capsys):
+    verdicts_path = tmp_path / "verdicts.jsonl"
+    page_path = tmp_path / "page.html"
+    write_verdicts(verdicts_path, [CODE.make_record(MERGED), CODE.make_record(APART)])
+
+    status = run_command("page", "--verdicts", str(verdicts_path), "--out", str(page_path))
+
+    assert status == 0
     assert "2 responses" in capsys.readouterr().out
-    page = out.read_text(encoding="utf-8")
-    assert '"settings":{"protocol":"code","linking":"greedy"}' in page
-    for records in ([code.make_record(MERGED), AMBIGBIO.make_record(APART)], []):
-        write(*records)
-        with pytest.raises(DataError, match="protocols or linkings.*make them with"):
-            run_command(*command)
+    settings = '"settings":{"protocol":"code","linking":"greedy"}'
+    assert settings in page_path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param([CODE.make_record(MERGED), AMBIGBIO.make_record(APART)], id="two protocols"),
+        pytest.param([], id="no verdicts"),
+    ],
+)
+def test_verdicts_without_a_common_protocol_make_no_page(tmp_path, records):
+    verdicts_path = tmp_path / "verdicts.jsonl"
+    write_verdicts(verdicts_path, records)
+
+    with pytest.raises(DataError, match="protocols or linkings.*make them with"):
+        run_command("page", "--verdicts", str(verdicts_path), "--out", str(tmp_path / "page.html"))
