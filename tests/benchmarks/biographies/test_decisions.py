@@ -1,5 +1,4 @@
-"""Released decisions: every published figure, what each protocol makes of a small file, and files
-that are broken."""
+"""Released decisions: the published figures, the scores by two protocols, and broken files."""
 
 import json
 import math
@@ -14,7 +13,7 @@ from lm_factuality.benchmarks.biographies.released import (
 )
 from lm_factuality.ground.errors import DataError
 
-FIGURES = {  # ours: the authors'
+AUTHORS_NAMES = {
     "factscore": "init_score",
     "factscore_penalised": "score",
     "d_factscore": "init_global_score",
@@ -24,128 +23,231 @@ FIGURES = {  # ours: the authors'
     "facts_per_response": "num_facts_per_response",
     "num_nan": "nan",
 }
-MODELS = (
+"""The authors' name of each of our scores."""
+
+RELEASED_SETS = (
     "chatgpt-0301__ambig",
     "chatgpt-0301__no-ambig",
     "llama2-13b-chat__ambig",
     "llama2-13b-chat__no-ambig",
 )
 
+PAINTER = "Ada Lind (painter)"
+ROWER = "Ada Lind (rower)"
 
-def fact(text, topic="Ada Lind (painter)", supported=None):
-    return {
-        "atom": text,
-        "is_supported": topic is not None if supported is None else supported,
-        "supporting_topic": topic,
-    }
+
+def make_fact(text, topic=PAINTER):
+    """Make a fact in the form of the authors' files.
+
+    Args:
+        text: The fact.
+        topic: The person whose page supports the fact. None if no page does.
+    """
+    return {"atom": text, "is_supported": topic is not None, "supporting_topic": topic}
 
 
 @pytest.fixture
-def write(tmp_path):
-    """A function that writes a decision file and reads it."""
+def read_file_of(tmp_path):
+    """Return a function that writes a file of decisions and reads it.
 
-    def make(facts, grouped, **figures):
+    Its arguments are, for each response, the facts, and then the facts that were left after
+    grouping. Keyword arguments are figures that the file states.
+    """
+
+    def write_and_read(facts, grouped_facts, **figures):
         path = tmp_path / "decisions.json"
-        path.write_text(
-            json.dumps({"decisions": facts, "global_decisions": grouped, **figures}),
-            encoding="utf-8",
-        )
+        content = {"decisions": facts, "global_decisions": grouped_facts, **figures}
+        path.write_text(json.dumps(content), encoding="utf-8")
         return read_decisions(path)
 
-    return make
+    return write_and_read
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_scores_equal_every_published_figure(shared, model):
-    decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{model}.json.gz")
-    published = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())[model]
+@pytest.fixture(params=RELEASED_SETS)
+def released_set(request, shared):
+    """Return the decisions of a released set, and the figures that the authors publish for it."""
+    path = shared / "data" / "ambigbio" / "decisions" / f"{request.param}.json.gz"
+    figures = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())
+    return read_decisions(path), figures[request.param]
+
+
+def test_scores_equal_every_published_figure(released_set):
+    decisions, figures = released_set
+
     report = score_decisions(decisions)
-    assert set(published) == set(FIGURES.values())
-    for ours, theirs in FIGURES.items():
-        assert report[ours] == pytest.approx(published[theirs], abs=1e-9), ours
-    for key, (low, high) in report["intervals"].items():
-        assert low < report[key] < high, key
-    fixed = score_decisions(decisions, "fixed")
-    bounds = fixed["unscored"]["d_factscore"]
-    assert bounds["worst"] < fixed["d_factscore"] < bounds["best"]
-    assert fixed["unscored"]["responses"] == published["nan"]
+
+    scores = {theirs: report[ours] for ours, theirs in AUTHORS_NAMES.items()}
+    assert scores == pytest.approx(figures, abs=1e-9)
 
 
-def test_protocols_differ_in_d_factscore_alone(write):
-    """Two answered, one of them with nothing left after grouping; grouping lost "a" and made up
-    "e"."""
-    decisions = write(
+def test_intervals_of_released_sets_hold_their_scores(released_set):
+    decisions, _figures = released_set
+
+    report = score_decisions(decisions)
+
+    for name, (low, high) in report["intervals"].items():
+        assert low < report[name] < high, name
+
+
+def test_bounds_of_released_sets_hold_their_d_factscore(released_set):
+    decisions, figures = released_set
+
+    report = score_decisions(decisions, "fixed")
+
+    bounds = report["unscored"]["d_factscore"]
+    assert bounds["worst"] < report["d_factscore"] < bounds["best"]
+    assert report["unscored"]["responses"] == figures["nan"]
+
+
+@pytest.fixture
+def decisions(read_file_of):
+    """Return decisions on two responses and an abstention.
+
+    Of the first response, three of four facts are supported. Grouping lost the fact "a", made up
+    the fact "e", and left "d" without support. Of the second, grouping left no fact.
+    """
+    return read_file_of(
         [
-            [fact("a"), fact("b"), fact("c", None), fact("d", "Ada Lind (rower)")],
+            [
+                make_fact("a"),
+                make_fact("b"),
+                make_fact("c", None),
+                make_fact("d", ROWER),
+            ],
             None,
-            [fact("f", None)],
+            [make_fact("f", None)],
         ],
-        [[fact("b"), fact("c", None), fact("d", None), fact("e")], None, []],
+        [
+            [
+                make_fact("b"),
+                make_fact("c", None),
+                make_fact("d", None),
+                make_fact("e"),
+            ],
+            None,
+            [],
+        ],
         num_groups=1.5,
     )
-    code, fixed = score_decisions(decisions), score_decisions(decisions, "fixed")
-    for report in (code, fixed):
-        assert report["factscore"] == pytest.approx((3 / 4 + 0) / 2)
-        assert report["factscore_penalised"] == pytest.approx(3 / 4 * math.exp(1 - 10 / 4) / 2)
-        assert report["num_entities"] == 1.0
-        assert (report["respond_ratio"], report["facts_per_response"]) == (
-            pytest.approx(2 / 3),
-            2.5,
-        )
-        assert (report["num_nan"], report["num_biographies"], report["num_responses"]) == (
-            1,
-            1.5,
-            2,
-        )
-        assert report["unscored"] == {
-            "responses": 1,
-            "facts": 2,
-            "first_facts": 2,
-            "facts_made_up": 1,
-            "d_factscore": {"worst": 1 / 8, "best": (2 / 4 + 1) / 2},
-        }
-    assert (code["protocol"], code["d_factscore"]) == ("code", pytest.approx(2 / 4))
-    assert (fixed["protocol"], fixed["d_factscore"]) == ("fixed", pytest.approx(1 / 3))
-    assert fixed["difference"] == pytest.approx(3 / 4 - 1 / 3)  # over responses that have both
 
 
-def test_facts_of_the_same_words_are_matched_in_order(write):
-    decisions = write([[fact("x"), fact("b"), fact("b")]], [[fact("b"), fact("b", None)]])
+PROTOCOLS = ("code", "fixed")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_factscore_is_over_all_facts_by_each_protocol(decisions, protocol):
+    report = score_decisions(decisions, protocol)
+
+    penalty = math.exp(1 - 10 / 4)  # the first response has four facts, fewer than ten
+    assert report["factscore"] == pytest.approx((3 / 4 + 0) / 2)
+    assert report["factscore_penalised"] == pytest.approx(3 / 4 * penalty / 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_responses_facts_and_people_are_counted_by_each_protocol(decisions, protocol):
+    report = score_decisions(decisions, protocol)
+
+    assert report["num_responses"] == 2
+    assert report["respond_ratio"] == pytest.approx(2 / 3)
+    assert report["facts_per_response"] == 2.5
+    assert report["num_entities"] == 1.0
+    assert report["num_biographies"] == 1.5  # as the file says
+    assert report["num_nan"] == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_grouping_lost_is_counted_by_each_protocol(decisions, protocol):
+    report = score_decisions(decisions, protocol)
+
+    assert report["unscored"] == {
+        "responses": 1,
+        "facts": 2,  # "a" and "f"
+        "first_facts": 2,
+        "facts_made_up": 1,  # "e"
+        # "b" is supported and "a" may be. The second response may have any score.
+        "d_factscore": {"worst": 1 / 8, "best": (2 / 4 + 1) / 2},
+    }
+
+
+def test_protocol_code_counts_facts_that_grouping_made_up(decisions):
+    report = score_decisions(decisions, "code")
+
+    assert report["protocol"] == "code"
+    assert report["d_factscore"] == pytest.approx(2 / 4)  # "b" and "e"
+
+
+def test_protocol_fixed_counts_facts_of_the_response_alone(decisions):
     report = score_decisions(decisions, "fixed")
+
+    assert report["protocol"] == "fixed"
+    assert report["d_factscore"] == pytest.approx(1 / 3)  # "b"
+
+
+def test_the_difference_is_over_responses_that_have_both_scores(decisions):
+    report = score_decisions(decisions, "fixed")
+
+    assert report["difference"] == pytest.approx(3 / 4 - 1 / 3)
+
+
+def test_facts_of_the_same_words_are_matched_in_order(read_file_of):
+    facts = [make_fact("x"), make_fact("b"), make_fact("b")]
+    grouped_facts = [make_fact("b"), make_fact("b", None)]
+
+    report = score_decisions(read_file_of([facts], [grouped_facts]), "fixed")
+
     assert report["d_factscore"] == 0.5
     assert report["unscored"]["facts"] == 1
 
 
-SOUND = {"decisions": [[fact("a")]], "global_decisions": [[fact("a")]]}
-BROKEN = {
-    "no JSON": ("{", "decisions.json: "),
-    "a list": ([], "expected a decision file"),
-    "no decisions": ({"score": 1.0}, "decisions is missing; found .*score"),
-    "lengths": (
-        {**SOUND, "global_decisions": []},
-        "entry 0: expected facts in both lists",
-    ),
-    "one null": ({**SOUND, "global_decisions": [None]}, "entry 0: expected facts in both lists"),
-    "no facts": (
-        {"decisions": [[]], "global_decisions": [[]]},
-        r"decisions\[0\] is \[\]",
-    ),
-    "no responses": (
-        {"decisions": [None], "global_decisions": [None]},
-        "no responses in its 1 entries",
-    ),
-    "a text": ({**SOUND, "decisions": [["a"]]}, r"decisions\[0\]\[0\] is 'a'"),
-    "no verdict": (
-        {**SOUND, "global_decisions": [[{**fact("a"), "is_supported": "yes"}]]},
-        r"global_decisions\[0\]\[0\].is_supported is 'yes'",
-    ),
-}
+SOUND = {"decisions": [[make_fact("a")]], "global_decisions": [[make_fact("a")]]}
+FACT_WITHOUT_VERDICT = {**make_fact("a"), "is_supported": "yes"}
 
 
-@pytest.mark.parametrize(("content", "expected"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_refused_and_named(tmp_path, content, expected):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param("{", "decisions.json: ", id="no JSON"),
+        pytest.param("[]", "expected a decision file", id="a list"),
+        pytest.param(
+            json.dumps({"score": 1.0}), "decisions is missing; found .*score", id="no decisions"
+        ),
+        pytest.param(
+            json.dumps({**SOUND, "global_decisions": []}),
+            "entry 0: expected facts in both lists",
+            id="lists of two lengths",
+        ),
+        pytest.param(
+            json.dumps({**SOUND, "global_decisions": [None]}),
+            "entry 0: expected facts in both lists",
+            id="an abstention in one list",
+        ),
+        pytest.param(
+            json.dumps({"decisions": [[]], "global_decisions": [[]]}),
+            r"decisions\[0\] is \[\]",
+            id="a response without facts",
+        ),
+        pytest.param(
+            json.dumps({"decisions": [None], "global_decisions": [None]}),
+            "no responses in its 1 entries",
+            id="abstentions alone",
+        ),
+        pytest.param(
+            json.dumps({**SOUND, "decisions": [["a"]]}),
+            r"decisions\[0\]\[0\] is 'a'",
+            id="a text in place of a fact",
+        ),
+        pytest.param(
+            json.dumps({**SOUND, "global_decisions": [[FACT_WITHOUT_VERDICT]]}),
+            r"global_decisions\[0\]\[0\].is_supported is 'yes'",
+            id="a fact without a verdict",
+        ),
+    ],
+)
+def test_a_broken_file_is_refused_and_named(tmp_path, content, message):
     path = tmp_path / "decisions.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    with pytest.raises(DataError, match=expected) as error:
+    path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(DataError, match=message) as error:
         read_decisions(path)
+
     assert str(path) in str(error.value)

@@ -1,4 +1,4 @@
-"""Reading what models wrote."""
+"""Reading what models wrote about people."""
 
 import gzip
 import json
@@ -14,35 +14,51 @@ from lm_factuality.benchmarks.biographies.generations import (
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.ground.errors import DataError
 
-ROW = {
+QUESTION = {
     "question": "Tell me a bio of Ada Lind (disambiguation)",
     "docs": [
         {"title": "Ada Lind (painter)", "text": "Ada Lind painted.", "id": "7"},
         {"title": "Ada Lind", "text": "Born in 1900."},
     ],
-    "output": "Ada Lind painted [1].",
 }
+ROW = {**QUESTION, "output": "Ada Lind painted [1]."}
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.json", json.dumps({"data": [ROW], "args": {}})),
-        ("a.json.gz", gzip.compress(json.dumps({"data": [ROW]}).encode())),
-    ],
-)
-def test_generations_are_read_from_json_and_gzip(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    (generation,) = read_generations([path])
-    assert (generation.index, generation.name, generation.output) == (
-        "0",
-        "Ada Lind",
-        "Ada Lind painted [1].",
-    )
+@pytest.fixture
+def write_rows_file(tmp_path):
+    """Return a function that writes rows in ALCE's form."""
+
+    def write(*rows):
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps({"data": list(rows), "args": {}}), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_generation_is_read_from_alces_json(write_rows_file):
+    (generation,) = read_generations([write_rows_file(ROW)])
+
+    assert generation.index == "0"
+    assert generation.name == "Ada Lind"
+    assert generation.output == "Ada Lind painted [1]."
     assert generation.passages[1] == RetrievedPassage("Ada Lind", "Born in 1900.")
     assert generation.entities == ("Ada Lind (painter)", "Ada Lind")
+
+
+def test_generations_are_read_from_gzip(write_rows_file, tmp_path):
+    json_path = write_rows_file(ROW)
+    gzip_path = tmp_path / "rows.json.gz"
+    gzip_path.write_bytes(gzip.compress(json_path.read_bytes()))
+
+    assert read_generations([gzip_path]) == read_generations([json_path])
+
+
+def test_a_generation_comes_back_from_the_document_of_a_task(write_rows_file):
+    (generation,) = read_generations([write_rows_file(ROW)])
+
     doc = json.loads(json.dumps(generation_to_doc(generation)))
+
     assert generation_from_doc(doc, generation.output) == generation
 
 
@@ -57,32 +73,35 @@ def test_generations_are_read_from_json_and_gzip(tmp_path, name, content):
         ('{"data": []}', r"data is \[\]"),
         ('{"a": 1}', "data is missing"),
         ("nonsense", "expected ALCE's JSON"),
-        ("[" * 100_000, "nested too deeply"),
+        pytest.param("[" * 100_000, "nested too deeply", id="deep nesting"),
     ],
 )
 def test_a_file_without_generations_is_refused(tmp_path, content, message):
     path = tmp_path / "rows.json"
     path.write_text(content)
+
     with pytest.raises(DataError, match=message):
         read_generations([path])
 
 
-def test_questions_alone_need_no_output(tmp_path):
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps({"data": [{key: ROW[key] for key in ("question", "docs")}]}))
-    assert read_generations([path], with_outputs=False)[0].output == ""
+def test_questions_are_read_without_outputs(write_rows_file):
+    (generation,) = read_generations([write_rows_file(QUESTION)], with_outputs=False)
+
+    assert generation.output == ""
+
+
+def test_generations_need_outputs(write_rows_file):
     with pytest.raises(DataError, match="no output"):
-        read_generations([path])
+        read_generations([write_rows_file(QUESTION)])
 
 
-def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
+def test_documents_of_a_citation_log_are_split_into_passages(write_rows_file):
     """They hold several passages, each after a line with its title, some of them twice."""
-    joined = "Ada Lind painted.\nTitle: Ada Lind\nBorn in 1900.\nTitle: Ada Lind\nDied in 1980."
-    path = tmp_path / "rows.json"
-    path.write_text(
-        json.dumps({"data": [{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}]}]})
-    )
-    (generation,) = read_generations([path])
+    text = "Ada Lind painted.\nTitle: Ada Lind\nBorn in 1900.\nTitle: Ada Lind\nDied in 1980."
+    row = {**ROW, "docs": [{"title": "Ada Lind (painter)", "text": text}]}
+
+    (generation,) = read_generations([write_rows_file(row)])
+
     assert generation.passages == (
         RetrievedPassage("Ada Lind (painter)", "Ada Lind painted."),
         RetrievedPassage("Ada Lind", "Born in 1900."),
@@ -103,14 +122,15 @@ def test_the_name_is_read_from_the_question(question, name):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
         ({"name": 3}, "name is 3; expected a valid string"),
         ({"passages": None}, "passages is empty; expected a valid tuple"),
         ({"passages": [{"title": "a"}]}, r"passages\[0\].text is missing"),
     ],
 )
-def test_a_document_of_another_task_is_refused(change, message):
-    doc = {"index": "0", "question": "q", "name": "n", "passages": [], **change}
+def test_a_document_of_another_task_is_refused(changes, message):
+    doc = {"index": "0", "question": "q", "name": "n", "passages": [], **changes}
+
     with pytest.raises(ValueError, match=message):
         generation_from_doc(doc, "")

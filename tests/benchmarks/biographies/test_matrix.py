@@ -1,4 +1,4 @@
-"""Step 3: pages, evidence, and what a judge says of a fact."""
+"""Step 3: the evidence for a fact on each page, and what a judge's replies say of it."""
 
 import pytest
 
@@ -22,18 +22,17 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
         ('{"reason": "x", "verdict": "not_supported"}', "not_supported", 0),
         ('{"reason": "x", "verdict": "irrelevant", "probability": null}', "irrelevant", 0),
         ('{"reason": "x", "verdict": "True"}', "unscored", None),
-        (
-            "False. It is not true that she was born in Sill.",
-            "unscored",
-            None,
-        ),  # supported, says the published code
+        # The published code takes this for supported.
+        ("False. It is not true that she was born in Sill.", "unscored", None),
         ("", "unscored", None),
     ],
 )
-def test_a_reply_is_read_as_a_judgement(text, outcome, score):
-    found = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
-    assert (found.outcome, found.score) == (outcome, score)
-    assert found.reason
+def test_a_reply_is_read_as_a_judgement_with_a_reason(text, outcome, score):
+    judgement = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
+
+    assert judgement.outcome == outcome
+    assert judgement.score == score
+    assert judgement.reason
 
 
 @pytest.mark.parametrize(
@@ -51,47 +50,79 @@ def test_an_answer_of_true_or_false_alone_is_a_judgement(text, outcome):
     assert judgement_from_logprobs(Answer(text, "stop")).outcome == outcome
 
 
+SUPPORTED = Judgement("supported", 1.0)
+NOT_SUPPORTED = Judgement("not_supported", 0.0)
+IRRELEVANT = Judgement("irrelevant", 0.0)
+UNSCORED = Judgement("unscored", None)
+
+
 @pytest.mark.parametrize(
-    ("outcomes", "outcome", "score"),
+    ("samples", "outcome", "score"),
     [
-        (["supported", "not_supported", "supported"], "supported", 2 / 3),
-        (["not_supported", "unscored", "not_supported"], "not_supported", 0),
-        (["supported", "not_supported"], "unscored", None),
-        (["irrelevant", "irrelevant", "supported"], "irrelevant", 1 / 3),
-        (["unscored", "unscored"], "unscored", None),
+        pytest.param([SUPPORTED, NOT_SUPPORTED, SUPPORTED], "supported", 2 / 3, id="two of three"),
+        pytest.param(
+            [NOT_SUPPORTED, UNSCORED, NOT_SUPPORTED],
+            "not_supported",
+            0,
+            id="an unscored sample has no vote",
+        ),
+        pytest.param([SUPPORTED, NOT_SUPPORTED], "unscored", None, id="tie"),
+        pytest.param([IRRELEVANT, IRRELEVANT, SUPPORTED], "irrelevant", 1 / 3, id="irrelevant"),
+        pytest.param([UNSCORED, UNSCORED], "unscored", None, id="no vote"),
     ],
 )
-def test_the_majority_of_the_samples_decides(outcomes, outcome, score):
-    read = [
-        Judgement(each, None if each == "unscored" else float(each == "supported"))
-        for each in outcomes
-    ]
-    found = majority_judgement(("p",), read)
-    assert (found.outcome, found.score) == (outcome, score)
-    assert found.evidence == ("p",)
+def test_the_majority_of_the_samples_decides(samples, outcome, score):
+    judgement = majority_judgement(("a passage",), samples)
+
+    assert judgement.outcome == outcome
+    assert judgement.score == score
+    assert judgement.evidence == ("a passage",)
 
 
-def test_the_evidence_is_the_five_passages_nearest_to_the_fact():
-    page = tuple(
-        f"Passage {number} is about {word}."
-        for number, word in enumerate(["boats", "rain", "iron", "glass", "bread", "wool"])
-    )
-    best = nearest_passages(page, "She baked bread of wool.")
-    assert len(best) == 5
-    assert set(best[:2]) == {page[4], page[5]}
-    assert best[2:] == page[:3]  # of equals the earlier
-    assert nearest_passages(page, "???") == page[:5]
-    assert nearest_passages(page[:5], "bread") == page[:5]
+BOATS = "Passage 0 is about boats."
+RAIN = "Passage 1 is about rain."
+IRON = "Passage 2 is about iron."
+GLASS = "Passage 3 is about glass."
+BREAD = "Passage 4 is about bread."
+WOOL = "Passage 5 is about wool."
+PAGE = (BOATS, RAIN, IRON, GLASS, BREAD, WOOL)
+
+
+def test_the_evidence_is_the_five_passages_that_share_most_words_with_the_fact():
+    evidence = nearest_passages(PAGE, "She baked bread of wool.")
+
+    assert len(evidence) == 5
+    assert set(evidence[:2]) == {BREAD, WOOL}
+
+
+def test_of_passages_that_are_equally_near_the_earlier_are_evidence():
+    evidence = nearest_passages(PAGE, "She baked bread of wool.")
+
+    assert evidence[2:] == (BOATS, RAIN, IRON)
+
+
+def test_a_fact_without_words_has_the_first_passages_as_evidence():
+    assert nearest_passages(PAGE, "???") == (BOATS, RAIN, IRON, GLASS, BREAD)
+
+
+def test_a_page_of_five_passages_is_evidence_in_its_own_order():
+    page = (BOATS, RAIN, IRON, GLASS, BREAD)
+
+    assert nearest_passages(page, "bread") == page
+
+
+def test_passages_without_words_can_be_evidence():
     assert nearest_passages(("-",) * 7, "bread") == ("-",) * 5
 
 
-def test_a_missing_page_and_an_empty_one_support_no_fact():
-    class Pages:
-        def passages(self, title):
-            return {"Ada": [" "]}.get(title)
+def test_an_empty_page_supports_no_fact():
+    (question,) = pair_facts_with_pages([Fact("f", 0)], ["Ada"], {"Ada": [" "]}.get)
 
-    empty, missing = pair_facts_with_pages([Fact("f", 0)], ["Ada", "Bea"], Pages().passages)
-    assert empty.preset_judgement.reason == "no page: that of 'Ada' is empty"
-    assert missing.preset_judgement == Judgement(
-        "not_supported", 0.0, "no page: none is called 'Bea'"
-    )
+    assert question.preset_judgement.reason == "no page: that of 'Ada' is empty"
+
+
+def test_a_missing_page_supports_no_fact():
+    (question,) = pair_facts_with_pages([Fact("f", 0)], ["Bea"], {"Ada": ["Ada sang."]}.get)
+
+    reason = "no page: none is called 'Bea'"
+    assert question.preset_judgement == Judgement("not_supported", 0.0, reason)

@@ -1,19 +1,32 @@
-"""Names on disk."""
+"""The names that AmbigBio asks about."""
 
 from lm_factuality.benchmarks.biographies.generations import question_about, read_names
 
 
-def test_ambigbio_has_497_names_and_their_questions(shared):
+def test_ambigbio_has_497_names(shared):
     names = read_names(shared / "data" / "ambigbio" / "AmbigBio.csv")
+
     assert len(names) == 497
     assert names[0] == "Manuel Suárez"
     assert "James O'Connell" in names
-    lines = (shared / "data" / "ambigbio" / "AmbigBio.csv").read_text(encoding="utf-8").splitlines()
-    assert [question_about(name) for name in names] == [line.split("\t")[0] for line in lines]
 
 
-def test_names_are_read_from_lines(tmp_path):
+def test_questions_about_the_names_are_those_of_ambigbio(shared):
+    path = shared / "data" / "ambigbio" / "AmbigBio.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    published_questions = [line.split("\t")[0] for line in lines]
+
+    questions = [question_about(name) for name in read_names(path)]
+
+    assert questions == published_questions
+
+
+def test_each_line_of_a_text_file_is_a_name(tmp_path):
     path = tmp_path / "names.txt"
     path.write_bytes("\ufeffAda Lind (disambiguation)\r\n\r\nÉmile Røst\r\nAda Lind\r\n".encode())
+
     assert read_names(path) == ["Ada Lind", "Émile Røst"]
+
+
+def test_a_question_asks_for_a_biography():
     assert question_about("Ada Lind") == "Tell me a bio of Ada Lind"
