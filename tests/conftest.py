@@ -80,7 +80,7 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def evaluate() -> Callable[..., dict[str, Any]]:
     """Runs tasks through lm_eval in this process, without its built-in tasks."""
     from lm_eval import simple_evaluate

@@ -1,9 +1,9 @@
-"""FACTOR in open generation through lm_eval: two kinds of requests in one task, a judge, and
-samples that can be judged again."""
+"""FACTOR in open generation through lm_eval: generations, a judge, and samples judged again."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partialmethod
 from pathlib import Path
 
@@ -19,68 +19,277 @@ from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import JudgeServer
 
 TASK = "sample_factor_generation"
-BASE = TASKS / "factor" / "_factor_generation.yaml"
+BASE_YAML = TASKS / "factor" / "_factor_generation.yaml"
+NUM_ROWS = 24
+"""How many rows of the sample the model continues.
+
+The model is tiny, and few of its sentences state or violate a fact. With half as many rows there
+would be no accuracy.
+"""
+NUM_GENERATIONS = 3
+"""The number of generations of a row with a fact, as the task's YAML says."""
+
+ROW_WITH_FACT = example_row(doc_id="1")
+ROW_WITHOUT_FACT = example_row(
+    doc_id="2",
+    # Each contradiction is a beginning of the true completion, so no wording differs.
+    contradiction_0="Its",
+    contradiction_1="Its first",
+    contradiction_2="Its first keeper",
+)
+ROW_WITH_EMPTY_CHOICE = example_row(doc_id="3", contradiction_0="")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> None:
-    """A cache folder of its own, so that no answer is there before."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+@pytest.fixture(scope="module", autouse=True)
+def environment(tmp_path_factory) -> Iterator[None]:
+    """Give the tests of this file an empty cache folder, and keep lm_eval's own tasks unread.
 
-
-@pytest.fixture
-def server():
-    running = JudgeServer(mark_by_wording)
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def run(checkpoint, tmp_path, monkeypatch):
-    """``lm-factuality run`` with the smaller checkpoint, without lm_eval's own tasks; returns the
-    exit code."""
+    Without it, judges could find answers of earlier runs, and each run would index all tasks of
+    lm_eval, which takes seconds.
+    """
     from lm_eval.tasks import TaskManager
 
-    monkeypatch.setattr(
-        TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LM_FACTUALITY_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("OPENAI_API_KEY", raising=False)
+        without_defaults = partialmethod(TaskManager.__init__, include_defaults=False)
+        patch.setattr(TaskManager, "__init__", without_defaults)
+        yield
+
+
+@pytest.fixture(scope="session")
+def model_args(checkpoint) -> dict[str, str]:
+    """Return the arguments of the model that all tests of this file run."""
+    return {"pretrained": str(checkpoint), "dtype": "float32"}
+
+
+def read_json(path: Path) -> dict:
+    """Read a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    """Read a file with one JSON object per line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def only_file(folder: Path, pattern: str) -> Path:
+    """Return the only file below a folder whose path matches a pattern."""
+    (path,) = folder.rglob(pattern)
+    return path
+
+
+def judge_again(samples: Path, out: Path) -> dict:
+    """Judge saved generations with the lexical judge.
+
+    Args:
+        samples: A samples file of lm_eval, or the generations that the suite saves.
+        out: The folder for the output of ``lm-factuality judge``.
+
+    Returns:
+        The content of ``metrics.json``.
+    """
+    exit_code = run_command(
+        *("judge", "factor_generation"),
+        *("--samples", str(samples)),
+        *("--judge", "lexical"),
+        *("--out", str(out)),
     )
+    assert exit_code == 0
+    return read_json(out / "metrics.json")
 
-    def start(*options: str, task: str = TASK, limit: int = 24, **metadata) -> int:
-        model = [
-            "--model",
-            "hf",
-            "--model_args",
-            json.dumps({"pretrained": str(checkpoint), "dtype": "float32"}),
-        ]
-        output = [
-            "--output_path",
-            str(tmp_path / "out"),
+
+def assert_metrics_are_those_of(summary: dict, metrics: dict) -> None:
+    """Check that lm_eval's metrics are those of a summary of the judge's marks."""
+    for name, figure in summary.items():
+        if not isinstance(figure, dict) or "value" not in figure:
+            continue
+        value = figure["value"]
+        expected = "N/A" if value is None else pytest.approx(value)
+        assert metrics[f"{name},judge"] == expected, name
+
+    # The summary counts these by reason.
+    assert metrics["unscored,judge"] == sum(summary["unscored"].values())
+    assert metrics["without_fact,judge"] == sum(summary["without_fact"].values())
+
+
+@pytest.fixture(scope="module")
+def run_folder(model_args, tmp_path_factory) -> Path:
+    """Return the output folder of ``lm-factuality run`` on rows of the sample."""
+    folder = tmp_path_factory.mktemp("run")
+    exit_code = main(
+        [
+            "run",
+            *("--model", "hf"),
+            *("--model_args", json.dumps(model_args)),
+            *("--tasks", TASK),
+            *("--limit", str(NUM_ROWS)),
+            *("--device", "cpu"),
+            *("--batch_size", "16"),
+            *("--output_path", str(folder)),
             "--log_samples",
-            "--device",
-            "cpu",
-            "--batch_size",
-            "16",
         ]
-        given = ["--metadata", json.dumps(metadata)] if metadata else []
-        return main(
-            ["run", *model, "--tasks", task, "--limit", str(limit), *output, *given, *options]
-        )
+    )
+    assert exit_code == 0
+    return folder
 
-    return start
+
+@pytest.fixture(scope="module")
+def run_results(run_folder) -> dict:
+    """Return the results file of the run."""
+    return read_json(only_file(run_folder, "results_*.json"))
+
+
+@pytest.fixture(scope="module")
+def run_samples(run_folder) -> list[dict]:
+    """Return the samples of the run."""
+    return read_jsonl(only_file(run_folder, "samples_*.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def judged_folder(run_folder, tmp_path_factory) -> Path:
+    """Return the folder in which ``lm-factuality judge`` has judged the samples of the run."""
+    folder = tmp_path_factory.mktemp("judged")
+    judge_again(only_file(run_folder, "samples_*.jsonl"), folder)
+    return folder
+
+
+def test_a_real_model_says_something_true_and_something_false(run_results):
+    assert 0 < run_results["results"][TASK]["accuracy,judge"] < 1
+
+
+def test_a_row_has_three_generations_if_it_has_a_fact(run_samples):
+    for sample in run_samples:
+        (generations,) = sample["resps"]
+        expected_count = NUM_GENERATIONS if sample["doc"]["true_edit"] else 0
+        assert len(generations) == expected_count
+
+
+def test_the_model_continues_from_the_words_that_both_completions_share(run_samples):
+    for sample in run_samples:
+        prompt = sample["doc"]["prompt"]
+        assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt
+        assert prompt.endswith(sample["doc"]["stem"])
+
+
+def test_the_generations_of_a_row_are_sampled(run_samples):
+    generations = set()
+    for sample in run_samples:
+        generations.update(sample["resps"][0])
+
+    # Greedy decoding would give each row the same text three times.
+    assert len(generations) > NUM_ROWS
+
+
+def test_results_record_how_generations_were_judged(run_results):
+    metadata = run_results["configs"][TASK]["metadata"]
+
+    assert metadata["judge"] == "lexical"
+    assert metadata["contradiction"] == "first"
+    assert "in other words counts as neutral" in metadata["caution"]
+    assert "factor_generation/mark" in metadata["judge_config"]["prompt_hashes"]
+
+
+def test_judging_saved_samples_gives_the_metrics_of_the_run(judged_folder, run_results):
+    summary = read_json(judged_folder / "metrics.json")
+
+    assert_metrics_are_those_of(summary, run_results["results"][TASK])
+
+
+def test_judging_again_takes_the_answers_from_the_store(judged_folder):
+    summary = read_json(judged_folder / "metrics.json")
+
+    assert summary["about"]["judge_usage"]["stored"] > 0
+
+
+def test_every_generation_is_counted(judged_folder, run_samples):
+    summary = read_json(judged_folder / "metrics.json")
+
+    num_rows_with_fact = sum(bool(sample["doc"]["true_edit"]) for sample in run_samples)
+    num_marked = sum(summary["generations"].values())
+    num_unscored = sum(summary["unscored"].values())
+    assert num_marked + num_unscored == NUM_GENERATIONS * num_rows_with_fact
+
+
+def test_saved_generations_are_judged_like_samples(run_folder, judged_folder, tmp_path):
+    # The suite saves generations before it judges them, so that a failure of the judge loses none.
+    generations = only_file(run_folder, "generations/*.jsonl")
+    summary_of_samples = read_json(judged_folder / "metrics.json")
+    verdicts_on_samples = read_jsonl(judged_folder / "verdicts.jsonl")
+
+    summary = judge_again(generations, tmp_path)
+
+    # ``about`` names the file that was judged.
+    del summary["about"]
+    del summary_of_samples["about"]
+    assert summary == summary_of_samples
+    assert read_jsonl(tmp_path / "verdicts.jsonl") == verdicts_on_samples
+
+
+@pytest.fixture(scope="module")
+def output_of_both_tasks(evaluate, model_args):
+    """Return lm_eval's output of the FACTOR task and the task of this file, on the same ten rows.
+
+    Both score the four completions of each row.
+    """
+    return evaluate("hf", ["sample_factor", TASK], model_args=model_args, limit=10, batch_size=16)
+
+
+def test_completions_are_scored_as_in_the_factor_task(output_of_both_tasks):
+    factor_metrics = output_of_both_tasks["results"]["sample_factor"]
+    metrics = output_of_both_tasks["results"][TASK]
+    factor_samples = output_of_both_tasks["samples"]["sample_factor"]
+    samples = output_of_both_tasks["samples"][TASK]
+
+    assert metrics["factor_acc,judge"] == factor_metrics["factor_acc,none"]
+    stderr = factor_metrics["factor_acc_stderr,none"]
+    assert metrics["factor_acc_stderr,judge"] == pytest.approx(stderr)
+    for sample, factor_sample in zip(samples, factor_samples, strict=True):
+        expected = pytest.approx(factor_sample["factor_mean_logprob"])
+        assert sample["doc"]["mean_logprob"] == expected
+
+
+def test_accuracy_is_split_by_whether_the_model_prefers_the_true_completion(output_of_both_tasks):
+    for sample in output_of_both_tasks["samples"][TASK]:
+        doc = sample["doc"]
+        logprobs = doc["mean_logprob"]
+        if not doc["true_edit"]:
+            expected_group = "unsplit"  # nothing was generated
+        elif logprobs[doc["gold"]] > logprobs[doc["contradiction"]]:
+            expected_group = "right"
+        else:
+            expected_group = "wrong"
+        assert sample["accuracy"].group == expected_group
+
+
+def count_beaten_contradictions(sample: dict) -> int:
+    """Count the contradictions of a row that the model finds less likely than the truth."""
+    true_logprob, *false_logprobs = sample["doc"]["mean_logprob"]
+    return sum(logprob < true_logprob for logprob in false_logprobs)
+
+
+def test_pairs_right_is_the_share_of_beaten_contradictions(output_of_both_tasks):
+    samples = output_of_both_tasks["samples"][TASK]
+    num_beaten = sum(count_beaten_contradictions(sample) for sample in samples)
+
+    share = output_of_both_tasks["results"][TASK]["pairs_right,judge"]
+
+    assert share == num_beaten / 30  # ten rows have three contradictions each
 
 
 @pytest.fixture
-def my_yaml(tmp_path):
-    """Writes a YAML of a corpus of one's own."""
+def write_task(tmp_path):
+    """Return a function that writes the YAML of the task ``my_generation`` on ``rows.jsonl``.
 
-    def write(**keys) -> str:
-        metadata = {"judge": "lexical", **keys.pop("metadata", {})}
+    It takes keys of the YAML, with the settings under ``metadata``, and returns the task's name.
+    """
+
+    def write(metadata: dict | None = None, **keys) -> str:
         content = {
-            "include": str(BASE),
+            "include": str(BASE_YAML),
             "task": "my_generation",
             "dataset_path": "rows.jsonl",
-            "metadata": metadata,
+            "metadata": {"judge": "lexical", **(metadata or {})},
             **keys,
         }
         (tmp_path / "my_generation.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -90,154 +299,97 @@ def my_yaml(tmp_path):
 
 
 @pytest.fixture
-def tiny(checkpoint):
-    return {"pretrained": str(checkpoint), "dtype": "float32"}
+def run_rows(evaluate, model_args, write_rows, write_task, tmp_path):
+    """Return a function that runs the task on rows through lm_eval, and returns the output.
+
+    It takes the rows, the ``keys`` of the task's YAML, and options of lm_eval's ``simple_evaluate``.
+    """
+    short_generations = {"max_gen_toks": 8}  # the tests need no more, and longer ones take time
+
+    def run_task(rows, keys=None, **options):
+        write_rows(rows)
+        task = write_task(**(keys or {}))
+        return evaluate("hf", [task], tmp_path, model_args, gen_kwargs=short_generations, **options)
+
+    return run_task
 
 
-def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
-    """``metrics.json`` of ``lm-factuality judge``."""
-    samples = ["--samples", *map(str, files)]
-    assert (
-        run_command("judge", "factor_generation", *samples, "--judge", judge, "--out", str(out))
-        == 0
-    )
-    return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+@pytest.fixture
+def output_of_three_rows(run_rows):
+    """Return the output of a row with a fact, one without, and one that cannot be scored."""
+    return run_rows([ROW_WITH_FACT, ROW_WITHOUT_FACT, ROW_WITH_EMPTY_CHOICE])
 
 
-def newest(folder: Path, pattern: str) -> Path:
-    return max(folder.rglob(pattern))
+def test_rows_without_a_fact_stay_among_the_samples_and_say_why(output_of_three_rows):
+    samples = output_of_three_rows["samples"]["my_generation"]
 
-
-def lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def expect_the_same(metrics: dict, summary: dict) -> None:
-    """lm_eval's metrics are those of ``summary``."""
-    for name, entry in summary.items():
-        if isinstance(entry, dict) and "value" in entry:
-            value = entry["value"]
-            expected = "N/A" if value is None else pytest.approx(value)
-            assert metrics[f"{name},judge"] == expected, name
-    for name in ("unscored", "without_fact"):
-        assert metrics[f"{name},judge"] == sum(summary[name].values())
-
-
-def with_fact(samples: Path) -> int:
-    """How many of the rows have one place alone in which the true and the false completion
-    differ."""
-    return sum(bool(sample["doc"]["true_edit"]) for sample in lines(samples))
-
-
-def test_with_the_lexical_judge_and_again_from_the_samples(run, tmp_path):
-    assert run() == 0
-    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))
-    metrics = results["results"][TASK]
-    samples = newest(tmp_path / "out", "samples_*.jsonl")
-    summary = judge_again(tmp_path / "again", samples)
-    expect_the_same(metrics, summary)
-    assert 0 < metrics["accuracy,judge"] < 1
-    assert summary["about"]["judge_usage"]["stored"] > 0
-    generations = sum(summary["generations"].values()) + sum(summary["unscored"].values())
-    assert generations == 3 * with_fact(samples)
-    (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
-    kept = judge_again(tmp_path / "kept", saved)
-    assert {**kept, "about": None} == {**summary, "about": None}
-    assert lines(tmp_path / "kept" / "verdicts.jsonl") == lines(
-        tmp_path / "again" / "verdicts.jsonl"
-    )
-    for sample in lines(samples):
-        assert len(sample["resps"]) == 1
-        assert len(sample["resps"][0]) == (3 if sample["doc"]["true_edit"] else 0)
-        assert sample["arguments"]["gen_args_0"]["arg_0"] == sample["doc"]["prompt"]
-        assert sample["doc"]["prompt"].endswith(sample["doc"]["stem"])
-    assert (
-        len({text for sample in lines(samples) for text in sample["resps"][0]}) > 24
-    )  # they are samples
-    about = results["configs"][TASK]["metadata"]
-    assert (about["judge"], about["contradiction"]) == ("lexical", "first")
-    assert "in other words counts as neutral" in about["caution"]
-    assert "factor_generation/mark" in about["judge_config"]["prompt_hashes"]
-
-
-def test_right_and_wrong_are_those_of_the_factor_task(evaluate, tiny):
-    """The rows, their order and the truncation are the same, so ``factor_acc`` is, and the model
-    decides which pairs are right."""
-    found = evaluate("hf", ["sample_factor", TASK], model_args=tiny, limit=10, batch_size=16)
-    plain, ours = found["results"]["sample_factor"], found["results"][TASK]
-    assert ours["factor_acc,judge"] == plain["factor_acc,none"]
-    assert ours["factor_acc_stderr,judge"] == pytest.approx(plain["factor_acc_stderr,none"])
-    right = 0
-    for before, after in zip(
-        found["samples"]["sample_factor"], found["samples"][TASK], strict=True
-    ):
-        means = after["doc"]["mean_logprob"]
-        assert means == pytest.approx(before["factor_mean_logprob"])
-        right += sum(means[0] > mean for mean in means[1:])
-        group = after["accuracy"].group
-        expected = "right" if means[0] > means[after["doc"]["contradiction"]] else "wrong"
-        assert group == (expected if after["doc"]["true_edit"] else "unsplit")
-    assert ours["pairs_right,judge"] == right / 30
-
-
-ROWS = [
-    example_row(doc_id="1"),
-    example_row(
-        doc_id="2",
-        contradiction_0="Its",
-        contradiction_1="Its first",
-        contradiction_2="Its first keeper",
-    ),  # shorter
-    example_row(doc_id="3", contradiction_0=""),  # cannot be scored
-]
-
-
-def test_rows_without_a_fact_keep_their_place(evaluate, tiny, write_rows, my_yaml, tmp_path):
-    write_rows(ROWS)
-    found = evaluate("hf", [my_yaml()], tmp_path, tiny)
-    metrics, samples = found["results"]["my_generation"], found["samples"]["my_generation"]
-    assert metrics["without_fact,judge"] == 2
     assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
-    assert [sample["without_fact"] for sample in samples][1:] == [
-        "nothing of the false completion is left after the common words",
-        "choice 1 is empty",
-    ]
-    assert metrics["pairs_right,judge"] in {
-        number / 6 for number in range(7)
-    }  # of the two rows that can be scored
-    docs = [sample["doc"] for sample in samples]
-    expect_the_same(
-        metrics, FACTOR_GENERATION.summarise(docs, [verdict_of(sample) for sample in samples])
+    assert samples[1]["without_fact"] == (
+        "nothing of the false completion is left after the common words"
     )
-    assert FACTOR_GENERATION.document_problem(docs[1], ()) is None
-    assert FACTOR_GENERATION.document_problem(docs[2], ()) is None
+    assert samples[2]["without_fact"] == "choice 1 is empty"
+    assert output_of_three_rows["results"]["my_generation"]["without_fact,judge"] == 2
 
 
-def test_a_part_without_a_single_fact(evaluate, tiny, write_rows, my_yaml, tmp_path):
-    write_rows([ROWS[1], ROWS[0]])
-    found = evaluate("hf", [my_yaml()], tmp_path, tiny, limit=1)
-    metrics = found["results"]["my_generation"]
-    assert (metrics["accuracy,judge"], metrics["accuracy_stderr,judge"]) == ("N/A", "N/A")
-    assert (metrics["accuracy_worst,judge"], metrics["accuracy_best,judge"]) == (0, 1)
+def test_pairs_right_leaves_out_rows_that_cannot_be_scored(output_of_three_rows):
+    with_fact, without_fact, _ = output_of_three_rows["samples"]["my_generation"]
+    num_beaten = count_beaten_contradictions(with_fact) + count_beaten_contradictions(without_fact)
+
+    share = output_of_three_rows["results"]["my_generation"]["pairs_right,judge"]
+
+    assert share == num_beaten / 6  # two rows have three contradictions each
+
+
+def test_metrics_are_the_summary_of_the_verdicts(output_of_three_rows):
+    samples = output_of_three_rows["samples"]["my_generation"]
+    docs = [sample["doc"] for sample in samples]
+    verdicts = [verdict_of(sample) for sample in samples]
+
+    summary = FACTOR_GENERATION.summarise(docs, verdicts)
+
+    assert_metrics_are_those_of(summary, output_of_three_rows["results"]["my_generation"])
+
+
+def test_rows_without_a_fact_can_be_judged_again(output_of_three_rows):
+    _, without_fact, with_empty_choice = output_of_three_rows["samples"]["my_generation"]
+
+    assert FACTOR_GENERATION.document_problem(without_fact["doc"], ()) is None
+    assert FACTOR_GENERATION.document_problem(with_empty_choice["doc"], ()) is None
+
+
+@pytest.fixture
+def output_without_a_fact(run_rows):
+    """Return the output of a run whose only row has no fact. The limit leaves out the next one."""
+    return run_rows([ROW_WITHOUT_FACT, ROW_WITH_FACT], limit=1)
+
+
+def test_without_a_fact_there_is_no_accuracy(output_without_a_fact):
+    metrics = output_without_a_fact["results"]["my_generation"]
+
     assert metrics["without_fact,judge"] == 1
-    caution = found["configs"]["my_generation"]["metadata"]["caution"]
+    assert metrics["accuracy,judge"] == "N/A"
+    assert metrics["accuracy_stderr,judge"] == "N/A"
+    assert metrics["accuracy_worst,judge"] == 0
+    assert metrics["accuracy_best,judge"] == 1
+
+
+def test_results_say_why_there_is_no_accuracy(output_without_a_fact):
+    caution = output_without_a_fact["configs"]["my_generation"]["metadata"]["caution"]
+
     assert "No accuracy: the model is" in caution
     assert "no generation of such a row has a mark" in caution
 
 
-def test_a_corpus_of_ones_own(evaluate, tiny, write_rows, tmp_path):
-    write_rows(
-        [
-            {
-                "context": "It rained. ",
-                "right": "The match was called off.",
-                "wrong": "The match was won.",
-                "article": 7,
-            }
-        ]
-    )
-    text = f"""\
-include: {BASE}
+def test_a_corpus_with_other_columns_is_a_short_yaml(evaluate, model_args, write_rows, tmp_path):
+    row = {
+        "context": "It rained. ",
+        "right": "The match was called off.",
+        "wrong": "The match was won.",
+        "article": 7,
+    }
+    write_rows([row])
+    task_yaml = f"""\
+include: {BASE_YAML}
 task: weather_generation
 dataset_path: rows.jsonl
 metadata:
@@ -246,86 +398,97 @@ metadata:
   judge: lexical
   columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
 """
-    (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
-    (sample,) = evaluate("hf", ["weather_generation"], tmp_path, tiny)["samples"][
-        "weather_generation"
-    ]
-    assert sample["arguments"][0][0] == sample["doc"]["prompt"] == "It rained. The match was"
-    assert sample["arguments"][0][1]["until"] == ["\n"]
-    assert (sample["doc"]["doc_id"], sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == (
-        "7",
-        "called off",
-        "won",
-    )
+    (tmp_path / "weather.yaml").write_text(task_yaml, encoding="utf-8")
+
+    output = evaluate("hf", ["weather_generation"], tmp_path, model_args)
+
+    (sample,) = output["samples"]["weather_generation"]
+    prompt, generation_settings = sample["arguments"][0]
+    assert prompt == "It rained. The match was"
+    assert generation_settings["until"] == ["\n"]
+    assert sample["doc"]["prompt"] == prompt
+    assert sample["doc"]["doc_id"] == "7"
+    assert sample["doc"]["true_edit"] == "called off"
+    assert sample["doc"]["false_edit"] == "won"
 
 
 @pytest.mark.parametrize(
-    ("rows", "keys", "error", "message"),
+    ("keys", "message"),
     [
-        (
-            ROWS[1:],
-            {},
-            DataError,
-            "no row has a minimal fact, the first because: nothing of the false completion is left",
-        ),
-        (
-            ROWS,
+        pytest.param(
             {"metadata": {"contradiction": "entitty"}},
-            ConfigError,
             "'entitty', expected first or an error type",
+            id="contradiction",
         ),
-        (
-            ROWS,
+        pytest.param(
             {"metadata": {"judge": "lexcal"}},
-            ConfigError,
             "no judge is called 'lexcal'; did you mean lexical",
+            id="judge",
         ),
-        (
-            ROWS,
+        pytest.param(
             {"metric_list": [{"metric": "acuracy"}]},
-            ConfigError,
             "metric_list: no score 'acuracy'; did you mean accuracy",
+            id="metric",
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_before_anything_is_generated(
-    rows, keys, error, message, evaluate, tiny, write_rows, my_yaml, tmp_path
-):
-    write_rows(rows)
-    with pytest.raises(error, match=message):
-        evaluate("hf", [my_yaml(**keys)], tmp_path, tiny)
+def test_a_misspelt_setting_is_refused(run_rows, keys, message):
+    with pytest.raises(ConfigError, match=message):
+        run_rows([ROW_WITH_FACT], keys)
 
 
-def test_an_error_type_may_be_asked_for(evaluate, tiny, write_rows, my_yaml, tmp_path):
-    types = {
-        f"contradiction_{number}_type": kind
-        for number, kind in enumerate(("entity", "predicate", "entity"))
-    }
-    write_rows([example_row(**types)])
-    (sample,) = evaluate("hf", [my_yaml(metadata={"contradiction": "predicate"})], tmp_path, tiny)[
-        "samples"
-    ]["my_generation"]
-    assert (sample["doc"]["contradiction"], sample["doc"]["error_type"]) == (2, "predicate")
-    assert (sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == ("first", "last")
+def test_data_without_any_fact_are_refused(run_rows):
+    message = (
+        "no row has a minimal fact, the first because: nothing of the false completion is left"
+    )
+    with pytest.raises(DataError, match=message):
+        run_rows([ROW_WITHOUT_FACT, ROW_WITH_EMPTY_CHOICE])
 
 
-def test_a_chat_server_says_so_before_it_generates(evaluate, server):
-    arguments = {"model": "any", "base_url": f"{server.base_url}/chat/completions"}
+def test_a_contradiction_of_an_error_type_can_be_chosen(run_rows):
+    row = example_row(
+        contradiction_0_type="entity",
+        contradiction_1_type="predicate",
+        contradiction_2_type="entity",
+    )
+
+    output = run_rows([row], {"metadata": {"contradiction": "predicate"}})
+
+    (sample,) = output["samples"]["my_generation"]
+    assert sample["doc"]["contradiction"] == 2  # the true completion is choice 0
+    assert sample["doc"]["error_type"] == "predicate"
+    assert sample["doc"]["true_edit"] == "first"
+    assert sample["doc"]["false_edit"] == "last"
+
+
+@pytest.fixture
+def server():
+    """Return a server that answers chat requests."""
+    started = JudgeServer(mark_by_wording)
+    yield started
+    started.close()
+
+
+def test_a_chat_server_is_refused_before_it_generates(evaluate, server):
+    # The task scores completions too, and chat servers cannot score a given text.
+    server_args = {"model": "any", "base_url": f"{server.base_url}/chat/completions"}
+
     with pytest.raises(ModelError, match="chat servers give no log-probabilities"):
         evaluate(
             "local-chat-completions",
             [TASK],
-            model_args=arguments,
+            model_args=server_args,
             limit=1,
             apply_chat_template=True,
         )
+
     assert not server.bodies
 
 
-def test_predict_only_keeps_all_generations(evaluate, tiny, write_rows, my_yaml, tmp_path):
-    write_rows(ROWS)
-    samples = evaluate("hf", [my_yaml()], tmp_path, tiny, predict_only=True)["samples"][
-        "my_generation"
-    ]
+def test_predict_only_keeps_generations_that_can_be_judged_later(run_rows):
+    output = run_rows([ROW_WITH_FACT, ROW_WITHOUT_FACT, ROW_WITH_EMPTY_CHOICE], predict_only=True)
+
+    samples = output["samples"]["my_generation"]
     assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
-    assert FACTOR_GENERATION.document_problem(samples[0]["doc"], samples[0]["resps"][0]) is None
+    generations = samples[0]["resps"][0]
+    assert FACTOR_GENERATION.document_problem(samples[0]["doc"], generations) is None
