@@ -1,4 +1,4 @@
-"""The authors' own prompts, against a rendering by itself of ALCE's format."""
+"""The authors' own prompts, against a second rendering of ALCE's format."""
 
 import gzip
 import json
@@ -9,83 +9,105 @@ from lm_factuality.benchmarks.biographies.generations import generation_to_doc, 
 from lm_factuality.benchmarks.biographies.task import authors_prompt
 from lm_factuality.ground.errors import ConfigError
 
-PROMPT = {
+PROMPTS_FOLDER = "AmbigBio_prompts"
+NUM_DEMONSTRATIONS = 2
+"""How many of the three demonstrations of a file the authors' script draws."""
+
+
+def render_alce(instruction, question, passages):
+    """Render the text before an answer, as ALCE does with the template of AmbigBio's prompts."""
+    documents = ""
+    for number, passage in enumerate(passages[:5], 1):
+        documents += f"Document [{number}] (Title: {passage['title']}): {passage['text']}\n"
+    return f"{instruction}\n\nName of the person: {question}\n\n{documents}\nAnswer:"
+
+
+def render_demonstrations(prompt):
+    """Render the demonstrations that numpy draws with the authors' seed, which are the first."""
+    text = ""
+    for demonstration in prompt["demos"][:NUM_DEMONSTRATIONS]:
+        text += render_alce(prompt["instruction"], demonstration["question"], demonstration["docs"])
+        text += demonstration["answer"] + "\n\n\n"
+    return text
+
+
+@pytest.fixture
+def authors_checkout(shared, tmp_path):
+    """Return a folder with the authors' prompts where their repository has them."""
+    folder = tmp_path / "ALCE"
+    folder.mkdir()
+    (folder / PROMPTS_FOLDER).symlink_to(shared / "data" / "prompts" / "ambigbio")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def published_path(shared):
+    """Return the published responses of ChatGPT, which hold questions and passages."""
+    return shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"
+
+
+@pytest.fixture(scope="module")
+def published_docs(published_path):
+    """Return the documents of a task that are made of the published questions and passages."""
+    generations = read_generations([published_path], with_outputs=False)
+    return [generation_to_doc(generation) for generation in generations]
+
+
+@pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
+def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, authors_checkout, published_docs):
+    path = authors_checkout / "ALCE" / PROMPTS_FOLDER / f"AmbigBio_default_{name}.json"
+    prompt = json.loads(path.read_text(encoding="utf-8"))
+    # `render_alce` renders this template.
+    assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
+    demonstrations = render_demonstrations(prompt)
+
+    render, _settings = authors_prompt(authors_checkout, name)
+
+    for doc in published_docs:
+        text = render_alce(prompt["instruction"], doc["question"], doc["passages"])
+        assert render(doc) == demonstrations + text
+
+
+def test_published_questions_and_passages_are_read_as_they_are(published_path, published_docs):
+    with gzip.open(published_path, "rt", encoding="utf-8") as file:
+        rows = json.load(file)["data"]
+
+    for row, doc in zip(rows, published_docs, strict=True):
+        assert doc["question"] == row["question"]
+        # A reader of citation logs splits documents of several passages.
+        has_several_passages = any("\nTitle: " in document["text"] for document in row["docs"])
+        if not has_several_passages:
+            assert doc["passages"] == row["docs"]
+
+
+PROMPT_WITH_ONE_DEMONSTRATION = {
     "instruction": "Write.",
     "demo_sep": "\n\n\n",
     "demo_prompt": "{INST}\n\nName: {Q}\n\n{D}\nAnswer: {A}",
     "doc_prompt": "Document [{ID}] (Title: {T}): {P}\n",
     "demos": [
         {
-            "question": name,
-            "answer": f"\n{name}.\nSo.",
-            "docs": [{"title": name, "text": "x"}] * 6,
+            "question": "A",
+            "answer": "\nA.\nSo.",
+            "docs": [{"title": "A", "text": "x"}] * 6,
         }
-        for name in "ABC"
     ],
 }
-
-
-def alce(prompt, item, is_test):
-    """The form of a demonstration filled in field by field: where {D}, {Q} and {A} stand does not
-    change in ALCE's prompts."""
-    documents = "".join(
-        f"Document [{place + 1}] (Title: {each['title']}): {each['text']}\n"
-        for place, each in enumerate(item["docs"][:5])
-    )
-    text = (
-        f"{prompt['instruction']}\n\nName of the person: {item['question']}\n\n{documents}\nAnswer:"
-    )
-    return text if is_test else text + item["answer"]
-
-
-@pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
-def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path):
-    folder = tmp_path / "ALCE"
-    folder.mkdir()
-    (folder / "AmbigBio_prompts").symlink_to(shared / "data" / "prompts" / "ambigbio")
-    path = shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"
-    prompt = json.loads(
-        (folder / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json").read_text(encoding="utf-8")
-    )
-    assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
-    head = "".join(
-        alce(prompt, each, False) + "\n\n\n" for each in prompt["demos"][:2]
-    )  # what numpy draws of three with seed 42
-    render, _ = authors_prompt(tmp_path, name)
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = json.load(file)["data"]
-    generations = read_generations([path], with_outputs=False)
-    for row, generation in zip(rows, generations, strict=True):
-        doc = generation_to_doc(generation)
-        is_split = any(
-            "\nTitle: " in each["text"] for each in row["docs"]
-        )  # into passages, by the reader of citation logs
-        assert is_split or doc["passages"] == row["docs"]
-        assert render(doc) == head + alce(
-            prompt, {"question": row["question"], "docs": doc["passages"]}, True
-        )
-
-
-@pytest.fixture
-def checkout(tmp_path):
-    """Writes a prompt where the authors have theirs."""
-
-    def write(content):
-        folder = tmp_path / "ALCE" / "AmbigBio_prompts"
-        folder.mkdir(parents=True)
-        (folder / "AmbigBio_default_careful.json").write_text(content)
-        return tmp_path
-
-    return write
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "expected a checkout"),
-        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "demos"),
+        pytest.param("{", "expected a checkout", id="no JSON"),
+        pytest.param(
+            json.dumps(PROMPT_WITH_ONE_DEMONSTRATION), "demos", id="too few demonstrations"
+        ),
     ],
 )
-def test_what_is_no_prompt_is_refused(content, message, checkout):
+def test_a_file_that_is_no_prompt_is_refused(content, message, tmp_path):
+    folder = tmp_path / "ALCE" / PROMPTS_FOLDER
+    folder.mkdir(parents=True)
+    (folder / "AmbigBio_default_careful.json").write_text(content)
+
     with pytest.raises(ConfigError, match=message):
-        authors_prompt(checkout(content), "careful")
+        authors_prompt(tmp_path, "careful")

@@ -1,4 +1,4 @@
-"""Verdicts by the probabilities of true and false, and by the text where there are none."""
+"""Verdicts by the probabilities of "true" and "false", or by the text where there are none."""
 
 import json
 import math
@@ -7,121 +7,199 @@ import pytest
 
 from judges.answers import Answer
 from judges.judge import Judge
-from lm_factuality.benchmarks.biographies import matrix
 from lm_factuality.benchmarks.biographies.generations import generation_to_doc
+from lm_factuality.benchmarks.biographies.matrix import judgement_from_logprobs
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from tests.judges.server import Act
 
-PAGES = (
-    RetrievedPassage("Ada Lind (painter)", "Ada Lind painted boats."),
-    RetrievedPassage("Ada Lind (pilot)", "Ada Lind flew mail."),
-)
-FACTS = ("Ada Lind painted boats.", "Ada Lind flew mail.")
 
-
-def alternatives(probabilities):
-    return tuple((token, math.log(value)) for token, value in probabilities.items())
+def make_answer(text, probabilities):
+    """Make an answer whose first token could have been one of these, with these probabilities."""
+    logprobs = tuple((token, math.log(value)) for token, value in probabilities.items())
+    return Answer(text, "stop", first_token_logprobs=logprobs)
 
 
 @pytest.mark.parametrize(
-    ("text", "probabilities", "outcome", "score", "reason"),
+    ("answer", "outcome", "score", "reason"),
     [
-        (
-            "True",
-            {"True": 0.6, "False": 0.2},
+        pytest.param(
+            make_answer("True", {"True": 0.6, "False": 0.2}),
             "supported",
-            0.75,
+            0.75,  # 0.6 of 0.6 + 0.2
             "by log-probabilities: true 0.6, false 0.2",
+            id="true is likelier",
         ),
-        (
-            "True",
-            {"True": 0.4, "False": 0.3, " false": 0.3},
+        pytest.param(
+            make_answer("True", {"True": 0.4, "False": 0.3, " false": 0.3}),
             "not_supported",
             0.4,
             "by log-probabilities: true 0.4, false 0.6",
+            id="two spellings of false together are likelier",
         ),
-        (
-            "Who knows",
-            {"True": 0.25, "False": 0.25},
+        pytest.param(
+            make_answer("Who knows", {"True": 0.25, "False": 0.25}),
             "not_supported",
             0.5,
             "by log-probabilities: true 0.25, false 0.25",
+            id="both are equally likely",
         ),
-        ("True", None, "supported", 1, "by the text (no log-probabilities): true"),
-        (
-            "False.",
-            {"So": 0.9},
-            "not_supported",
-            0,
-            "by the text (neither word among the most likely): false",
-        ),
-        (
-            "<think>So</think>False",
-            {"<think>": 0.9, "True": 0.1},
-            "not_supported",
-            0,
-            "by the text (a thought comes first): false",
-        ),
-        (
-            "Who knows",
-            {"Who": 0.9},
-            "unscored",
-            None,
-            "by the text (neither word among the most likely): neither true nor false",
-        ),
-        (None, None, "unscored", None, "judge error: gone"),
     ],
 )
-def test_a_judgement_is_read_from_log_probabilities_or_else_from_the_text(
-    text, probabilities, outcome, score, reason
-):
-    found = None if probabilities is None else alternatives(probabilities)
-    answer = Answer(text, "stop", error=None if text else "gone", first_token_logprobs=found)
-    judgement = matrix.judgement_from_logprobs(answer)
+def test_probabilities_of_the_first_token_decide(answer, outcome, score, reason):
+    judgement = judgement_from_logprobs(answer)
+
     assert judgement.outcome == outcome
-    assert judgement.score == pytest.approx(score) if score is not None else judgement.score is None
+    assert judgement.score == pytest.approx(score)
     assert judgement.reason == reason
 
 
-def answer_with_probabilities(prompt, attempt):
-    """Says False of everything, and gives probabilities that say otherwise of a fact beside its
-    page, none for the second."""
+@pytest.mark.parametrize(
+    ("answer", "outcome", "score", "reason"),
+    [
+        pytest.param(
+            Answer("True", "stop"),
+            "supported",
+            1,
+            "by the text (no log-probabilities): true",
+            id="the server gives none",
+        ),
+        pytest.param(
+            make_answer("False.", {"So": 0.9}),
+            "not_supported",
+            0,
+            "by the text (neither word among the most likely): false",
+            id="the likely tokens are other words",
+        ),
+        pytest.param(
+            make_answer("<think>So</think>False", {"<think>": 0.9, "True": 0.1}),
+            "not_supported",
+            0,
+            "by the text (a thought comes first): false",
+            id="a thought comes first",
+        ),
+    ],
+)
+def test_the_text_decides_without_probabilities_of_true_and_false(answer, outcome, score, reason):
+    judgement = judgement_from_logprobs(answer)
+
+    assert judgement.outcome == outcome
+    assert judgement.score == score
+    assert judgement.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            make_answer("Who knows", {"Who": 0.9}),
+            "by the text (neither word among the most likely): neither true nor false",
+        ),
+        (Answer(None, "stop", error="gone"), "judge error: gone"),
+    ],
+)
+def test_an_answer_that_says_neither_is_unscored(answer, reason):
+    judgement = judgement_from_logprobs(answer)
+
+    assert judgement.outcome == "unscored"
+    assert judgement.score is None
+    assert judgement.reason == reason
+
+
+PAINTED = "Ada Lind painted boats."
+FLEW = "Ada Lind flew mail."
+GENERATION = GeneratedText(
+    "0",
+    "Tell me a bio of Ada Lind",
+    "Ada Lind",
+    f"{PAINTED} {FLEW}",
+    (
+        RetrievedPassage("Ada Lind (painter)", PAINTED),
+        RetrievedPassage("Ada Lind (pilot)", FLEW),
+    ),
+)
+
+
+def answer_false_with_probabilities(prompt, attempt):
+    """Answer a judge's prompt, and say False of every fact.
+
+    The probabilities tell otherwise of the fact "painted": true has 0.7 by its own page and 0.1 by
+    the other, and false has 0.2. The fact "flew" has no probabilities.
+    """
     if "\nSentence: " in prompt:
-        return Act(text=json.dumps({"facts": [prompt.rsplit("Sentence: ", 1)[1]]}))
+        sentence = prompt.rsplit("Sentence: ", 1)[1]
+        return Act(text=json.dumps({"facts": [sentence]}))
     if "\nFacts:\n" in prompt:
         return Act(text='{"groups": [[1, 2]]}')
+
     passages, statement = prompt.rsplit("Statement: ", 1)
-    if statement.startswith(FACTS[1]):
+    if statement.startswith(FLEW):
         return Act(text="False")
-    true = 0.7 if FACTS[0] in passages else 0.1
-    top = [
+    probability_of_true = 0.7 if PAINTED in passages else 0.1
+    likely_tokens = [
         {"token": "False", "logprob": math.log(0.2)},
-        {"token": "True", "logprob": math.log(true)},
+        {"token": "True", "logprob": math.log(probability_of_true)},
     ]
-    return Act(
-        text="False",
-        logprobs={"content": [{"token": "False", "logprob": math.log(0.2), "top_logprobs": top}]},
-    )
+    first_token = {**likely_tokens[0], "top_logprobs": likely_tokens}
+    return Act(text="False", logprobs={"content": [first_token]})
 
 
-def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, config, tmp_path):
-    server.script = answer_with_probabilities
-    generation = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
-    docs, responses = [generation_to_doc(generation)], [[generation.output]]
-    with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:
-        plan = dict(AMBIGBIO.plan_questions(judge, docs, responses))
-        (record,) = AMBIGBIO.judge(judge, docs, responses)
-        assert judge.usage.calls == sum(each.to_send for each in plan.values())
-        assert {each.to_send for _, each in AMBIGBIO.plan_questions(judge, docs, responses)} == {0}
-    cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
-    assert cells[0] == [
-        ("supported", pytest.approx(7 / 9)),
-        ("not_supported", pytest.approx(1 / 3)),
-    ]
-    assert cells[1] == [("not_supported", 0), ("not_supported", 0)]
-    assert record["matrix"][0][0]["reason"].startswith("by log-probabilities: ")
-    assert record["matrix"][1][0]["reason"].startswith("by the text (no log-probabilities): ")
-    asked = [body for body in server.bodies if "logprobs" in body]
-    assert len(asked) == 4
-    assert all("True or False?" in body["messages"][0]["content"] for body in asked)
+@pytest.fixture
+def judge(server, config, tmp_path):
+    """Return a judge whose config asks for verdicts by log-probabilities."""
+    server.script = answer_false_with_probabilities
+    with Judge.open(config(verdicts="logprobs"), store=tmp_path / "answers.sqlite") as opened:
+        yield opened
+
+
+DOCS = [generation_to_doc(GENERATION)]
+RESPONSES = [[GENERATION.output]]
+
+
+@pytest.fixture
+def matrix(judge):
+    """Return the verdict on each of the two facts by each of the two pages."""
+    (record,) = AMBIGBIO.judge(judge, DOCS, RESPONSES)
+    return record["matrix"]
+
+
+def test_a_fact_is_judged_by_probabilities_where_the_server_gives_them(matrix):
+    by_own_page, by_other_page = matrix[0]
+
+    assert by_own_page["outcome"] == "supported"
+    assert by_own_page["score"] == pytest.approx(0.7 / 0.9)
+    assert by_own_page["reason"].startswith("by log-probabilities: ")
+    assert by_other_page["outcome"] == "not_supported"
+    assert by_other_page["score"] == pytest.approx(0.1 / 0.3)
+
+
+def test_a_fact_is_judged_by_the_text_where_the_server_gives_no_probabilities(matrix):
+    for verdict in matrix[1]:
+        assert verdict["outcome"] == "not_supported"
+        assert verdict["score"] == 0
+        assert verdict["reason"].startswith("by the text (no log-probabilities): ")
+
+
+@pytest.mark.usefixtures("matrix")
+def test_only_questions_about_facts_ask_for_probabilities(server):
+    requests = [body for body in server.bodies if "logprobs" in body]
+
+    assert len(requests) == 4  # two facts by two pages
+    for body in requests:
+        assert "True or False?" in body["messages"][0]["content"]
+
+
+def test_a_plan_counts_the_calls_of_a_judge_by_probabilities(judge):
+    plans = AMBIGBIO.plan_questions(judge, DOCS, RESPONSES)
+
+    AMBIGBIO.judge(judge, DOCS, RESPONSES)
+
+    assert judge.usage.calls == sum(plan.to_send for _step, plan in plans)
+
+
+def test_answers_by_probabilities_are_stored(judge):
+    AMBIGBIO.judge(judge, DOCS, RESPONSES)
+
+    plans = AMBIGBIO.plan_questions(judge, DOCS, RESPONSES)
+
+    assert [plan.to_send for _step, plan in plans] == [0, 0, 0]
