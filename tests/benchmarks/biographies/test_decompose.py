@@ -34,6 +34,7 @@ def test_citations_are_removed(text, clean):
 
 def test_sentences_do_not_end_at_initials_or_abbreviations():
     output = "J. Lind sang [1]. She left in 1920 [2][3].\n\nDr. Lind, Jr. returned [4].[5]"
+
     assert response_sentences(output) == (
         "J. Lind sang.",
         "She left in 1920.",
@@ -41,29 +42,36 @@ def test_sentences_do_not_end_at_initials_or_abbreviations():
     )
 
 
-def read_facts(text, finish_reason="stop"):
-    """Read the facts in a judge's reply, or else what is wrong with it."""
-    parsed = read_reply(
-        Answer(text, finish_reason),
-        FactsReply,
-        {"sentence": "A sang and left."},
-        problem_with_facts,
-    )
-    return reply_to_facts(parsed.value) if parsed.value else parsed.problem
+def read_facts_reply(text, finish_reason="stop", sentence="A sang and left."):
+    """Read a judge's reply to the question which facts a sentence holds."""
+    answer = Answer(text, finish_reason)
+    return read_reply(answer, FactsReply, {"sentence": sentence}, problem_with_facts)
 
 
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ('{"facts": ["A sang.", "A left."]}', ("A sang.", "A left.")),
-        ('["A sang.", "A left."]', ("A sang.", "A left.")),
-        ('{"facts": ["He played 1990- 1995 for Tarrow."]}', ("He played 1990- 1995 for Tarrow.",)),
-        ('{"facts": ["A  sang [3].", "A sang."]}', ("A sang.",)),
-        ('{"facts": []}', ()),
+        pytest.param(
+            '{"facts": ["A sang.", "A left."]}', ("A sang.", "A left."), id="object with facts"
+        ),
+        pytest.param('["A sang.", "A left."]', ("A sang.", "A left."), id="list alone"),
+        pytest.param(
+            '{"facts": ["He played 1990- 1995 for Tarrow."]}',
+            ("He played 1990- 1995 for Tarrow.",),
+            id="range of years with a space",
+        ),
+        pytest.param(
+            '{"facts": ["A  sang [3].", "A sang."]}',
+            ("A sang.",),
+            id="one fact with and without a citation",
+        ),
+        pytest.param('{"facts": []}', (), id="no fact"),
     ],
 )
 def test_facts_are_read_from_a_reply(text, facts):
-    assert read_facts(text) == facts
+    reply = read_facts_reply(text)
+
+    assert reply_to_facts(reply.value) == facts
 
 
 @pytest.mark.parametrize(
@@ -84,40 +92,68 @@ def test_facts_are_read_from_a_reply(text, facts):
     ],
 )
 def test_a_reply_without_facts_is_refused_with_the_problem(text, finish_reason, problem):
-    assert read_facts(text, finish_reason) == problem
+    reply = read_facts_reply(text, finish_reason)
+
+    assert reply.value is None
+    assert reply.problem == problem
 
 
 def test_facts_in_a_language_whose_verbs_are_unknown_are_accepted():
-    reply = Answer('{"facts": ["Ada Lind war Malerin."]}', "stop")
-    assert read_reply(
-        reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, problem_with_facts
-    ).value
-
-
-def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration():
-    sentences = [
-        "Ada Lind was a painter.",
-        "She joined a club on loan and scored goals in matches.",
-    ]
-    response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
-    alone, written = (
-        method.decomposing_variables([method.prepare(response)])[1]
-        for method in (AmbigBio(facts="standalone"), AmbigBio(facts="as_written"))
+    reply = read_facts_reply(
+        '{"facts": ["Ada Lind war Malerin."]}', sentence="Ada Lind war Malerin und Lehrerin."
     )
-    assert len(alone["demonstrations"]) == 8
-    assert alone["demonstrations"][-1]["sentence"].startswith("She joined Sill Rovers on loan")
-    prompts = [Prompts().render("biographies/decompose", each) for each in (alone, written)]
-    assert prompts[0].endswith(f"Text: {sentences[0]}\nSentence: {sentences[1]}")
-    assert '"Edda Moll joined Sill Rovers on loan."' in prompts[0]
-    assert "Text: " not in prompts[1]
-    assert '"She joined Sill Rovers on loan."' in prompts[1]
+
+    assert reply.value is not None
+
+
+FIRST_SENTENCE = "Ada Lind was a painter."
+SECOND_SENTENCE = "She joined a club on loan and scored goals in matches."
+
+
+def variables_of_second_sentence(facts):
+    """Return the variables of the prompt that decomposes the second of two sentences.
+
+    Args:
+        facts: Whether facts are to stand alone (``standalone``) or are taken ``as_written``.
+    """
+    output = f"{FIRST_SENTENCE} {SECOND_SENTENCE}"
+    response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", output, ())
+    method = AmbigBio(facts=facts)
+    _first, second = method.decomposing_variables([method.prepare(response)])
+    return second
+
+
+def test_the_last_of_eight_demonstrations_is_the_nearest_to_the_sentence():
+    demonstrations = variables_of_second_sentence("standalone")["demonstrations"]
+
+    assert len(demonstrations) == 8
+    assert demonstrations[-1]["sentence"].startswith("She joined Sill Rovers on loan")
+
+
+def test_the_prompt_for_facts_that_stand_alone_shows_the_text_before_the_sentence():
+    variables = variables_of_second_sentence("standalone")
+
+    prompt = Prompts().render("biographies/decompose", variables)
+
+    assert prompt.endswith(f"Text: {FIRST_SENTENCE}\nSentence: {SECOND_SENTENCE}")
+    assert '"Edda Moll joined Sill Rovers on loan."' in prompt
+
+
+def test_the_prompt_for_facts_as_written_shows_the_sentence_alone():
+    variables = variables_of_second_sentence("as_written")
+
+    prompt = Prompts().render("biographies/decompose", variables)
+
+    assert "Text: " not in prompt
+    assert '"She joined Sill Rovers on loan."' in prompt
 
 
 @pytest.mark.parametrize(
     ("sentence", "facts"),
     [
         (
-            "Ada Lind, born on 3 May 1900 in Tarrow, Norl, was a painter and engraver who taught at Sill.",
+            "Ada Lind, born on 3 May 1900 in Tarrow, Norl, was a painter and engraver who taught "
+            "at Sill.",
             [
                 "Ada Lind was born on 3 May 1900.",
                 "Ada Lind was born in Tarrow, Norl.",
@@ -164,49 +200,51 @@ def test_the_rules_split_a_sentence_into_facts(sentence, facts):
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"),
+    "output",
     [
-        ("I'm sorry, I cannot tell which Ada Lind is meant. One was a painter.", False),
-        (
-            "I'm sorry, I cannot tell which Ada Lind is meant. Please specify. There are two people of this name.",
-            True,
-        ),
-        ("I'm sorry, but there is no sufficient information on Ada Lind.", True),
-        ("I\u2019m sorry.", True),
-        (
-            "Unfortunately, there is no detailed information about her youth. Ada Lind was a painter [1].",
-            False,
-        ),
-        (
-            "Unfortunately, there is no information about her youth, but Ada Lind was a painter [1].",
-            False,
-        ),
-        ("I apologize for the confusion earlier. Ada Lind was a painter [1].", False),
-        ("Unfortunately, I have five Ada Linds. One was a painter, one a pilot [2].", False),
-        ("I'm sorry, I cannot give her birthday; she was a painter.", False),
-        ("There are two people named Ada Lind.", False),
-        ("I could not find any information on Ada Lind in the documents.", True),
-        ("Unfortunately, there is not enough information on Ada Lind.", True),
-        (
-            "The documents do not contain information on Ada Lind. No person of this name is mentioned.",
-            True,
-        ),
-        ("", True),
-        (
-            "There is not enough information for a detailed biography. Ada Lind was a painter [1].",
-            False,
-        ),
-        ("Ada Lind could not find a publisher until 1930 [1].", False),
-        ("Ada Lind was a painter. There is no information on her death.", False),
+        pytest.param("", id="nothing"),
+        pytest.param("I\u2019m sorry.", id="a typographic apostrophe"),
+        "I'm sorry, but there is no sufficient information on Ada Lind.",
+        "I'm sorry, I cannot tell which Ada Lind is meant. Please specify. "
+        "There are two people of this name.",
+        "I could not find any information on Ada Lind in the documents.",
+        "Unfortunately, there is not enough information on Ada Lind.",
+        "The documents do not contain information on Ada Lind. "
+        "No person of this name is mentioned.",
     ],
 )
-def test_abstentions(output, expected):
-    assert is_abstention(output) is expected
+def test_a_response_that_says_nothing_about_anybody_is_an_abstention(output):
+    assert is_abstention(output)
 
 
-def test_sentences_and_facts_in_a_script_without_spaces_are_read():
+@pytest.mark.parametrize(
+    "output",
+    [
+        "I'm sorry, I cannot tell which Ada Lind is meant. One was a painter.",
+        "I'm sorry, I cannot give her birthday; she was a painter.",
+        "I apologize for the confusion earlier. Ada Lind was a painter [1].",
+        "Unfortunately, there is no detailed information about her youth. "
+        "Ada Lind was a painter [1].",
+        "Unfortunately, there is no information about her youth, but Ada Lind was a painter [1].",
+        "Unfortunately, I have five Ada Linds. One was a painter, one a pilot [2].",
+        "There is not enough information for a detailed biography. Ada Lind was a painter [1].",
+        "There are two people named Ada Lind.",
+        "Ada Lind could not find a publisher until 1930 [1].",
+        "Ada Lind was a painter. There is no information on her death.",
+    ],
+)
+def test_a_response_with_a_fact_is_no_abstention(output):
+    assert not is_abstention(output)
+
+
+def test_sentences_in_a_script_without_spaces_are_split():
     sentences = response_sentences("他是一位画家。他1950年出生于北京。")
+
     assert sentences == ("他是一位画家。", "他1950年出生于北京。")
-    facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]
-    assert problem_with_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
-    assert reply_to_facts(FactsReply(facts=facts)) == tuple(facts)
+
+
+def test_facts_in_a_script_without_spaces_are_accepted():
+    reply = FactsReply(facts=["李明出生于1950年。", "李明出生于北京。", "李明是画家。"])
+
+    assert problem_with_facts(reply, {"sentence": "他1950年出生于北京。"}) == ""
+    assert reply_to_facts(reply) == ("李明出生于1950年。", "李明出生于北京。", "李明是画家。")

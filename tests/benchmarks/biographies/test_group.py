@@ -1,4 +1,6 @@
-"""Step 2: the groups hold exactly the facts that were given."""
+"""Step 2: which facts of a response are about the same individual."""
+
+from itertools import chain
 
 import pytest
 
@@ -12,27 +14,37 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 
-SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
-
-def read_groups(text, finish_reason="stop"):
-    """Read the groups in a judge's reply, or else what is wrong with it."""
-    parsed = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, problem_with_groups)
-    return reply_to_groups(parsed.value) if parsed.value else parsed.problem
+def read_groups_reply(text, finish_reason="stop"):
+    """Read a judge's reply to the question how to group five facts."""
+    subject = {"facts": ["a", "b", "c", "d", "e"]}
+    return read_reply(Answer(text, finish_reason), GroupsReply, subject, problem_with_groups)
 
 
 @pytest.mark.parametrize(
     ("text", "groups"),
     [
-        ('{"groups": [[1, 2, 3, 4, 5]]}', ((0, 1, 2, 3, 4),)),
-        ('{"groups": [[2, 1], [3, 4, 5]]}', ((0, 1), (2, 3, 4))),
-        ("[[1, 2], [3, 4, 5]]", ((0, 1), (2, 3, 4))),
-        ('{"groups": [[], [1, 2], [], [3, 4, 5]]}', ((0, 1), (2, 3, 4))),  # no empty group
-        ('```json\n{"groups": [["1", "2"], ["3", "4", "5"]]}\n```', ((0, 1), (2, 3, 4))),
+        pytest.param('{"groups": [[1, 2, 3, 4, 5]]}', ((0, 1, 2, 3, 4),), id="one group"),
+        pytest.param(
+            '{"groups": [[2, 1], [3, 4, 5]]}', ((0, 1), (2, 3, 4)), id="numbers out of order"
+        ),
+        pytest.param("[[1, 2], [3, 4, 5]]", ((0, 1), (2, 3, 4)), id="a list alone"),
+        pytest.param(
+            '{"groups": [[], [1, 2], [], [3, 4, 5]]}',
+            ((0, 1), (2, 3, 4)),
+            id="empty groups are dropped",
+        ),
+        pytest.param(
+            '```json\n{"groups": [["1", "2"], ["3", "4", "5"]]}\n```',
+            ((0, 1), (2, 3, 4)),
+            id="numbers as texts in a block of code",
+        ),
     ],
 )
 def test_groups_are_read_from_a_reply(text, groups):
-    assert read_groups(text) == groups
+    reply = read_groups_reply(text)
+
+    assert reply_to_groups(reply.value) == groups
 
 
 @pytest.mark.parametrize(
@@ -53,88 +65,150 @@ def test_groups_are_read_from_a_reply(text, groups):
     ],
 )
 def test_a_reply_without_clear_groups_is_refused_with_the_problem(text, finish_reason, problem):
-    found = read_groups(text, finish_reason)
-    assert isinstance(found, str)
-    assert found.startswith(problem)
+    reply = read_groups_reply(text, finish_reason)
+
+    assert reply.value is None
+    assert reply.problem.startswith(problem)
 
 
-def groups_by_rules(name, text):
+def group_facts_by_rules(name, text):
+    """Split a text into facts, and group them by individual as the offline judge does.
+
+    Args:
+        name: The name that all individuals share.
+        text: A response without citations.
+
+    Returns:
+        The facts of each individual. A fact is in exactly one group.
+    """
     sentences = response_sentences(text)
-    facts = [
-        (fact, number)
-        for number, sentence in enumerate(sentences)
-        for fact in split_facts(sentence)
-    ]
-    found = group_by_individual(
-        name, sentences, [fact for fact, _ in facts], [owner for _, owner in facts]
-    )
-    assert sorted(number for group in found for number in group) == list(range(len(facts)))
-    return [[facts[number][0] for number in group] for group in found]
+    facts = []
+    sentence_numbers = []
+    for number, sentence in enumerate(sentences):
+        for fact in split_facts(sentence):
+            facts.append(fact)
+            sentence_numbers.append(number)
+    groups = group_by_individual(name, sentences, facts, sentence_numbers)
+    assert sorted(chain.from_iterable(groups)) == list(range(len(facts)))
+    return [[facts[number] for number in group] for group in groups]
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        (
-            "Tomas Reed was born in 1936. Reed was a swimmer. He died in 1970 [1]. Tomas Reed coached at Sill.",
-            1,
-        ),
-        ("Tomas Reed was a judge. Another Tomas Reed is a cyclist. He won twice.", 2),
-        (
-            "Tomas Reed was a judge. He won another prize in 1920. The second book of his was burnt.",
-            1,
-        ),
-        ("Tomas Reed (1901-1979) was a judge. Tomas Reed (born 1968) is a cyclist.", 2),
-        ("Tomas Reed, a judge, lived in Sill. Tomas Reed, a cyclist from Tarrow, won the race.", 2),
-        (
-            "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950.",
-            2,
-        ),
-        (
-            "Tomas Reed was a judge. There is also Tomas J. Reed, a botanist. Finally, Tomas Reed, born in 1968, is a cyclist.",
-            3,
-        ),
-        (
-            "There are two men of this name. One was a judge. The other was a cyclist and won twice.",
-            2,
-        ),
-        ("Tomas Reed was a judge. On the other hand, Tomas Reed was a cyclist who won twice.", 2),
-        ("One is a judge, while the other is a cyclist.", 2),
-        (
-            "Tomas Reed (judge) lived in Sill. Tomas Reed (cyclist) won the race. He retired in 1999.",
-            2,
-        ),
-        ("Tomas Reed was a judge. Edwin Reed, born in 1920, was a baker.", 2),
-        (
-            "Tomas Reed was a judge. It is worth noting that there are other people named Tomas Reed, such as a cyclist.",
-            2,
-        ),
-        (
-            "Tomás Reed was born in 1901. Tomas Reed was a judge. The Tomas Reed Society, a charity, prints his rulings.",
-            1,
-        ),
-        (
-            "Tomas Reed, a judge, died in 1970. In contrast, Tomas Reed, Duke of Sill, was a soldier.",
-            2,
-        ),
-        ("In 1920 Tomas Reed moved to Sill. Tomas Reed was also known for his garden.", 1),
-    ],
-)
-def test_the_rules_find_as_many_individuals_as_a_reader(text, count):
-    assert len(groups_by_rules("Tomas Reed", text)) == count
-    accented = (
-        text.replace("Tomás", "Emile")
-        .replace("Tomas", "Émile")
-        .replace("Reed", "Łosz")
-        .replace("Edward", "Édouard")
-        .replace("Samuel", "Óscar")
-    )
-    assert len(groups_by_rules("Émile Łosz", accented)) == count
+INDIVIDUALS_IN_TEXTS = [
+    pytest.param(
+        "Tomas Reed was born in 1936. Reed was a swimmer. He died in 1970 [1]. Tomas Reed "
+        "coached at Sill.",
+        1,
+        id="the name again",
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. Another Tomas Reed is a cyclist. He won twice.",
+        2,
+        id="another of the name",
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. He won another prize in 1920. The second book of his was burnt.",
+        1,
+        id="another prize",
+    ),
+    pytest.param(
+        "Tomas Reed (1901-1979) was a judge. Tomas Reed (born 1968) is a cyclist.",
+        2,
+        id="years in brackets",
+    ),
+    pytest.param(
+        "Tomas Reed, a judge, lived in Sill. Tomas Reed, a cyclist from Tarrow, won the race.",
+        2,
+        id="professions behind commas",
+    ),
+    pytest.param(
+        "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed "
+        "retired in 1950.",
+        2,
+        id="middle names",
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. There is also Tomas J. Reed, a botanist. Finally, Tomas Reed, "
+        "born in 1968, is a cyclist.",
+        3,
+        id="also and finally",
+    ),
+    pytest.param(
+        "There are two men of this name. One was a judge. The other was a cyclist and won twice.",
+        2,
+        id="one and the other in two sentences",
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. On the other hand, Tomas Reed was a cyclist who won twice.",
+        2,
+        id="on the other hand",
+    ),
+    pytest.param(
+        "One is a judge, while the other is a cyclist.", 2, id="one and the other in one sentence"
+    ),
+    pytest.param(
+        "Tomas Reed (judge) lived in Sill. Tomas Reed (cyclist) won the race. He retired in 1999.",
+        2,
+        id="professions in brackets",
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. Edwin Reed, born in 1920, was a baker.", 2, id="another first name"
+    ),
+    pytest.param(
+        "Tomas Reed was a judge. It is worth noting that there are other people named Tomas "
+        "Reed, such as a cyclist.",
+        2,
+        id="other people of the name",
+    ),
+    pytest.param(
+        "Tomás Reed was born in 1901. Tomas Reed was a judge. The Tomas Reed Society, a charity, "
+        "prints his rulings.",
+        1,
+        id="an accent and a society",
+    ),
+    pytest.param(
+        "Tomas Reed, a judge, died in 1970. In contrast, Tomas Reed, Duke of Sill, was a soldier.",
+        2,
+        id="in contrast",
+    ),
+    pytest.param(
+        "In 1920 Tomas Reed moved to Sill. Tomas Reed was also known for his garden.",
+        1,
+        id="also known for",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "num_individuals"), INDIVIDUALS_IN_TEXTS)
+def test_the_rules_find_as_many_individuals_as_a_reader(text, num_individuals):
+    assert len(group_facts_by_rules("Tomas Reed", text)) == num_individuals
+
+
+ACCENTED_NAMES = {
+    "Tomás": "Emile",
+    "Tomas": "Émile",
+    "Reed": "Łosz",
+    "Edward": "Édouard",
+    "Samuel": "Óscar",
+}
+
+
+@pytest.mark.parametrize(("text", "num_individuals"), INDIVIDUALS_IN_TEXTS)
+def test_the_rules_find_individuals_whose_names_begin_with_accented_letters(text, num_individuals):
+    for name, accented_name in ACCENTED_NAMES.items():
+        text = text.replace(name, accented_name)
+
+    assert len(group_facts_by_rules("Émile Łosz", text)) == num_individuals
 
 
 def test_the_rules_return_to_an_earlier_individual():
-    text = "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950."
-    assert groups_by_rules("Tomas Reed", text)[0] == [
+    text = (
+        "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. "
+        "Tomas Edward Reed retired in 1950."
+    )
+
+    first_individual, _second_individual = group_facts_by_rules("Tomas Reed", text)
+
+    assert first_individual == [
         "Tomas Edward Reed was a judge.",
         "Tomas Edward Reed retired in 1950.",
     ]

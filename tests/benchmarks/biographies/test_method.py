@@ -13,7 +13,8 @@ from tests.benchmarks.biographies.recorded import RecordedJudge, make_generation
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
 HANLEY = make_generation(
     "Dick Hanley",
-    "Dick Hanley was a freestyle swimmer born in 1936 [1]. He won a medal in the relay at the Games of 1956 [1, 2]. "
+    "Dick Hanley was a freestyle swimmer born in 1936 [1]. He won a medal in the relay at the "
+    "Games of 1956 [1, 2]. "
     "Hanley coached the Northwestern eleven [3] and died in 1970 [3][4].",
     [SWIMMER, SWIMMER, COACH],
 )
@@ -47,7 +48,8 @@ EXPLORER, POLITICIAN, BISHOP = (
 )
 HEMMING = make_generation(
     "John Hemming",
-    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the Amazon [1]. "
+    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of "
+    "the Amazon [1]. "
     "Hemming was a pupil of Clapham Grammar School [2]. He took a degree in physics at Oxford [3].",
     [EXPLORER, BISHOP, POLITICIAN, EXPLORER],
     "1",

@@ -1,4 +1,4 @@
-"""Lines of verdicts.jsonl: what is read back, and what is none."""
+"""Lines of verdicts.jsonl: what is read back, and what is refused."""
 
 import json
 
@@ -16,99 +16,199 @@ from tests.report.conftest import abstention, biography
 
 
 @pytest.fixture
-def read(tmp_path):
-    """Writes lines, one of them blank, and reads the file."""
-    path = tmp_path / "verdicts.jsonl"
-
-    def write_and_read(*lines):
-        path.write_text("\n".join(["", *lines]), encoding="utf-8")
-        return read_verdicts(path)
-
-    return write_and_read
+def record():
+    """Return the record of a biography of two facts, one group and two entities, as from a file."""
+    return json.loads(json.dumps(biography_to_record(biography())))
 
 
-def changed(*path, to):
-    """A record with ``to`` at ``path``."""
-    record = json.loads(json.dumps(biography_to_record(biography())))
-    place = record
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = to
-    return record
+def replace_value(record, path, value):
+    """Replace the value at a path of keys and places in a record."""
+    *parents, last_key = path
+    container = record
+    for key in parents:
+        container = container[key]
+    container[last_key] = value
 
 
-CELL = ("matrix", 0, 0)
-# what is changed, into what, and what the error must say
-WRONG = {
-    "groups are numbers": (("groups",), [0, 1], r"groups\[0\] is 0; expected a valid tuple"),
-    "no such fact": (("groups", 0), [0, 2], "a fact in 'groups'"),
-    "fact true": (("groups", 0), [True], r"groups\[0\]\[0\] is True; expected a valid integer"),
-    "a fact twice": (("groups", 0), [1, 1], "a fact twice in 'groups'"),
-    "no such entity": (("links",), [2], "an entity in 'links'"),
-    "more links than groups": (("links",), [0, 0], "the length of 'links'"),
-    "short row": (("matrix", 1), [], "the lengths in 'matrix'"),
-    "outcome": ((*CELL, "outcome"), "true", "outcome is 'true'; expected 'supported', 'not_"),
-    "score NaN": ((*CELL, "score"), float("nan"), "score is nan; expected less than or equal to 1"),
-    "score text": ((*CELL, "score"), "1", "score is '1'; expected a valid number"),
-    "evidence": ((*CELL, "evidence"), [9], "KeyError: 9"),
-    "negative evidence": ((*CELL, "evidence"), [-1], "KeyError: -1"),
-    "sentence": (("facts", 0, "sentence"), 7, "a sentence in 'facts'"),
-    "index number": (("generation", "index"), 0, "generation.index is 0; expected a valid string"),
-    "abstained": (("abstained",), "no", "abstained is 'no'; expected a valid boolean"),
-}
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        pytest.param(
+            ("groups",),
+            [0, 1],
+            r"groups\[0\] is 0; expected a valid tuple",
+            id="groups are numbers",
+        ),
+        pytest.param(("groups", 0), [0, 2], "a fact in 'groups'", id="group of an unknown fact"),
+        pytest.param(
+            ("groups", 0),
+            [True],
+            r"groups\[0\]\[0\] is True; expected a valid integer",
+            id="true as the number of a fact",
+        ),
+        pytest.param(("groups", 0), [1, 1], "a fact twice in 'groups'", id="a fact twice"),
+        pytest.param(("links",), [2], "an entity in 'links'", id="link to an unknown entity"),
+        pytest.param(
+            ("links",), [0, 0], "the length of 'links'", id="more links than there are groups"
+        ),
+        pytest.param(("matrix", 1), [], "the lengths in 'matrix'", id="row without verdicts"),
+        pytest.param(
+            ("matrix", 0, 0, "outcome"),
+            "true",
+            "outcome is 'true'; expected 'supported', 'not_",
+            id="unknown outcome",
+        ),
+        pytest.param(
+            ("matrix", 0, 0, "score"),
+            float("nan"),
+            "score is nan; expected less than or equal to 1",
+            id="score that is no number",
+        ),
+        pytest.param(
+            ("matrix", 0, 0, "score"),
+            "1",
+            "score is '1'; expected a valid number",
+            id="score that is a text",
+        ),
+        pytest.param(("matrix", 0, 0, "evidence"), [9], "KeyError: 9", id="unknown evidence"),
+        pytest.param(("matrix", 0, 0, "evidence"), [-1], "KeyError: -1", id="negative evidence"),
+        pytest.param(
+            ("facts", 0, "sentence"), 7, "a sentence in 'facts'", id="fact of an unknown sentence"
+        ),
+        pytest.param(
+            ("generation", "index"),
+            0,
+            "generation.index is 0; expected a valid string",
+            id="index that is a number",
+        ),
+        pytest.param(
+            ("abstained",),
+            "no",
+            "abstained is 'no'; expected a valid boolean",
+            id="abstained that is a text",
+        ),
+    ],
+)
+def test_a_record_of_the_wrong_form_is_refused(record, path, value, problem):
+    replace_value(record, path, value)
+
+    with pytest.raises(ValueError, match=f"not a record of a judged biography: .*{problem}"):
+        biography_from_record(record)
 
 
-@pytest.mark.parametrize(("path", "value", "expected"), WRONG.values(), ids=WRONG)
-def test_what_does_not_fit_is_named(path, value, expected):
-    with pytest.raises(ValueError, match=f"not a record of a judged biography: .*{expected}"):
-        biography_from_record(changed(*path, to=value))
+def test_a_record_that_a_judge_can_decide_is_accepted(record):
+    AmbigBio().check_record({}, record)
 
 
-FORGED = {
-    "score of another outcome": ((*CELL, "score"), 0.05, "supported, but its score is 0.05"),
-    "no score": ((*CELL, "score"), None, "supported, but its score is None"),
-    "unscored": ((*CELL, "outcome"), "unscored", "unscored, but its score is 0.5"),
-    "same fact": (("facts", 1), {"text": "Ada Lind was a baker.", "sentence": 0}, "there twice"),
-    "same text": (("facts", 1, "text"), "Ada Lind was a baker.", "different judgements"),
-    "ungrouped": (("ungrouped",), "no reply", "groups and a reason why it has none"),
-    "a fact in no group": (("groups",), [[0]], "do not hold each fact once"),
-}
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        pytest.param(
+            ("matrix", 0, 0, "score"),
+            0.05,
+            "supported, but its score is 0.05",
+            id="score of another outcome",
+        ),
+        pytest.param(
+            ("matrix", 0, 0, "score"), None, "supported, but its score is None", id="no score"
+        ),
+        pytest.param(
+            ("matrix", 0, 0, "outcome"),
+            "unscored",
+            "unscored, but its score is 0.5",
+            id="unscored with a score",
+        ),
+        pytest.param(
+            ("facts", 1),
+            {"text": "Ada Lind was a baker.", "sentence": 0},
+            "there twice",
+            id="a fact of a sentence twice",
+        ),
+        pytest.param(
+            ("facts", 1, "text"),
+            "Ada Lind was a baker.",
+            "different judgements",
+            id="different judgements of one text",
+        ),
+        pytest.param(
+            ("ungrouped",),
+            "no reply",
+            "groups and a reason why it has none",
+            id="ungrouped with groups",
+        ),
+        pytest.param(("groups",), [[0]], "do not hold each fact once", id="a fact in no group"),
+    ],
+)
+def test_a_record_that_no_judge_can_decide_is_refused(record, path, value, problem):
+    """A participant of a leaderboard may have changed it."""
+    replace_value(record, path, value)
 
-
-@pytest.mark.parametrize(("path", "value", "expected"), FORGED.values(), ids=FORGED)
-def test_what_no_judge_decides_is_refused(path, value, expected):
-    AmbigBio().check_record({}, changed("problem", to=None))
-    with pytest.raises(ValueError, match=expected):
-        AmbigBio().check_record({}, changed(*path, to=value))
+    with pytest.raises(ValueError, match=problem):
+        AmbigBio().check_record({}, record)
 
 
 @pytest.mark.parametrize("key", ["generation", "facts", "groups", "matrix", "evidence", "links"])
-def test_a_missing_key_is_named(key):
-    record = changed("problem", to=None)
+def test_a_missing_key_of_a_record_is_named(record, key):
     del record[key]
+
     with pytest.raises(ValueError, match=key):
         biography_from_record(record)
 
 
-def test_records_come_back_as_they_were(read):
-    judged = [biography(output="Lind,\u2028a baker\x85 and\x1csailor"), abstention("1", "Bo Ek")]
-    records = [AmbigBio(protocol="code").make_record(each) for each in judged]
-    assert read(*map(json.dumps, records)) == records
-    assert [biography_from_record(record) for record in records] == judged
+@pytest.fixture
+def verdicts_path(tmp_path):
+    """Return the path of a file of verdicts."""
+    return tmp_path / "verdicts.jsonl"
+
+
+# Characters that some readers of lines take for the end of one.
+UNUSUAL_LINE_BREAKS = "Lind,\u2028a baker\x85 and\x1csailor"
+
+
+def test_records_are_read_from_a_file_as_they_were(verdicts_path):
+    biographies = [biography(output=UNUSUAL_LINE_BREAKS), abstention("1", "Bo Ek")]
+    records = [AmbigBio(protocol="code").make_record(judged) for judged in biographies]
+    lines = [json.dumps(record) for record in records]
+    verdicts_path.write_text("\n".join(["", *lines]), encoding="utf-8")  # with a blank line
+
+    assert read_verdicts(verdicts_path) == records
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        pytest.param(biography(output=UNUSUAL_LINE_BREAKS), id="biography"),
+        pytest.param(abstention("1", "Bo Ek"), id="abstention"),
+    ],
+)
+def test_a_biography_comes_back_from_its_record(judged):
+    record = AmbigBio(protocol="code").make_record(judged)
+
+    assert biography_from_record(record) == judged
 
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "null", '{"generation": null}', "{", "[" * 100_000],
+    [
+        "[]",
+        "null",
+        '{"generation": null}',
+        "{",
+        pytest.param("[" * 100_000, id="deep nesting"),
+    ],
 )
-def test_lines_that_are_no_verdicts_are_named(read, line):
+def test_a_line_that_is_no_verdict_is_named(verdicts_path, line):
+    verdicts_path.write_text(f"\n{line}", encoding="utf-8")
+
     with pytest.raises(DataError, match="verdicts.jsonl:2: "):
-        read(line)
+        read_verdicts(verdicts_path)
 
 
-def test_verdicts_without_scores_are_drawn(tmp_path):
-    path = tmp_path / "verdicts.jsonl"
-    path.write_text(json.dumps(biography_to_record(biography())), encoding="utf-8")
-    out = tmp_path / "page.html"
-    assert main(["page", "--verdicts", str(path), "--out", str(out)]) == 0
-    assert '"linking": "none"' in out.read_text(encoding="utf-8").replace('":"', '": "')
+def test_a_page_is_made_of_verdicts_without_scores(verdicts_path, record, tmp_path):
+    verdicts_path.write_text(json.dumps(record), encoding="utf-8")
+    page_path = tmp_path / "page.html"
+
+    status = main(["page", "--verdicts", str(verdicts_path), "--out", str(page_path)])
+
+    assert status == 0
+    assert '"linking":"none"' in page_path.read_text(encoding="utf-8").replace('": "', '":"')
