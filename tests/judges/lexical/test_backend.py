@@ -1,13 +1,14 @@
-"""The lexical judge as a backend."""
+"""The lexical judge as a backend: the replies that it gives instead of a language model."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from judges.answers import Request
+from judges.answers import Answer, Request
 from judges.backends.lexical import LexicalBackend
 from judges.config import JudgeConfig
 from judges.judge import Judge
@@ -17,23 +18,35 @@ from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.ground.errors import ConfigError, DataError
 
 PASSAGES = ["Title: Old Bridge\nThe Old Bridge opened in 1870 and is built of stone.", ""]
+SUPPORTED_CLAIM = "The Old Bridge opened in 1870."
+FALSE_CLAIM = "The Old Bridge was sold to Otto Berg in 1923."
+VERIFY_SUPPORTED_CLAIM = {"kind": "verify", "claim": SUPPORTED_CLAIM, "passages": PASSAGES}
 
 
-def of(**options):
+def lexical_backend(**options: Any) -> LexicalBackend:
+    """Make a lexical judge with these ``options``."""
     return LexicalBackend(JudgeConfig("lexical", "lexical", options=options))
 
 
-def ask(subject, **options):
-    ((number, answer),) = of(**options).answer([Request("not read", subject=subject)])
+def ask(question: dict[str, Any], **options: Any) -> Answer:
+    """Ask the lexical judge one question, which is the subject of a request.
+
+    Args:
+        question: Its kind, claims and passages. The judge does not read the prompt.
+        **options: Options of the judge, such as ``threshold=0.5``.
+    """
+    request = Request("not read", subject=question)
+    ((number, answer),) = lexical_backend(**options).answer([request])
     assert number == 0
     return answer
 
 
-def test_verify_says_what_the_prompt_asks_for():
-    answer = ask(
-        {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
-    )
-    assert (answer.finish_reason, answer.prompt_tokens, answer.error) == ("stop", None, None)
+def test_an_answer_is_a_reply_as_a_language_model_would_write_it():
+    answer = ask(VERIFY_SUPPORTED_CLAIM)
+
+    assert answer.finish_reason == "stop"
+    assert answer.prompt_tokens is None
+    assert answer.error is None
     verification = combine_samples([read_reply(answer, SupportReply, {})])
     assert verification.verdict == "supported"
     assert verification.reason == "4 of 4 content words covered"
@@ -42,63 +55,122 @@ def test_verify_says_what_the_prompt_asks_for():
 
 @pytest.mark.parametrize("kind", ["segments", "claims"])
 @pytest.mark.parametrize(
-    ("units", "flagged"),
+    ("units", "wrong_numbers"),
     [
-        (["Sure!", "The Old Bridge opened in 1870.", "It was moved to Oslo in 1923."], {3}),
-        (
-            ["The Old Bridge opened in 1923.", "It is.", "The Old Bridge was sold to Otto Berg."],
-            {1, 3},
+        pytest.param(
+            ["Sure!", SUPPORTED_CLAIM, "It was moved to Oslo in 1923."], {3}, id="another event"
         ),
-        (["The Old Bridge is built of stone."], set()),
-        ([], set()),
+        pytest.param(
+            [
+                "The Old Bridge opened in 1923.",
+                "It is.",
+                "The Old Bridge was sold to Otto Berg.",
+            ],
+            {1, 3},
+            id="another year and another person",
+        ),
+        pytest.param(["The Old Bridge is built of stone."], set(), id="all supported"),
+        pytest.param([], set(), id="none"),
     ],
 )
-def test_units_below_the_threshold_are_flagged(kind, units, flagged):
-    answer = ask(
-        {"kind": kind, "question": "When did it open?", "units": units, "passages": PASSAGES}
-    )
-    assert read_verdict(answer.text, len(units)) == flagged
+def test_parts_of_a_response_that_are_not_supported_are_named_as_wrong(kind, units, wrong_numbers):
+    question = {
+        "kind": kind,
+        "question": "When did it open?",
+        "units": units,
+        "passages": PASSAGES,
+    }
+
+    answer = ask(question)
+
+    assert read_verdict(answer.text, len(units)) == wrong_numbers
 
 
-@pytest.mark.parametrize("passages", [[], ["", " \n"]])
-@pytest.mark.parametrize("kind", ["verify", "segments", "claims"])
-def test_no_passages_is_no_evidence(kind, passages):
-    answer = ask({"kind": kind, "claim": "x", "question": "", "units": ["x"], "passages": passages})
+@pytest.mark.parametrize("passages", [[], ["", " \n"]], ids=["none", "blank"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"kind": "verify", "claim": "x"},
+        {"kind": "segments", "question": "", "units": ["x"]},
+        {"kind": "claims", "question": "", "units": ["x"]},
+    ],
+    ids=["verify", "segments", "claims"],
+)
+def test_a_question_without_passages_has_no_evidence(question, passages):
+    answer = ask({**question, "passages": passages})
+
     assert answer.text is None
     assert answer.error.startswith("no evidence")
 
 
-@pytest.mark.parametrize("subject", [{}, {"kind": "extract_claims", "units": []}])
-def test_other_kinds_name_those_it_knows(subject):
-    assert "only verify, segments, claims" in ask(subject).error
+@pytest.mark.parametrize(
+    "question", [{}, {"kind": "extract_claims", "units": []}], ids=["no kind", "another kind"]
+)
+def test_another_kind_of_question_gets_an_error_that_names_the_possible_kinds(question):
+    assert "only verify, segments, claims" in ask(question).error
 
 
-def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path: Path):
-    (tmp_path / "const.jinja").write_text("Is it so?", encoding="utf-8")
-    config = JudgeConfig("mine", "lexical", prompts={"verify": tmp_path / "const.jinja"})
-    claims = ["The Old Bridge opened in 1870.", "The Old Bridge was sold to Otto Berg in 1923."]
-    subjects = [{"kind": "verify", "claim": claim, "passages": PASSAGES} for claim in claims]
-    with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        for stored in (0, 2):
-            answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking")]
-            assert [json.loads(text)["verdict"] for text in answers] == [
-                "supported",
-                "not_supported",
-            ]
-            assert judge.usage.stored == stored
+@pytest.fixture
+def judge_with_constant_prompt(tmp_path: Path):
+    """Open a lexical judge whose prompt is the same text for every claim."""
+    prompt_path = tmp_path / "constant.jinja"
+    prompt_path.write_text("Is it so?", encoding="utf-8")
+    config = JudgeConfig("mine", "lexical", prompts={"verify": prompt_path})
+    with Judge.open(config, store=tmp_path / "answers.sqlite") as judge:
+        yield judge
 
 
-def test_options():
-    subject = {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
-    assert ask(subject, threshold=1).text.count('"not_supported"') == 1
-    assert of().identity == of().identity != of(threshold=0.5).identity
-    for options, said in (
-        ({"treshold": 0.5}, "did you mean threshold"),
-        ({"threshold": "high"}, "valid number"),
-        ({"threshold": True}, "valid number"),
-        ({"coefficients": 3}, "path of a file"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            of(**options)
+def ask_about_both_claims(judge: Judge) -> list[str]:
+    """Ask a judge about the supported and the false claim, and return its two verdicts."""
+    questions = [
+        {"kind": "verify", "claim": claim, "passages": PASSAGES}
+        for claim in (SUPPORTED_CLAIM, FALSE_CLAIM)
+    ]
+    answers = judge.ask("verify", questions, "asking")
+    return [json.loads(answer.text)["verdict"] for (answer,) in answers]
+
+
+def test_claims_with_the_same_prompt_have_their_own_answers(judge_with_constant_prompt):
+    verdicts = ask_about_both_claims(judge_with_constant_prompt)
+
+    assert verdicts == ["supported", "not_supported"]
+    assert judge_with_constant_prompt.usage.stored == 0
+
+
+def test_claims_with_the_same_prompt_are_found_in_the_store(judge_with_constant_prompt):
+    ask_about_both_claims(judge_with_constant_prompt)
+
+    later_verdicts = ask_about_both_claims(judge_with_constant_prompt)
+
+    assert later_verdicts == ["supported", "not_supported"]
+    assert judge_with_constant_prompt.usage.stored == 2
+
+
+def test_the_threshold_can_be_set():
+    answer = ask(VERIFY_SUPPORTED_CLAIM, threshold=1)
+
+    assert json.loads(answer.text)["verdict"] == "not_supported"
+
+
+def test_the_threshold_is_part_of_the_identity():
+    assert lexical_backend().identity == lexical_backend().identity
+    assert lexical_backend().identity != lexical_backend(threshold=0.5).identity
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"treshold": 0.5}, "did you mean threshold", id="unknown option"),
+        pytest.param({"threshold": "high"}, "valid number", id="text"),
+        pytest.param({"threshold": True}, "valid number", id="boolean"),
+        pytest.param({"coefficients": 3}, "path of a file", id="number for a path"),
+    ],
+)
+def test_a_wrong_option_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        lexical_backend(**options)
+
+
+def test_a_missing_file_of_coefficients_is_refused():
     with pytest.raises(DataError, match="no_such.json: not coefficients"):
-        of(coefficients="no_such.json")
+        lexical_backend(coefficients="no_such.json")

@@ -1,14 +1,16 @@
-"""The lexical judge: its verdicts, its figures on labelled citations, its commands."""
+"""The lexical judge: its verdicts, how well they agree with labelled citations, and its fit."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from bench.lexical import fit as fitting_command
 from bench.lexical.evaluate import assess, evaluate, read_citations
@@ -17,165 +19,274 @@ from judges.lexical.model import COEFFICIENTS, FEATURES, load_lexical_model
 from judges.lexical.words import parse_passage
 from lm_factuality.ground.errors import DataError
 
-PASSAGE = (
-    "Title: Ada Hill (painter)\nAda Hill (5 May 1990 \u2013 3 June 2031) was a Swedish painter who was born in Lund. She painted "
-    "large pictures of ships in the harbour of Malmo and won the Anchor Prize in 2015."
+PAINTER_PASSAGE = (
+    "Title: Ada Hill (painter)\n"
+    "Ada Hill (5 May 1990 \u2013 3 June 2031) was a Swedish painter who was born in Lund. She painted"
+    " large pictures of ships in the harbour of Malmo and won the Anchor Prize in 2015."
 )
+PILOT_PASSAGE = "Title: Ada Hill (pilot)\nAda Hill flies."
+
+
+def judge_claim(claim: str, *passages: str):
+    """Let the lexical judge decide whether the passages support a claim."""
+    return load_lexical_model().judge(claim, [parse_passage(passage) for passage in passages])
 
 
 @pytest.mark.parametrize(
-    ("claim", "supported", "reason"),
+    ("claim", "is_supported", "reason"),
     [
-        ("Ada Hill was born on May 5, 1990, in Lund.", True, "7 of 7 content words covered"),
-        (
+        pytest.param(
+            "Ada Hill was born on May 5, 1990, in Lund.",
+            True,
+            "7 of 7 content words covered",
+            id="birth",
+        ),
+        pytest.param(
             "Ada Hill painted large pictures of ships and won the Anchor Prize in 2015.",
             True,
             "10 of 10 content words",
+            id="two facts",
         ),
-        (
+        pytest.param(
             "Ada Hill was born on May 6, 1990, in Lund.",
             False,
             "not in the passages: 6",
+            id="another day",
         ),
-        ("Ada Hill won the Anchor Prize in 1987.", False, "not in the passages: 1987"),
-        (
+        pytest.param(
+            "Ada Hill won the Anchor Prize in 1987.",
+            False,
+            "not in the passages: 1987",
+            id="another year",
+        ),
+        pytest.param(
             "Ada Hill won the Laurel Prize in 2015.",
             False,
             "not in the passages: Laurel Prize",
+            id="another prize",
         ),
-        ("Ada Hill never won the Anchor Prize.", False, "negation differs"),
-        ("Otto Berg taught chemistry in Oslo.", False, "0 of 5 content words covered"),
+        pytest.param(
+            "Ada Hill never won the Anchor Prize.", False, "negation differs", id="denial"
+        ),
+        pytest.param(
+            "Otto Berg taught chemistry in Oslo.",
+            False,
+            "0 of 5 content words covered",
+            id="another person",
+        ),
     ],
 )
-def test_verdicts_with_reasons(claim, supported, reason):
-    support = load_lexical_model().judge(claim, [parse_passage(PASSAGE)])
-    assert (support.is_supported, reason in support.reason) == (supported, True), support
+def test_a_verdict_has_a_reason_of_one_line(claim, is_supported, reason):
+    support = judge_claim(claim, PAINTER_PASSAGE)
+
+    assert support.is_supported is is_supported
+    assert reason in support.reason
     assert "\n" not in support.reason
 
 
 def test_namesakes_lower_the_probability_and_are_named():
-    model, claim = load_lexical_model(), "Ada Hill was born on May 5, 1990, in Lund."
-    alone = model.judge(claim, [parse_passage(PASSAGE)])
-    both = model.judge(
-        claim, [parse_passage(PASSAGE), parse_passage("Title: Ada Hill (pilot)\nAda Hill flies.")]
-    )
-    assert both.probability < alone.probability
-    assert "namesakes: Ada Hill (painter), Ada Hill (pilot)" in both.reason
+    # With passages about two people of one name, it is less certain whom the claim is about.
+    claim = "Ada Hill was born on May 5, 1990, in Lund."
+
+    with_painter_only = judge_claim(claim, PAINTER_PASSAGE)
+    with_namesake = judge_claim(claim, PAINTER_PASSAGE, PILOT_PASSAGE)
+
+    assert with_namesake.probability < with_painter_only.probability
+    assert "namesakes: Ada Hill (painter), Ada Hill (pilot)" in with_namesake.reason
 
 
-def test_targets_on_the_citations_of_another_model(shared, tmp_path):
-    """Fitted on one file, tested on the other; the committed coefficients are those of the
-    command."""
-    folder = shared / "data" / "ambigbio" / "citations"
-    out = tmp_path / "coefficients.json"
-    assert (
-        fitting_command.main(
-            ["--citations", str(folder / "vicuna-7b__ambig.json.gz"), "--out", str(out)]
-        )
-        == 0
-    )
-    fitted, committed = json.loads(out.read_text()), json.loads(COEFFICIENTS.read_text())
+@pytest.fixture(scope="module")
+def citations(shared) -> Path:
+    """Return the folder with labelled citations of several models."""
+    return shared / "data" / "ambigbio" / "citations"
+
+
+@pytest.fixture(scope="module")
+def fitted_path(citations, tmp_path_factory) -> Path:
+    """Fit coefficients on the citations of Vicuna by the command, and return their file."""
+    path = tmp_path_factory.mktemp("fit") / "coefficients.json"
+    source = citations / "vicuna-7b__ambig.json.gz"
+    assert fitting_command.main(["--citations", str(source), "--out", str(path)]) == 0
+    return path
+
+
+def numbers_of(coefficients_file: dict[str, Any]) -> list[float]:
+    """Return all numbers that decide a verdict: coefficients, intercept and threshold."""
+    return [
+        *coefficients_file["coefficients"].values(),
+        coefficients_file["intercept"],
+        coefficients_file["threshold"],
+    ]
+
+
+def test_the_committed_coefficients_are_those_that_the_command_fits(fitted_path):
+    fitted = json.loads(fitted_path.read_text())
+    committed = json.loads(COEFFICIENTS.read_text())
+
+    # Both state a date, which differs.
     assert fitted["fitted_on"].pop("date")
     assert committed["fitted_on"].pop("date")
     assert fitted["fitted_on"] == committed["fitted_on"]
     assert list(fitted["coefficients"]) == list(committed["coefficients"])
+    np.testing.assert_allclose(numbers_of(fitted), numbers_of(committed), atol=2e-4)
+
+
+def test_the_committed_coefficients_are_of_known_features():
+    committed = json.loads(COEFFICIENTS.read_text())
+
     assert set(committed["coefficients"]) < set(FEATURES)
-    numbers = [
-        [*each["coefficients"].values(), each["intercept"], each["threshold"]]
-        for each in (fitted, committed)
+
+
+def test_coefficients_fitted_on_one_model_judge_the_citations_of_another(fitted_path, citations):
+    model = load_lexical_model(fitted_path)
+
+    reliability = evaluate(model, citations / "chatgpt-0301__no-ambig.json.gz")
+
+    lower, upper = reliability.interval
+    assert reliability.num_pairs == 1607
+    assert reliability.auc >= 0.88
+    assert reliability.balanced_accuracy >= 0.77
+    assert lower < reliability.balanced_accuracy < upper
+    assert reliability.ece <= 0.05  # expected calibration error
+
+
+def test_the_best_threshold_is_found_as_by_trying_all():
+    randomness = np.random.default_rng(0)
+    probabilities = randomness.integers(0, 20, size=200) / 20  # 0, 0.05, ..., 0.95
+    labels = randomness.random(200) < 0.6
+
+    threshold = best_threshold(probabilities, labels)
+
+    # Each of the probabilities, and the middle between each two neighbours.
+    all_thresholds = [number / 40 for number in range(41)]
+    accuracies = [
+        balanced_accuracy_score(labels, probabilities >= candidate) for candidate in all_thresholds
     ]
-    np.testing.assert_allclose(*numbers, atol=2e-4)
-
-    result = evaluate(load_lexical_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
-    assert result.num_pairs == 1607
-    assert result.auc >= 0.88
-    assert result.balanced_accuracy >= 0.77
-    assert result.interval[0] < result.balanced_accuracy < result.interval[1]
-    assert result.ece <= 0.05
+    accuracy = balanced_accuracy_score(labels, probabilities >= threshold)
+    assert accuracy == pytest.approx(max(accuracies))
 
 
-def test_threshold_agrees_with_counting():
-    rng = np.random.default_rng(0)
-    probabilities, labels = rng.integers(0, 20, 200) / 20, rng.random(200) < 0.6
-
-    def balanced(threshold):
-        said = probabilities >= threshold
-        return (said[labels].mean() + (~said[~labels]).mean()) / 2
-
-    assert balanced(best_threshold(probabilities, labels)) == max(
-        balanced(each / 40) for each in range(41)
-    )
-
-
-def test_reliability_by_hand():
+def test_reliability_equals_what_is_computed_by_hand():
     probabilities = np.array([0.05, 0.15, 0.95, 1.0])
     labels = np.array([False, True, True, True])
-    result = assess(probabilities, labels, ["a", "a", "b", "c"], 0.5)
-    assert [(each.low, each.count, each.share_supported) for each in result.bins] == [
-        (0.0, 1, 0.0),
-        (0.1, 1, 1.0),
-        (0.9, 2, 1.0),
-    ]
-    assert result.ece == pytest.approx((0.05 + 0.85 + 2 * 0.025) / 4)
-    assert result.brier == pytest.approx((0.05**2 + 0.85**2 + 0.05**2) / 4)
-    assert result.balanced_accuracy == pytest.approx((2 / 3 + 1) / 2)
-    assert result.auc == 1.0
+    groups = ["a", "a", "b", "c"]
+
+    reliability = assess(probabilities, labels, groups, threshold=0.5)
+
+    bins = [(one_bin.low, one_bin.count, one_bin.share_supported) for one_bin in reliability.bins]
+    assert bins == [(0.0, 1, 0.0), (0.1, 1, 1.0), (0.9, 2, 1.0)]
+    # The last bin has two pairs and a mean probability of 0.975.
+    assert reliability.ece == pytest.approx((0.05 + 0.85 + 2 * 0.025) / 4)
+    assert reliability.brier == pytest.approx((0.05**2 + 0.85**2 + 0.05**2 + 0) / 4)
+    # Two of three supported pairs are found, and the one that is not supported.
+    assert reliability.balanced_accuracy == pytest.approx((2 / 3 + 1) / 2)
+    assert reliability.auc == 1.0
 
 
-def test_regression_finds_what_made_the_labels():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(20_000, 3)) * [1, 5, 1] + [0, 3, 0]
-    labels = rng.random(20_000) < expit(features @ [1.0, -0.4, 0.0] + 0.5)
+NUM_ROWS = 20_000
+TRUE_COEFFICIENTS = [1.0, -0.4, 0.0]
+TRUE_INTERCEPT = 0.5
+
+
+@pytest.fixture(scope="module")
+def features() -> np.ndarray:
+    """Return three random features per row, the second with another mean and spread."""
+    randomness = np.random.default_rng(0)
+    return randomness.normal(loc=[0, 3, 0], scale=[1, 5, 1], size=(NUM_ROWS, 3))
+
+
+@pytest.fixture(scope="module")
+def labels(features) -> np.ndarray:
+    """Return labels drawn from a logistic model with the true coefficients and intercept."""
+    probabilities = expit(features @ TRUE_COEFFICIENTS + TRUE_INTERCEPT)
+    return np.random.default_rng(1).random(NUM_ROWS) < probabilities
+
+
+def test_a_regression_finds_the_coefficients_that_made_the_labels(features, labels):
     coefficients, intercept = regress(features, labels, 1.0)
-    np.testing.assert_allclose([*coefficients, intercept], [1.0, -0.4, 0.0, 0.5], atol=0.08)
-    groups = [str(number % 50) for number in range(20_000)]
-    again = fit(features, labels, groups, np.ones(20_000, dtype=bool))
-    assert roc_auc_score(labels, again.probabilities) > 0.8
+
+    np.testing.assert_allclose(coefficients, TRUE_COEFFICIENTS, atol=0.08)
+    assert intercept == pytest.approx(TRUE_INTERCEPT, abs=0.08)
 
 
-def row(**changes):
-    return {
+def test_a_fit_ranks_rows_that_it_did_not_see(features, labels):
+    groups = [str(number % 50) for number in range(NUM_ROWS)]
+    is_hard = np.ones(NUM_ROWS, dtype=bool)
+
+    result = fit(features, labels, groups, is_hard)
+
+    assert roc_auc_score(labels, result.probabilities) > 0.8  # probabilities are out of fold
+
+
+def citation_row(**changes: Any) -> dict[str, Any]:
+    """Return one row of labelled citations, an entailed claim, with changed keys."""
+    row = {
         "qid": 1,
         "claim": "Ada won [1].",
         "passage": ["Title: Ada\nAda won."],
         "model_output": 1,
-        **changes,
     }
+    return {**row, **changes}
 
 
-def test_citations_are_read(tmp_path):
+def test_labelled_citations_are_read_from_a_compressed_file(tmp_path):
+    rows = [citation_row(), citation_row(qid="b", model_output=0)]
     path = tmp_path / "citations.json.gz"
-    path.write_bytes(
-        gzip.compress(json.dumps({"autoais_log": [row(), row(qid="b", model_output=0)]}).encode())
-    )
-    first, second = read_citations(path)
-    assert (first.group, first.is_entailed, first.passages[0].title) == ("1", True, "Ada")
-    assert (second.group, second.is_entailed) == ("b", False)
+    path.write_bytes(gzip.compress(json.dumps({"autoais_log": rows}).encode()))
+
+    entailed, not_entailed = read_citations(path)
+
+    assert entailed.group == "1"
+    assert entailed.is_entailed
+    assert entailed.passages[0].title == "Ada"
+    assert not_entailed.group == "b"
+    assert not not_entailed.is_entailed
+
+
+@pytest.fixture
+def write_coefficients(tmp_path):
+    """Return a function that writes the committed coefficients with changed keys to a file."""
+
+    def write(**changes: Any) -> Path:
+        path = tmp_path / "coefficients.json"
+        committed = json.loads(COEFFICIENTS.read_text())
+        path.write_text(json.dumps({**committed, **changes}))
+        return path
+
+    return write
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("changes", "message"),
     [
-        ({"coefficients": {"charm": 1.0}}, "no feature is called charm"),
-        ({"threshold": 1.5}, "less than or equal to 1"),
-        ({"intercept": float("nan")}, "finite number"),
-        ({"fitted_on": None}, "not coefficients"),
-        ({"coefficients": [1]}, "not coefficients"),
+        pytest.param(
+            {"coefficients": {"charm": 1.0}}, "no feature is called charm", id="unknown feature"
+        ),
+        pytest.param({"threshold": 1.5}, "less than or equal to 1", id="threshold above 1"),
+        pytest.param({"intercept": float("nan")}, "finite number", id="intercept no number"),
+        pytest.param({"fitted_on": None}, "not coefficients", id="no origin"),
+        pytest.param({"coefficients": [1]}, "not coefficients", id="no names"),
     ],
 )
-def test_bad_coefficients_are_named(tmp_path, change, said):
-    path = tmp_path / "coefficients.json"
-    path.write_text(json.dumps({**json.loads(COEFFICIENTS.read_text()), **change}))
-    with pytest.raises(DataError, match=said) as caught:
+def test_a_wrong_file_of_coefficients_is_named_and_refused(write_coefficients, changes, message):
+    path = write_coefficients(**changes)
+
+    with pytest.raises(DataError, match=message) as error:
         load_lexical_model(path)
-    assert str(path) in str(caught.value)
+
+    assert str(path) in str(error.value)
 
 
-def test_identity_follows_coefficients_and_threshold(tmp_path):
-    content = json.loads(COEFFICIENTS.read_text())
-    path = tmp_path / "coefficients.json"
-    identities = set()
-    for change in ({}, {"threshold": 0.5}, {"intercept": 0.0}, {"fitted_on": {}}):
-        path.write_text(json.dumps({**content, **change}))
-        identities.add(load_lexical_model(path).identity)
-    assert len(identities) == 3  # where the numbers come from is not what they do
+@pytest.mark.parametrize(
+    "changes", [{"threshold": 0.5}, {"intercept": 0.0}], ids=["threshold", "intercept"]
+)
+def test_numbers_that_decide_a_verdict_are_part_of_the_identity(write_coefficients, changes):
+    identity = load_lexical_model(write_coefficients()).identity
+
+    assert load_lexical_model(write_coefficients(**changes)).identity != identity
+
+
+def test_the_origin_of_the_coefficients_is_no_part_of_the_identity(write_coefficients):
+    identity = load_lexical_model(write_coefficients()).identity
+
+    assert load_lexical_model(write_coefficients(fitted_on={})).identity == identity
