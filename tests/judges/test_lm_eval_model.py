@@ -4,149 +4,226 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from judges.answers import Decoding, Request
+from judges.answers import Answer, Decoding, Request
 from judges.backends.lm_eval_model import LmEvalBackend
 from judges.config import JudgeConfig
 from lm_factuality.ground.errors import BackendDownError, ConfigError
+from tests.conftest import TASKS
 
 GREEDY = Decoding(max_tokens=8)
+PROMPT = "The harbour town lies"
 
 
-def of(model_args: dict[str, object], model: str = "hf", **more: object) -> LmEvalBackend:
-    return LmEvalBackend(
-        JudgeConfig("local", "lm_eval", model=model, model_args=model_args, **more)
-    )
+def lm_eval_backend(
+    model_args: dict[str, Any], model: str = "hf", **settings: Any
+) -> LmEvalBackend:
+    """Make a judge of a model of lm_eval.
+
+    Args:
+        model_args: The arguments of the model, such as ``{"pretrained": "gpt2"}``.
+        model: The name by which lm_eval knows the kind of model.
+        **settings: Other settings of the judge, such as ``apply_chat_template=True``.
+    """
+    config = JudgeConfig("local", "lm_eval", model=model, model_args=model_args, **settings)
+    return LmEvalBackend(config)
 
 
 @pytest.fixture(scope="module")
 def backend() -> LmEvalBackend:
-    from tests.conftest import TASKS
-
-    return of(
-        {
-            "pretrained": str(TASKS / "sample" / "models" / "smaller"),
-            "device": "cpu",
-            "batch_size": 4,
-        }
-    )
+    """Return a judge that is the smaller checkpoint of the sample."""
+    checkpoint = TASKS / "sample" / "models" / "smaller"
+    return lm_eval_backend({"pretrained": str(checkpoint), "device": "cpu", "batch_size": 4})
 
 
-def texts(backend: LmEvalBackend, requests: list[Request]) -> list[str | None]:
+def answers_of(backend: LmEvalBackend, requests: list[Request]) -> list[Answer]:
+    """Return the answer to each request, in the order of the requests."""
     answers = dict(backend.answer(requests))
-    assert sorted(answers) == list(range(len(requests)))
-    return [answers[number].text for number in range(len(requests))]
+    return [answers[number] for number in range(len(requests))]
 
 
-def test_it_says_what_the_checkpoint_says(backend, checkpoint):
+def texts_of(backend: LmEvalBackend, requests: list[Request]) -> list[str | None]:
+    """Return the text of the answer to each request, in the order of the requests."""
+    return [answer.text for answer in answers_of(backend, requests)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Return the tokenizer of the checkpoint, as transformers loads it."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(TASKS / "sample" / "models" / "smaller")
+
+
+def generate_greedily(tokenizer, checkpoint: Path, prompt: str) -> str:
+    """Let transformers alone write eight tokens after a prompt."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
-    prompts = ["The harbour town lies", "She was born in", "The bridge over the river was built by"]
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(checkpoint),
-        AutoModelForCausalLM.from_pretrained(checkpoint),
-    )
-    expected = []
-    for prompt in prompts:
-        tokens = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
-        with torch.no_grad():
-            made = model.generate(
-                **tokens, max_new_tokens=8, do_sample=False, pad_token_id=tokenizer.eos_token_id
-            )
-        expected.append(
-            tokenizer.decode(made[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
+    model = AutoModelForCausalLM.from_pretrained(checkpoint)
+    inputs = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
+    with torch.no_grad():
+        (token_ids,) = model.generate(
+            **inputs, max_new_tokens=8, do_sample=False, pad_token_id=tokenizer.eos_token_id
         )
-    requests = [Request(prompt, GREEDY) for prompt in prompts]
-    assert texts(backend, requests) == expected
-    answer = dict(backend.answer(requests[:1]))[0]
-    assert (answer.completion_tokens, answer.finish_reason) == (8, "length")
-    assert answer.prompt_tokens == len(tokenizer(prompts[0], add_special_tokens=False)["input_ids"])
+    prompt_length = inputs["input_ids"].shape[1]
+    return tokenizer.decode(token_ids[prompt_length:], skip_special_tokens=True)
 
 
-def test_a_stop_ends_the_text(backend):
-    whole = texts(backend, [Request("The harbour town lies", GREEDY)])[0]
-    word = whole.split()[-1]
-    ((_, answer),) = backend.answer(
-        [Request("The harbour town lies", Decoding(max_tokens=8, stop=(word,)))]
-    )
-    assert answer.text == whole[: whole.index(word)]
+def test_a_judge_writes_what_its_checkpoint_writes(backend, checkpoint, tokenizer):
+    # Prompts of different lengths are padded in one batch, which must not change the texts.
+    prompts = [PROMPT, "She was born in", "The bridge over the river was built by"]
+
+    texts = texts_of(backend, [Request(prompt, GREEDY) for prompt in prompts])
+
+    assert texts == [generate_greedily(tokenizer, checkpoint, prompt) for prompt in prompts]
+
+
+def test_an_answer_counts_its_tokens(backend, tokenizer):
+    (answer,) = answers_of(backend, [Request(PROMPT, GREEDY)])
+
+    prompt_ids = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
+    assert answer.prompt_tokens == len(prompt_ids)
+    assert answer.completion_tokens == 8
+    assert answer.finish_reason == "length"
+
+
+def test_a_stop_word_ends_the_text(backend):
+    (whole_text,) = texts_of(backend, [Request(PROMPT, GREEDY)])
+    last_word = whole_text.split()[-1]
+    stopping = Decoding(max_tokens=8, stop=(last_word,))
+
+    (answer,) = answers_of(backend, [Request(PROMPT, stopping)])
+
+    text_before_stop, _, _ = whole_text.partition(last_word)
+    assert answer.text == text_before_stop
     assert answer.finish_reason == "stop"
 
 
-def test_samples_differ_and_come_again(backend):
-    hot = Decoding(temperature=1.5, max_tokens=8, seed=4)
-    requests = [Request("The harbour town lies", hot, sample) for sample in range(4)]
-    first = texts(backend, requests)
-    assert len(set(first)) > 1
-    assert texts(backend, requests) == first
-    later = Decoding(temperature=1.5, max_tokens=8, seed=5)
-    assert (
-        texts(backend, [Request("The harbour town lies", later)]) == first[1:2]
-    )  # later samples count up from the seed
+def sampled_request(seed: int, sample: int = 0) -> Request:
+    """Make a request for a random continuation."""
+    return Request(PROMPT, Decoding(temperature=1.5, max_tokens=8, seed=seed), sample)
 
 
-def test_a_chat_template_is_applied_and_missed(checkpoint, tmp_path: Path, caplog):
-    folder = tmp_path / "chatty"
+def test_samples_of_one_prompt_differ(backend):
+    texts = texts_of(backend, [sampled_request(seed=4, sample=number) for number in range(4)])
+
+    assert len(set(texts)) > 1
+
+
+def test_samples_are_the_same_in_every_run(backend):
+    requests = [sampled_request(seed=4, sample=number) for number in range(4)]
+
+    assert texts_of(backend, requests) == texts_of(backend, requests)
+
+
+def test_the_seed_of_a_later_sample_counts_up_from_the_seed(backend):
+    (second_sample,) = texts_of(backend, [sampled_request(seed=4, sample=1)])
+    (next_seed,) = texts_of(backend, [sampled_request(seed=5, sample=0)])
+
+    assert second_sample == next_seed
+
+
+@pytest.fixture
+def chat_checkpoint(checkpoint, tmp_path: Path) -> str:
+    """Return a copy of the checkpoint with a chat template: ``<user> hill `` for "hill"."""
+    folder = tmp_path / "chat"
     shutil.copytree(checkpoint, folder)
-    (folder / "chat_template.jinja").write_text(
-        "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}", "utf-8"
+    template = "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return str(folder)
+
+
+def test_a_chat_template_is_applied_if_the_judge_says_so(chat_checkpoint):
+    chat_backend = lm_eval_backend({"pretrained": chat_checkpoint}, apply_chat_template=True)
+    plain_backend = lm_eval_backend({"pretrained": chat_checkpoint})
+
+    chat_texts = texts_of(chat_backend, [Request("hill", GREEDY, system="old")])
+    plain_texts = texts_of(plain_backend, [Request("<system> old <user> hill ", GREEDY)])
+
+    assert chat_texts == plain_texts
+    assert chat_backend.identity != plain_backend.identity
+
+
+def test_a_chat_template_that_is_not_applied_is_reported_once(chat_checkpoint, caplog):
+    plain_backend = lm_eval_backend({"pretrained": chat_checkpoint})
+
+    answers_of(plain_backend, [Request("hill", GREEDY)])
+    answers_of(plain_backend, [Request("river", GREEDY)])
+
+    messages = [record.message for record in caplog.records]
+    warning = (
+        "the judge's model has a chat template, but is asked without it: set"
+        " apply_chat_template: true"
     )
-    chatty = of({"pretrained": str(folder), "device": "cpu"}, apply_chat_template=True)
-    plain = of({"pretrained": str(folder)})  # on the CPU, too, where there is nothing else
-    assert texts(chatty, [Request("hill", GREEDY, system="old")]) == texts(
-        plain, [Request("<system> old <user> hill ", GREEDY)]
-    )
-    assert chatty.identity != plain.identity
-    assert [
-        record.message
-        for record in caplog.records
-        if "set apply_chat_template: true" in record.message
-    ] == [
-        "the judge's model has a chat template, but is asked without it: set apply_chat_template: true"
-    ]
+    assert messages.count(warning) == 1
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_of_that_request_only(backend):
-    long, short = Request("river " * 3000, GREEDY), Request("river", GREEDY)
-    answers = dict(backend.answer([long, short]))
-    assert "more than the model's" in answers[0].error
-    assert answers[1].error is None
+    too_long = Request("river " * 3000, GREEDY)
+    short = Request("river", GREEDY)
+
+    answer_to_long, answer_to_short = answers_of(backend, [too_long, short])
+
+    assert "more than the model's" in answer_to_long.error
+    assert answer_to_short.error is None
 
 
-def test_answers_come_before_the_end(backend):
+def test_first_answers_come_before_all_requests_are_answered(backend):
+    # What has been answered is stored, and is not lost if the run is stopped.
     requests = [Request(f"The year {number} was", Decoding(max_tokens=1)) for number in range(70)]
-    before = backend.usage.calls
-    arrivals = backend.answer(requests)
-    next(arrivals)
-    assert backend.usage.calls - before <= 64
-    assert len(list(arrivals)) == 69
+    calls_before = backend.usage.calls
+
+    answers = backend.answer(requests)
+    next(answers)
+
+    assert backend.usage.calls - calls_before <= 64
+    assert len(list(answers)) == 69
 
 
-def test_the_identity_follows_the_checkpoint_not_its_place(checkpoint, tmp_path: Path):
-    def identity(folder: Path, **more: object) -> str:
-        return of({"pretrained": str(folder), **more}).identity
+def identity_of(folder: Path, **model_args: str) -> str:
+    """Return the identity of a judge whose checkpoint lies in a folder."""
+    return lm_eval_backend({"pretrained": str(folder), **model_args}).identity
 
+
+@pytest.fixture
+def copied_checkpoint(checkpoint, tmp_path: Path) -> Path:
+    """Return a copy of the checkpoint in a folder of the same name."""
     copy = tmp_path / "elsewhere" / "smaller"
     shutil.copytree(checkpoint, copy)
-    assert identity(copy) == identity(checkpoint)
-    assert str(tmp_path) not in identity(copy)
-    assert identity(copy, dtype="float16") != identity(checkpoint)
-    weights = bytearray((copy / "model.safetensors").read_bytes())
-    weights[-1] ^= 1
-    (copy / "model.safetensors").write_bytes(weights)
-    assert identity(copy) != identity(checkpoint)
+    return copy
 
 
-def test_what_cannot_be_loaded(tmp_path: Path):
+def test_the_identity_does_not_depend_on_the_place_of_the_checkpoint(
+    checkpoint, copied_checkpoint, tmp_path
+):
+    assert identity_of(copied_checkpoint) == identity_of(checkpoint)
+    assert str(tmp_path) not in identity_of(copied_checkpoint)
+
+
+def test_arguments_of_the_model_are_part_of_the_identity(checkpoint):
+    assert identity_of(checkpoint, dtype="float16") != identity_of(checkpoint)
+
+
+def test_the_weights_are_part_of_the_identity(checkpoint, copied_checkpoint):
+    weights_path = copied_checkpoint / "model.safetensors"
+    weights = bytearray(weights_path.read_bytes())
+    weights[-1] ^= 1  # flips one bit
+    weights_path.write_bytes(weights)
+
+    assert identity_of(copied_checkpoint) != identity_of(checkpoint)
+
+
+def test_an_unknown_kind_of_model_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="lm_eval has no model 'hff'; did you mean hf"):
-        of({}, "hff")
-    (tmp_path / "empty").mkdir()
+        lm_eval_backend({}, model="hff")
+
+
+def test_a_judge_whose_checkpoint_cannot_be_loaded_is_down(tmp_path: Path):
+    backend = lm_eval_backend({"pretrained": str(tmp_path), "device": "cpu"})
+
     with pytest.raises(BackendDownError, match="cannot be loaded"):
-        list(
-            of({"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer(
-                [Request("p", GREEDY)]
-            )
-        )
+        list(backend.answer([Request("p", GREEDY)]))

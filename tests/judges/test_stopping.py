@@ -1,5 +1,4 @@
-"""A judge that stops, for whatever reason: calls under way come in and are kept, and nothing that
-was answered is asked again."""
+"""A judge that stops: calls under way come in and are kept, and nothing is asked again."""
 
 from __future__ import annotations
 
@@ -22,90 +21,136 @@ from tests.judges.server import Act
 
 PROMPTS = [f"question {number}" for number in range(24)]
 REQUESTS = [Request(prompt, Decoding(max_tokens=8)) for prompt in PROMPTS]
-REFUSED = PROMPTS[9]
-STOPS = {
-    "no key": Act(status=401, text="who are you?"),
-    "a redirect": Act(status=302, headers={"Location": "http://127.0.0.1:1/v1"}, text=""),
-    "no quota": Act(
-        status=429, raw=b'{"error": {"message": "no money", "code": "insufficient_quota"}}'
-    ),
-}
+REFUSED_PROMPT = "question 9"
+
+WRONG_KEY = Act(status=401, text="who are you?")
+REDIRECT = Act(status=302, headers={"Location": "http://127.0.0.1:1/v1"}, text="")
+NO_QUOTA = Act(status=429, raw=b'{"error": {"message": "no money", "code": "insufficient_quota"}}')
 
 
-@pytest.mark.parametrize("why", STOPS)
-def test_calls_under_way_are_kept_when_the_server_stops(why, server, ask_server, store):
-    """Eight at once; the tenth is refused while others are slow."""
-    is_refusing = True
+def refuse_one_request(refusal: Act):
+    """Return a script of a server that refuses the tenth request and answers the others slowly."""
 
     def script(prompt: str, attempt: int) -> Act:
-        if is_refusing and prompt == REFUSED:
-            return STOPS[why]
+        if prompt == REFUSED_PROMPT:
+            return refusal
         return Act(text=f"answer to {prompt}", delay=0.3)
 
-    server.script = script
+    return script
+
+
+refusals = pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(WRONG_KEY, id="wrong key"),
+        pytest.param(REDIRECT, id="redirect"),
+        pytest.param(NO_QUOTA, id="no quota"),
+    ],
+)
+
+
+@refusals
+def test_answers_under_way_are_kept_when_the_server_refuses(refusal, server, ask_server, store):
+    server.script = refuse_one_request(refusal)
+
     with pytest.raises(BackendDownError):
         ask_server(REQUESTS, concurrency=8)
+
     identity = ask_server.backend.identity
-    kept = store.get_many([request.key(identity) for request in REQUESTS])
-    assert len(kept) == len(set(server.attempts) - {REFUSED}) >= 8
-    is_refusing = False
+    kept_answers = store.get_many([request.key(identity) for request in REQUESTS])
+    answered_prompts = set(server.attempts) - {REFUSED_PROMPT}
+    assert len(kept_answers) == len(answered_prompts) >= 8
+
+
+@refusals
+def test_only_the_refused_request_is_sent_again_in_a_later_run(refusal, server, ask_server):
+    server.script = refuse_one_request(refusal)
+    with pytest.raises(BackendDownError):
+        ask_server(REQUESTS, concurrency=8)
+
+    server.script = lambda prompt, attempt: Act(text=f"answer to {prompt}")
     answers = ask_server(REQUESTS, concurrency=8)
+
     assert [answer.text for answer in answers] == [f"answer to {prompt}" for prompt in PROMPTS]
-    asked_twice = {prompt for prompt, count in server.attempts.items() if count > 1}
-    assert asked_twice == {REFUSED}
+    repeated_prompts = [prompt for prompt, count in server.attempts.items() if count > 1]
+    assert repeated_prompts == [REFUSED_PROMPT]
 
 
-def test_retries_end_with_the_server(server, ask_server):
-    """A request that would be tried again in a minute does not hold up the end."""
-
+def test_a_request_that_waits_for_a_second_try_does_not_delay_the_end(server, ask_server):
     def script(prompt: str, attempt: int) -> Act:
-        if prompt == PROMPTS[3]:
-            return Act(status=503, headers={"Retry-After": "60"}, text="")
-        return STOPS["no key"] if prompt == REFUSED else Act(text="yes", delay=0.1)
+        if prompt == "question 3":
+            return Act(status=503, headers={"Retry-After": "60"}, text="")  # seconds
+        if prompt == REFUSED_PROMPT:
+            return WRONG_KEY
+        return Act(text="yes", delay=0.1)
 
     server.script = script
-    begin = time.monotonic()
+
+    start = time.monotonic()
     with pytest.raises(BackendDownError, match="HTTP 401"):
         ask_server(REQUESTS, concurrency=8)
-    assert time.monotonic() - begin < 30
+
+    assert time.monotonic() - start < 30
 
 
-def test_counts_of_tokens_that_are_none(server, ask_server):
-    impossible = {"prompt_tokens": 10**400, "completion_tokens": -1}
-    server.script = lambda prompt, attempt: Act(text="yes", usage=impossible)
+def test_impossible_counts_of_tokens_are_ignored(server, ask_server):
+    impossible_usage = {"prompt_tokens": 10**400, "completion_tokens": -1}
+    server.script = lambda prompt, attempt: Act(text="yes", usage=impossible_usage)
+
     (answer,) = ask_server(REQUESTS[:1])
-    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
+
+    assert answer.text == "yes"
+    assert answer.prompt_tokens is None
+    assert answer.completion_tokens is None
 
 
-# bench/attack interrupts a judge in every run; here one interrupt in many is lost on a busy machine
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_ctrl_c_ends_in_one_line_and_nothing_is_asked_twice(server, tmp_path):
-    server.script = lambda prompt, attempt: Act(text='{"verdicts": []}', delay=0.4)
-    judge = tmp_path / "judge.yaml"
-    content = {"backend": "openai", "model": "m", "base_url": server.base_url, "concurrency": 6}
-    judge.write_text(yaml.safe_dump(content), encoding="utf-8")
-    code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
-    options = ["--judge", str(judge), "--store", str(tmp_path / "answers.sqlite")]
-    command = [sys.executable, "-c", code, "certify", "--sample", "--setting", "segment_vanilla"]
+@pytest.fixture
+def certify_process(server, tmp_path):
+    """Start ``lm-factuality certify`` with a judge behind ``server``, as a process of its own."""
+    judge = {"backend": "openai", "model": "m", "base_url": server.base_url, "concurrency": 6}
+    judge_path = tmp_path / "judge.yaml"
+    judge_path.write_text(yaml.safe_dump(judge), encoding="utf-8")
+    start_command = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
+    options = ["--judge", str(judge_path), "--store", str(tmp_path / "answers.sqlite")]
+    arguments = ["certify", "--sample", "--setting", "segment_vanilla", *options]
     environment = {
         **os.environ,
         "LM_FACTUALITY_HOME": str(tmp_path / "home"),
         "OMP_NUM_THREADS": "1",
     }
     with subprocess.Popen(
-        [*command, *options], stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY
+        [sys.executable, "-c", start_command, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=REPOSITORY,
     ) as process:
-        deadline = time.monotonic() + 120
-        while len(server.bodies) < 20 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, errors
+        yield process
+
+
+def count_stored_answers(path: Path) -> int:
+    """Count the answers in a store."""
+    with closing(AnswerStore(path)) as store:
+        (count,) = store._database.execute("SELECT COUNT(*) FROM answers").fetchone()
+    return count
+
+
+# bench/attack interrupts a judge in every run. Here one interrupt in many is lost on a busy machine.
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_ctrl_c_ends_with_one_line_and_keeps_every_answer(server, certify_process, tmp_path):
+    server.script = lambda prompt, attempt: Act(text='{"verdicts": []}', delay=0.4)
+    deadline = time.monotonic() + 120
+    while len(server.bodies) < 20 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    certify_process.send_signal(signal.SIGINT)
+    _, errors = certify_process.communicate(timeout=60)
+
+    assert certify_process.returncode == 130, errors  # as shells report an interrupt
     assert "Traceback" not in errors
     last_line = errors.rstrip().splitlines()[-1]
     assert "interrupted" in last_line
-    assert str(Path(judge)) in last_line
-    with closing(AnswerStore(tmp_path / "answers.sqlite")) as store:
-        (count,) = store._database.execute("SELECT COUNT(*) FROM answers").fetchone()
-    assert count == sum(server.attempts.values()) >= 20
+    assert str(tmp_path / "judge.yaml") in last_line
+    request_count = sum(server.attempts.values())
+    assert count_stored_answers(tmp_path / "answers.sqlite") == request_count >= 20
