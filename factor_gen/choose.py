@@ -16,14 +16,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product, starmap
+from itertools import combinations, permutations, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import ChooseSettings
-from factor_gen.surface import BalanceLedger, Ints
+from factor_gen.surface import BalanceLedger, Bools, Ints
 from lm_factuality.ground.packages import need
 
 # At most so many ways to make a row are compared.
@@ -119,7 +119,8 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         sentence = " ".join(candidate.text.split())
         distinct.setdefault(sentence, candidate)
 
-    # More doubtful candidates are added only until there are enough for a row.
+    # The least doubtful candidates come first. More doubtful ones are added only until there are
+    # enough for a row.
     for max_doubt in range(settings.most_doubtful + 1):
         usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
         if not _reason_for_no_row(usable, settings):
@@ -134,7 +135,10 @@ def _choose_row(
     rng: random.Random,
     ledger: BalanceLedger,
 ) -> ChosenRow:
-    """Choose the contradictions of a row.
+    """Choose the contradictions of a document's row among its candidates.
+
+    All good ways to make a row are listed first. Then one of them is picked, either at random or so
+    that it balances the rows so far.
 
     Args:
         example: The document of the row.
@@ -148,23 +152,26 @@ def _choose_row(
     """
     shuffled = rng.sample(usable, len(usable))
     candidates = _limit_candidates(shuffled, settings.contradictions)
+    num_plain = len(candidates)
+    # A selection lists the indices of the candidates that would make a row together.
     selections = _best_selections(example.completion, candidates, settings, rng)
-    num_centred = len(selections)
 
-    # So far the true completion is in the centre of every row: each contradiction shares more
-    # with it than with the others. Compounds allow rows with a contradiction in the centre.
+    # Each candidate is the true completion with one edit, so that all choices resemble the true
+    # completion the most: it is in the centre of the row. A compound has the edits of two
+    # candidates. In a row of one candidate and its compounds, that candidate is in the centre.
     if settings.hide_most_central:
         compounds = combine_edits(example.completion, candidates)
-        off_centre = _compound_selections(selections, compounds, len(candidates))
+        compound_selections = _compound_selections(selections, compounds, num_plain)
         candidates = [*candidates, *compounds.values()]
-        selections = np.concatenate([selections, off_centre])
+        selections = np.concatenate([selections, compound_selections])
 
+    # The compounds come after the plain candidates.
+    is_centred = (selections < num_plain).all(axis=1)
     if settings.pick == "balanced":
         texts = [candidate.text for candidate in candidates]
-        is_centred = np.arange(len(selections)) < num_centred
         selection = ledger.add_most_even_row(example.completion, texts, selections, is_centred)
     else:
-        selection = _pick_at_random(selections, num_centred, rng)
+        selection = _pick_at_random(selections, is_centred, rng)
 
     # The columns are in random order, so that the first is not always of the same kind.
     column_order = rng.sample(selection, len(selection))
@@ -172,7 +179,7 @@ def _choose_row(
 
 
 def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
-    """Keep few enough candidates that every row that can be made of them can be ranked.
+    """Keep so few candidates that there is time to rank every row that can be made of them.
 
     Args:
         candidates: The contradictions that were generated for a document, in random order.
@@ -186,13 +193,14 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
     while limit > row_size and math.comb(limit, row_size) > _MAX_RANKED:
         limit -= 1
 
-    # The first candidate of each type stays, even if its type is rare.
+    # The first candidate of each type has priority, so that no rare type gets lost.
     first_by_type: dict[str, Candidate] = {}
     for candidate in candidates:
         first_by_type.setdefault(candidate.type, candidate)
     others = [candidate for candidate in candidates if candidate not in first_by_type.values()]
-
     kept = [*first_by_type.values(), *others][:limit]
+
+    # The candidates that are kept return to their random order.
     return [candidate for candidate in candidates if candidate in kept]
 
 
@@ -212,7 +220,7 @@ class _SelectionRank(NamedTuple):
 def _best_selections(
     completion: str, candidates: Sequence[Candidate], settings: ChooseSettings, rng: random.Random
 ) -> Ints:
-    """Return the best selections, i.e. ways to choose the contradictions of a row.
+    """Return the selections, i.e. ways to choose the contradictions of a row, that are the best.
 
     The best ones have the fewest doubtful contradictions. Among these, as few contradictions as
     possible edit the same words; among those, the row has as many error types as possible.
@@ -234,13 +242,16 @@ def _best_selections(
         if num_types < settings.min_types:
             continue
         doubt = sum(candidates[index].doubtful for index in selection)
-        num_overlaps = len(overlaps.intersection(combinations(selection, 2)))
-        rank = _SelectionRank(doubt, num_overlaps, -num_types)
+        pairs = combinations(selection, 2)
+        num_overlaps = len(overlaps.intersection(pairs))
+        # The least rank is the best, but more types are better.
+        rank = _SelectionRank(doubt, num_overlaps, minus_num_types=-num_types)
         selections_by_rank[rank].append(selection)
 
-    # Selections of the same rank are equally good.
+    # Selections of the same rank are equally good. Comparing too many of them would take long.
     best = selections_by_rank[min(selections_by_rank)]
     sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
+    # The first index of a selection may become the centre of the row, which should be any of them.
     return np.array([rng.sample(selection, len(selection)) for selection in sample])
 
 
@@ -257,7 +268,9 @@ def _overlapping_pairs(completion: str, candidates: Sequence[Candidate]) -> set[
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
     pairs = set()
     for first, second in combinations(range(len(candidates)), 2):
-        if not _lie_apart(edits[first], edits[second], min_gap=0):
+        # Without a gap, two edits that only touch each other still count as separate.
+        is_separate = _lie_apart(edits[first], edits[second], min_gap=0)
+        if not is_separate:
             pairs.add((first, second))
     return pairs
 
@@ -275,10 +288,10 @@ class CandidatePair(NamedTuple):
 def _compound_selections(
     selections: Ints, compounds: Iterable[CandidatePair], num_candidates: int
 ) -> Ints:
-    """Return selections for rows in which a contradiction, not the true completion, is central.
+    """Return selections for rows in which a contradiction has the most in common with the others.
 
-    One contradiction is the centre, i.e. the choice that has the most in common with the others.
-    The other contradictions are compounds: each has the edit of the centre and one of its own.
+    That contradiction is the centre of the row. Each other contradiction is a compound: it has the
+    edit of the centre and one more, and so resembles the centre more than the true completion.
 
     Args:
         selections: Selections without compounds, an array (selections, contradictions) of indices
@@ -293,41 +306,46 @@ def _compound_selections(
         The selection ``[0, 1, 2]`` gives one with candidate 0 and the compounds of 0 with 1 and of
         0 with 2, and likewise one with candidate 1 and one with candidate 2 in the centre.
     """
-    index_of_pair = {pair: num_candidates + number for number, pair in enumerate(compounds)}
+    index_of_compound = {pair: index for index, pair in enumerate(compounds, num_candidates)}
 
     compound_selections = []
     for selection in selections.tolist():
-        for centre_index in selection:
-            pairs = [CandidatePair(centre_index, index) for index in selection]
-            pairs.remove(CandidatePair(centre_index, centre_index))
-            # Edits of the same words cannot be combined.
-            if all(pair in index_of_pair for pair in pairs):
-                compound_indices = [index_of_pair[pair] for pair in pairs]
-                compound_selections.append([centre_index, *compound_indices])
+        # Each of the contradictions may be the centre.
+        for centre in selection:
+            pairs = [CandidatePair(centre, outer) for outer in selection if outer != centre]
+            # Edits of the same words cannot be combined, so that some pairs have no compound.
+            if all(pair in index_of_compound for pair in pairs):
+                compound_indices = [index_of_compound[pair] for pair in pairs]
+                compound_selections.append([centre, *compound_indices])
 
     # Without a shape, an empty list would become an array of one dimension.
     array = np.array(compound_selections, dtype=selections.dtype)
     return array.reshape(-1, selections.shape[1])
 
 
-def _pick_at_random(selections: Ints, num_centred: int, rng: random.Random) -> tuple[int, ...]:
-    """Pick a selection so that each choice of a row is equally likely to be in the centre.
+def _pick_at_random(selections: Ints, is_centred: Bools, rng: random.Random) -> tuple[int, ...]:
+    """Pick a selection so that each choice of the row is equally likely to be in the centre.
+
+    The choice in the centre has more in common with the others than they have with each other.
+    Whether it is the true completion is decided at random, if there are selections of both kinds.
 
     Args:
-        selections: An array (selections, contradictions) of indices of candidates. Those with the
-            true completion in the centre come first. Both parts are in random order.
-        num_centred: How many selections have the true completion in the centre.
+        selections: An array (selections, contradictions) of indices of candidates, in random order.
+        is_centred: For each selection, whether the true completion is in the centre of its row. At
+            least one selection is of this kind.
         rng: The random numbers of this document.
 
     Returns:
         The indices of the contradictions.
     """
-    # Among four choices, the true completion is to be in the centre of one row in four.
+    eligible = selections[is_centred]
+    off_centre = selections[~is_centred]
+    # Of four choices, the true completion should be in the centre one time in four.
     num_choices = selections.shape[1] + 1
-    has_off_centre = len(selections) > num_centred
-    is_off_centre = has_off_centre and rng.randrange(num_choices) > 0
-    picked = selections[num_centred if is_off_centre else 0]
-    return tuple(picked.tolist())
+    if len(off_centre) and rng.randrange(num_choices) > 0:
+        eligible = off_centre
+    # The selections are in random order, so that the first is as random as any.
+    return tuple(eligible[0].tolist())
 
 
 def combine_edits(
@@ -336,8 +354,10 @@ def combine_edits(
     """Combine every two contradictions whose edits lie apart into one sentence with both edits.
 
     If all contradictions are edits of the true completion, comparing the choices finds it: it has
-    the most in common with the others, in 91% of the rows of the published News-FACTOR. With
-    compounds, a contradiction can have the most in common with the others instead.
+    the most in common with the others, in 91% of the rows of the published News-FACTOR. With such
+    sentences, the compounds, a contradiction can have the most in common with the others instead.
+    It is the inner one of each pair: it is in the row itself, and each compound adds the edit of
+    an outer one to it.
 
     Args:
         completion: The true completion.
@@ -353,14 +373,16 @@ def combine_edits(
     """
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
     compounds = {}
-    for pair in starmap(CandidatePair, permutations(range(len(candidates)), 2)):
-        if not _lie_apart(edits[pair.inner], edits[pair.outer]):
+    # Both orders of every two candidates, because either may be the centre of a row.
+    for inner_index, outer_index in permutations(range(len(candidates)), 2):
+        if not _lie_apart(edits[inner_index], edits[outer_index]):
             continue
-        inner = candidates[pair.inner]
-        outer = candidates[pair.outer]
+        inner = candidates[inner_index]
+        outer = candidates[outer_index]
         # The columns of the row show both edits and both rules.
-        compounds[pair] = Candidate(
-            text=_apply_edits(completion, [*edits[pair.inner], *edits[pair.outer]]),
+        compounds[CandidatePair(inner_index, outer_index)] = Candidate(
+            text=_apply_edits(completion, [*edits[inner_index], *edits[outer_index]]),
+            # The whole row shares the inner edit, so that the outer one makes the difference.
             type=outer.type,
             edit=f"{inner.edit}; {outer.edit}",
             generator=f"{inner.generator} + {outer.generator}",

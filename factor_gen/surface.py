@@ -68,24 +68,31 @@ class BalanceLedger:
             contradictions: How many contradictions a row has.
         """
         self._num_choices = contradictions + 1
-        # Up to four choices may tie and share their ranks, in a half, a third or a quarter of a
-        # row each. Twelfths of a row keep all sums whole, and so the same on every machine.
+        # Choices that tie share their ranks: two get half a row each, three get a third. With four
+        # choices, a row counts as 12 units, so that all these shares are whole numbers. Fractions
+        # would be rounded, and not in the same way on every machine.
         self._units_per_row = math.lcm(*range(1, self._num_choices + 1))
+        # A true completion that nothing gives away has each rank in one row of four.
         self._fair_share = self._units_per_row // self._num_choices
 
-        # One sum for each feature, one for each rank in each order, and one for the centre.
+        # The ledger keeps a running sum for each feature, such as a word, then one for each rank in
+        # each order of the choices (by a statistic or by the alphabet), and one for the centre.
         num_orders = len(STATISTICS) + 1
         num_sums = _NUM_FEATURES + num_orders * self._num_choices + 1
-        # The sums of the changes of all rows, and of their squares for the standard deviation.
+        # Each row adds a change to every sum. A sum of 0 gives nothing away.
         self._sums = np.zeros(num_sums, dtype=np.int64)
+        # The sums of the squared changes give the standard deviation that chance explains.
         self._squares = np.zeros(num_sums, dtype=np.int64)
 
     def add_most_even_row(
         self, completion: str, texts: Sequence[str], selections: Ints, is_centred: Bools
     ) -> tuple[int, ...]:
-        """Add the row after which the ledger is the most even, and return its contradictions.
+        """Choose the possible row that evens out the earlier rows best, and add it to the ledger.
 
-        The ledger is even if its sums differ from 0 no more than chance explains.
+        The ledger has a sum for each property of a row that may give the true completion away, for
+        instance how much more often the word "not" is in contradictions than in true completions.
+        It is even if all sums are about 0. If contradictions had "not" too often in earlier rows, a
+        row whose true completion has "not" is the best one.
 
         Args:
             completion: The true completion.
@@ -96,8 +103,10 @@ class BalanceLedger:
                 in common with the contradictions than they have with each other.
 
         Returns:
-            The indices of the row's contradictions in ``texts``.
+            The indices in ``texts`` of the contradictions of the row that was added.
         """
+        # How much each possible row (a line of these arrays) would add to each sum (a column). The
+        # change of a feature, such as a word, is that of all contradictions in the row together.
         features = _feature_changes(completion, texts)
         feature_changes = features.changes[selections].sum(axis=1)
         rank_changes = self.rank_changes(completion, texts, selections)
@@ -105,10 +114,12 @@ class BalanceLedger:
         centre_changes = self._units_per_row * is_centred[:, None] - self._fair_share
         changes = np.concatenate([feature_changes, rank_changes, centre_changes], axis=1)
 
-        # The sums that these rows change: of their own features, and all that follow features.
+        # The columns stand for the sums of these features, and for all sums after the features.
         positions = np.concatenate([features.numbers, np.arange(_NUM_FEATURES, len(self._sums))])
-        # The product is the least if the changes point the other way than the excess.
-        best = int(np.argmin(changes @ self._excess(positions)))
+        # A row makes the ledger less even where it adds to a sum that is too great, or takes from
+        # one that is too small. The best row does the opposite, and so has the least product.
+        added_unevenness = changes @ self._excess(positions)
+        best = int(np.argmin(added_unevenness))
         self._sums[positions] += changes[best]
         self._squares[positions] += changes[best] ** 2
         return tuple(selections[best].tolist())
@@ -116,8 +127,9 @@ class BalanceLedger:
     def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
         """Return how much each possible row adds to the sums of the true completion's ranks.
 
-        The choices of a row are sorted by each surface statistic and by the alphabet. A true
-        completion that ties with others has an equal share of all their ranks.
+        The choices of a row are sorted in several orders: by each surface statistic, such as the
+        length, and by the alphabet. The true completion should have each rank equally often. If it
+        ties with other choices, it has an equal share of the ranks of all of them.
 
         Args:
             completion: The true completion.
@@ -132,25 +144,30 @@ class BalanceLedger:
             half a row each, which is 6 of 12 units, minus the fair 3; ranks 2 and 3 get 0 - 3.
         """
         choices = [completion, *texts]
-        orders = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
-        # The order of the alphabet is one more way to sort them.
+        # For each order, the values of the choices by which they are sorted.
+        values_by_order = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
         alphabet = sorted(choices)
-        orders.append([alphabet.index(text) for text in choices])
+        values_by_order.append([alphabet.index(text) for text in choices])
 
         ranks = np.arange(self._num_choices)
         changes = []
-        for values in np.array(orders):
-            # The true completion comes first among the choices.
+        for values in np.array(values_by_order):
+            # The true completion comes first among the choices. The contradictions' values become
+            # an array with a line for each possible row.
             true_value = values[0]
             false_values = values[1:][selections]
+            # With one contradiction below and one equal, the true completion shares ranks 1 and 2.
             first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
             num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
             has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
-            changes.append(has_rank * (self._units_per_row // num_tied) - self._fair_share)
+            share = self._units_per_row // num_tied
+            changes.append(has_rank * share - self._fair_share)
         return np.concatenate(changes, axis=1)
 
     def _excess(self, positions: Ints) -> Ints:
-        """Return by how much some sums exceed what chance alone would leave.
+        """Return by how much some sums of the ledger differ from 0 beyond what chance explains.
+
+        Chance explains one standard deviation in either direction.
 
         Args:
             positions: The positions of the sums in the ledger.
@@ -162,6 +179,7 @@ class BalanceLedger:
             With a standard deviation of 10, a sum of -14 has an excess of -4, and 7 has none.
         """
         sums = self._sums[positions]
+        # The changes of the rows are independent, so that their variances add up.
         deviations = np.sqrt(self._squares[positions]).astype(np.int64)
         return np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
 
@@ -177,18 +195,25 @@ class _FeatureChanges(NamedTuple):
 
 
 def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
-    """Count how many more times each contradiction has each feature than the true completion.
+    """Compare how often each contradiction and the true completion have each feature.
+
+    A feature is a word, a pair of words, a shape of numbers, or a capital.
 
     Args:
         completion: The true completion.
         texts: Its contradictions.
 
     Returns:
-        The changes of all features that occur in one of the texts.
+        For all features that occur in one of the texts, how many more times each contradiction has
+        them than the true completion.
+
+    Example:
+        Against "He did", the contradiction "He did not" has the feature "not" once more (1), and
+        the pair of "did" and the end of the sentence once less (-1).
     """
     true_counts = _count_features(completion)
     false_counts = [_count_features(text) for text in texts]
-    # A dict keeps the order of the first occurrence, unlike a set.
+    # A number stands for each feature. Unlike a set, a dict keeps the order of first occurrence.
     numbers = dict.fromkeys(chain(true_counts, *false_counts))
 
     changes = []
