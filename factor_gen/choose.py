@@ -165,8 +165,8 @@ def _choose_row(
         candidates = [*candidates, *compounds.values()]
         selections = np.concatenate([selections, compound_selections])
 
-    # The compounds come after the plain candidates.
-    is_centred = (selections < num_plain).all(axis=1)
+    # The compounds come after the plain candidates, so that only rows with one have such indices.
+    is_centred = selections.max(axis=1) < num_plain
     if settings.pick == "balanced":
         texts = [candidate.text for candidate in candidates]
         selection = ledger.add_most_even_row(example.completion, texts, selections, is_centred)

@@ -74,7 +74,8 @@ def build(
         DataError: Another build is running in ``out``, the corpus cannot be read, a stage failed,
             or a file of the benchmark would replace one that no build wrote.
     """
-    # The last stage and the card need these packages, hours after the start.
+    # Only the end of a build needs these packages. If one is missing, the user should learn it now
+    # and not hours later.
     for module in ("rapidfuzz", "sklearn"):
         need(module, "factor-gen build", "generate")
 
@@ -84,7 +85,7 @@ def build(
         " --out",
         advice="choose another --out",
     ):
-        # The YAML and the texts may be in the folder of the benchmark.
+        # The YAML and the texts may be in the folder of the benchmark, and must not be replaced.
         yamls = [settings.yaml] if settings.yaml else []
         corpus_files = find_corpus_files(settings).values()
         finish_earlier_build(out)
@@ -97,6 +98,10 @@ def _build_in_locked_folder(
 ) -> BuiltBenchmark:
     """Build a benchmark in a folder that no other build works in.
 
+    The corpus is cut into shards, i.e. a few hundred documents each. All shards go through the
+    stages, the contradictions of each row are chosen, and the files are written. Shards that an
+    earlier build with the same settings finished are not made again.
+
     Args:
         settings: The corpus, and the settings of every stage.
         out: The folder of the benchmark. The shards are kept in ``out/stages``.
@@ -106,10 +111,12 @@ def _build_in_locked_folder(
     Returns:
         The files of the benchmark, and the counts of documents and rows.
     """
-    root = out.resolve() / "stages"
+    stages_folder = out.resolve() / "stages"
     if restart:
-        remove_folder(root)
-    corpus_file = root / "corpus.json"
+        remove_folder(stages_folder)
+
+    # A dataset of the Hub is read at the commit that the first start of this build found.
+    corpus_file = stages_folder / "corpus.json"
     corpus = describe_corpus(settings, read_json_object(corpus_file))
     write_json(corpus_file, corpus)
 
@@ -117,25 +124,25 @@ def _build_in_locked_folder(
     with closing(StageRunner(settings, opener)) as runner:
         fingerprints = {stage: dict(runner.open(stage).fingerprint) for stage in STAGES}
 
-    # Shards of an earlier build are kept if their plan is the same.
+    # These two folders keep the shards of an earlier build if they were made with the same plan:
+    # one has the documents of the corpus, and one has them after all stages.
     reading_plan = _plan_of_reading(settings, corpus)
-    documents = prepare_shard_folder(root / "documents", reading_plan)
-    finished = prepare_shard_folder(
-        root / "shards", _plan_of_stages(settings, reading_plan, fingerprints)
-    )
+    document_folder = prepare_shard_folder(stages_folder / "documents", reading_plan)
+    stages_plan = _plan_of_stages(settings, reading_plan, fingerprints)
+    finished_folder = prepare_shard_folder(stages_folder / "shards", stages_plan)
 
-    counts = _read_corpus(settings, corpus.get("commit"), documents)
-    shard_numbers = range(counts["shards"])
-    _run_unfinished_shards(settings, opener, documents, finished, shard_numbers)
+    corpus_counts = _read_corpus(settings, corpus.get("commit"), document_folder)
+    shard_numbers = range(corpus_counts["shards"])
+    _run_unfinished_shards(settings, opener, document_folder, finished_folder, shard_numbers)
 
-    # Only one shard is in memory at a time, because a corpus may be large.
-    examples = chain.from_iterable(map(finished.read_shard, shard_numbers))
+    # Rows are chosen while they are written, so that only one shard is in memory at a time.
+    examples = chain.from_iterable(map(finished_folder.read_shard, shard_numbers))
     outcomes = choose_rows(settings.choose, settings.seed, examples)
     # The manifest must not name the folders of this machine.
     published_fingerprints = {
         stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
     }
-    provenance = Provenance(corpus, published_fingerprints, counts["filtered"])
+    provenance = Provenance(corpus, published_fingerprints, corpus_counts["filtered"])
     return write_benchmark(settings, outcomes, out, provenance)
 
 
@@ -211,7 +218,8 @@ def _read_corpus(
         return saved_counts
 
     corpus = settings.corpus
-    # These are generators, which pass the documents on one by one. The first counts rows of tables.
+    # Each of these steps is an iterator, so that no document is read before it is written below.
+    # While the first one reads, it counts the rows that it leaves out.
     num_left_out: Counter[str] = Counter()
     documents = read_documents(settings, commit, num_left_out)
     progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
@@ -219,6 +227,7 @@ def _read_corpus(
     examples = split_into_sentences(checked_documents, corpus.unwrap, corpus.language)
 
     num_shards = 0
+    # The last shard may be smaller than the others.
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)
         num_shards += 1
@@ -250,8 +259,8 @@ def _no_documents_error(num_left_out: Counter[str]) -> DataError:
 def _run_unfinished_shards(
     settings: BuildSettings,
     opener: StageOpener,
-    documents: ShardFolder,
-    finished: ShardFolder,
+    document_folder: ShardFolder,
+    finished_folder: ShardFolder,
     numbers: Sequence[int],
 ) -> None:
     """Take the shards that are not finished through the stages.
@@ -259,46 +268,51 @@ def _run_unfinished_shards(
     Args:
         settings: The settings of the build.
         opener: The function that opens a stage.
-        documents: The folder with the shards of the corpus.
-        finished: The folder for the shards that went through all stages.
+        document_folder: The folder with the shards of the corpus.
+        finished_folder: The folder for the shards that went through all stages.
         numbers: The numbers of all shards.
     """
     # A resumed build continues with the shards that have no file yet.
-    unfinished = [number for number in numbers if not finished.shard_path(number).is_file()]
+    unfinished = [number for number in numbers if not finished_folder.shard_path(number).is_file()]
     if not unfinished:
         return
-    settings = _with_collocations(settings, documents, numbers)
+    # The generator of the stages reads this file. It is made of the documents, and so made here.
+    settings = _with_collocations(settings, document_folder, numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
     with closing(engine_class(settings, opener, len(unfinished))) as engine:
-        run_shards(engine, unfinished, documents, finished, settings)
+        run_shards(engine, unfinished, document_folder, finished_folder, settings)
 
 
 def _with_collocations(
-    settings: BuildSettings, documents: ShardFolder, numbers: Sequence[int]
+    settings: BuildSettings, document_folder: ShardFolder, numbers: Sequence[int]
 ) -> BuildSettings:
     """Return the settings with the file of collocations, which the English rules need.
 
-    Collocations are words that occur side by side in the corpus. A rule replaces a word only by one
-    that occurs with the same neighbours. The file is written if it does not exist.
+    Collocations are words that occur side by side in the corpus, i.e. the contexts of a word. A
+    rule replaces a word only by one that occurs with the same neighbours. The file is written if it
+    does not exist.
 
     Args:
         settings: The settings of the build.
-        documents: The folder of the documents.
+        document_folder: The folder with the shards of the corpus.
         numbers: The numbers of all shards.
 
     Returns:
-        The settings unchanged if the generator needs no collocations.
+        The settings with ``contexts``, the path of the file. They are unchanged if the generator
+        needs no collocations.
     """
     # A model knows such words itself, and other languages have lists of them.
     if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
         return settings
 
-    path = documents.path / "contexts.json"
+    path = document_folder.path / "contexts.json"
     if not path.is_file():
-        total_bytes = sum(documents.shard_path(number).stat().st_size for number in numbers)
-        # Of a corpus of 80 MB, every 11th shard is read.
+        total_bytes = sum(document_folder.shard_path(number).stat().st_size for number in numbers)
+        # At most 8 MB are read, in shards that are evenly spread over the corpus. Of 80 MB, for
+        # instance, every 11th shard is read.
         step = 1 + total_bytes // _COLLOCATION_BYTES
-        examples = chain.from_iterable(map(documents.read_shard, numbers[::step]))
+        examples = chain.from_iterable(map(document_folder.read_shard, numbers[::step]))
+        # Before a sentence is drawn, the prefix of an example is its whole document.
         texts = (example.prefix for example in examples)
         save_collocations(path, gather_collocations(texts))
     return replace(settings, contexts=path)

@@ -11,12 +11,12 @@ import json
 import logging
 import shutil
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -64,7 +64,7 @@ class ShardFolder:
         Raises:
             DataError: The file cannot be written.
         """
-        # Most fields of most examples have their default value.
+        # Most fields of most examples have their default value, which is left out.
         lines = [
             _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
         ]
@@ -74,7 +74,7 @@ class ShardFolder:
     def read_shard(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, and keep only one of them in memory at a time.
 
-        The last line of a complete shard has the number of its examples.
+        The last line of a complete shard has the number of its examples, such as ``2 examples``.
 
         Args:
             number: The number of the shard, counted from 0.
@@ -84,24 +84,24 @@ class ShardFolder:
         """
         path = self.shard_path(number)
         count = 0
-        problem: Exception | str = "the end is missing"
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
+                    # This line can only follow as many examples as it says.
                     if line == _LAST_LINE.format(count):
                         return
                     count += 1
                     yield _EXAMPLE.validate_json(line)
+            raise ValueError("the end is missing")
+        # A line that is no JSON, or no example, raises a ValueError too.
         except (OSError, ValueError) as error:
-            # The errors of JSON and of pydantic are ValueErrors too.
-            problem = error
-        raise DataError(
-            f"{path}:{count}: damaged ({problem}); remove {self.path} and start the build again"
-        )
+            raise DataError(
+                f"{path}:{count}: damaged ({error}); remove {self.path} and start the build again"
+            ) from error
 
 
 def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
-    """Return a folder for shards, without shards that were made with other settings.
+    """Return a folder for shards, emptied first if its shards were made with other settings.
 
     Args:
         path: The folder. It is emptied if its shards were made with another plan.
@@ -110,7 +110,8 @@ def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
     Returns:
         The folder, which holds only shards that were made with the plan.
     """
-    # JSON turns tuples into lists, as in the plan that was saved.
+    # The saved plan went through JSON, which turns tuples into lists. Only after the same way can
+    # the new plan equal it.
     plan = json.loads(json.dumps(plan))
     saved_plan = read_json_object(path / _PLAN_FILE)
     if saved_plan == plan:
@@ -215,66 +216,84 @@ def _count_missing_stages(example: Example) -> int:
     return len(ALL_STAGES) - ALL_STAGES.index(example.refusal.stage)
 
 
-class StageRequest(NamedTuple):
-    """A request to take examples through a group of stages."""
+class RunningShard:
+    """A shard on its way through the stages, with the examples that go through the next ones.
 
-    group: int
-    """The index of the group of stages."""
-
-    examples: list[Example]
-    """The examples that go in."""
-
-
-DrawGenerator: TypeAlias = Generator[StageRequest, list[Example], list[Example]]
-
-
-def draw_sentences(
-    documents: Sequence[Example], settings: BuildSettings, num_groups: int = 1
-) -> DrawGenerator:
-    """Draw sentences from documents until each document has given a row, or none are left.
-
-    A draw takes one sentence of each document through all stages. Documents that do not give a good
-    row with it are drawn from again. This generator decides what to process; its caller does it.
-
-    Args:
-        documents: The documents of a shard, each with its whole text as its prefix.
-        settings: The settings of the build, which say what a row needs.
-        num_groups: How many groups of stages each draw goes through.
-
-    Yields:
-        A group of stages, and the examples to take through it. The caller sends the results back.
-
-    Returns:
-        The best draw of each document.
+    A draw takes one sentence of each document through all groups of stages, one group after the
+    other. Documents that do not give a good row with it are drawn from again: they go through all
+    groups with another sentence.
 
     Example:
-        With one group of stages and two draws of the first document, the caller runs::
+        The caller takes the examples through the groups until there are none left::
 
-            request = next(draws)             # the first sentence of every document
-            request = draws.send(results)     # the second sentence of the first document
-            draws.send(results)               # ends: StopIteration has the best draws
+            shard = RunningShard(0, documents, settings, num_groups=2)
+            while shard.examples:
+                shard.advance(run_stages(shard.group, shard.examples))
+            write(shard.best_draws.values())
     """
-    best_draws: dict[int, Example] = {}
-    # The documents to draw from, by their index. The first draw is made from all of them.
-    next_draws = dict(enumerate(documents))
-    for draw_number in range(1, settings.select.draws + 1):
-        examples = list(next_draws.values())
-        for group in range(num_groups):
-            examples = yield StageRequest(group, examples)
-        results = dict(zip(next_draws, examples, strict=True))
 
+    def __init__(
+        self,
+        number: int,
+        documents: Sequence[Example],
+        settings: BuildSettings,
+        num_groups: int = 1,
+    ) -> None:
+        """Prepare the first draw, which is made from all documents.
+
+        Args:
+            number: The number of the shard, counted from 0.
+            documents: The documents of the shard, each with its whole text as its prefix.
+            settings: The settings of the build, which say what a row needs.
+            num_groups: How many groups of stages each draw goes through.
+        """
+        self.number = number
+        self._documents = documents
+        self._settings = settings
+        self._num_groups = num_groups
+        # The index of the group that the examples go through next.
+        self.group = 0
+        # The examples that go through the group. Empty if the shard is finished.
+        self.examples = list(documents)
+        # The index of the document that each example comes from.
+        self._indices: Sequence[int] = range(len(documents))
+        # The best draw of each document by its index.
+        self.best_draws: dict[int, Example] = {}
+
+    def advance(self, results: list[Example]) -> None:
+        """Go on to the next group of stages, or to the next draw after the last group.
+
+        Args:
+            results: What the current group made of each of the examples, in the same order.
+        """
+        self.group += 1
+        self.examples = results
+        if self.group == self._num_groups:
+            self._begin_next_draw(results)
+
+    def _begin_next_draw(self, results: Sequence[Example]) -> None:
+        """Keep the better draw of each document, and draw again from those without a good row.
+
+        Args:
+            results: The draws that went through all groups of stages.
+        """
         next_draws = {}
-        for index, result in results.items():
-            best_draws[index] = _better_draw(best_draws.get(index), result, settings)
-            if _has_sentence(result) and any(shortfall(result, settings)):
-                # The next draw continues after the sentences that this one tried.
-                next_draw = Draw(draw_number + 1, result.draw.tried)
-                next_draws[index] = replace(documents[index], draw=next_draw)
+        for index, result in zip(self._indices, results, strict=True):
+            earlier = self.best_draws.get(index)
+            self.best_draws[index] = _better_draw(earlier, result, self._settings)
 
-        # All documents have given a row, or have no other sentence.
-        if not next_draws:
-            break
-    return list(best_draws.values())
+            is_last = result.draw.number == self._settings.select.draws
+            # A document without a further sentence has nothing to draw from.
+            if is_last or not _has_sentence(result):
+                continue
+            if any(shortfall(result, self._settings)):
+                # The next draw continues after the sentences that this one tried.
+                draw = Draw(result.draw.number + 1, result.draw.tried)
+                next_draws[index] = replace(self._documents[index], draw=draw)
+
+        self.group = 0
+        self.examples = list(next_draws.values())
+        self._indices = list(next_draws)
 
 
 def _has_sentence(example: Example) -> bool:
@@ -285,22 +304,26 @@ def _has_sentence(example: Example) -> bool:
 def _better_draw(best: Example | None, latest: Example, settings: BuildSettings) -> Example:
     """Return the better of two draws of a document, with the counts of all its draws.
 
+    A draw is a sentence that went through the stages. The better one lacks less for a good row.
+
     Args:
         best: The best draw so far. None if ``latest`` is the first.
         latest: The latest draw.
         settings: The settings of the build, which say what a row needs.
 
     Returns:
-        The better draw, with the number of sentences that were drawn so far.
+        The better draw. Its ``draw.total`` is the number of sentences that were drawn so far, and
+        its ``lost`` counts the unusable outputs of the generator for all of them.
     """
-    num_sentences = int(_has_sentence(latest))
+    # A draw that found no sentence left in the document adds none.
+    total = 1 if _has_sentence(latest) else 0
     if best is None:
-        return replace(latest, draw=replace(latest.draw, total=num_sentences))
+        return replace(latest, draw=replace(latest.draw, total=total))
 
-    # If both lack the same, the earlier one stays.
-    better = min(best, latest, key=lambda draw: shortfall(draw, settings))
+    # If both lack the same, the earlier one stays: min returns the first.
+    better = min(best, latest, key=lambda example: shortfall(example, settings))
     # The counts are those of all draws, whichever of them is kept.
-    total = best.draw.total + num_sentences
+    total += best.draw.total
     lost = Counter(best.lost) + Counter(latest.lost)
     return replace(better, draw=replace(better.draw, total=total), lost=dict(lost))
 
@@ -308,8 +331,8 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
 def run_shards(
     engine: LocalEngine | RayEngine,
     numbers: Sequence[int],
-    documents: ShardFolder,
-    finished: ShardFolder,
+    document_folder: ShardFolder,
+    finished_folder: ShardFolder,
     settings: BuildSettings,
 ) -> None:
     """Take shards, a few hundred documents each, through the stages and write them when finished.
@@ -319,8 +342,8 @@ def run_shards(
     Args:
         engine: The engine that runs the stages.
         numbers: The numbers of the shards that are not finished.
-        documents: The folder to read the documents of the shards from.
-        finished: The folder to write the finished shards to.
+        document_folder: The folder to read the documents of the shards from.
+        finished_folder: The folder to write the finished shards to.
         settings: The settings of the build.
 
     Raises:
@@ -328,88 +351,44 @@ def run_shards(
             at that time are finished first.
     """
     waiting = deque(numbers)
-    failure: BaseException | None = None
+    # The shards that the engine works on, by the future of their current group of stages.
+    running: dict[Future[list[Example]], RunningShard] = {}
+    failures: list[BaseException] = []
     with tqdm(total=len(numbers), desc="build", unit=" shards", delay=2) as progress:
-        run = _ShardRun(engine, finished, progress)
-        while run.futures or (waiting and failure is None):
-            # After a failure no further shard is started.
-            while waiting and failure is None and len(run.futures) < engine.capacity:
+        while running or waiting:
+            while waiting and len(running) < engine.capacity:
                 number = waiting.popleft()
-                shard_documents = list(documents.read_shard(number))
-                draws = draw_sentences(shard_documents, settings, len(engine.groups))
-                run.start(_RunningShard(number, draws))
+                documents = list(document_folder.read_shard(number))
+                shard = RunningShard(number, documents, settings, len(engine.groups))
+                running[_submit(engine, shard)] = shard
 
             # Each shard continues as soon as its own group of stages is done.
-            for future in wait(run.futures, return_when=FIRST_COMPLETED).done:
-                shard = run.futures.pop(future)
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                shard = running.pop(future)
                 error = future.exception()
-                if error is None:
-                    run.advance(shard, future.result())
-                elif failure is None:
-                    failure = _explain_error(error, shard)
-    if failure is not None:
-        raise failure
+                if error is not None:
+                    failures.append(_explain_error(error, shard))
+                    # No further shard is started, but those at work are finished.
+                    waiting.clear()
+                    continue
+
+                shard.advance(future.result())
+                if shard.examples:
+                    running[_submit(engine, shard)] = shard
+                else:
+                    finished_folder.write_shard(shard.number, shard.best_draws.values())
+                    progress.update()
+    # Later errors may be consequences of the first.
+    if failures:
+        raise failures[0]
 
 
-@dataclass
-class _RunningShard:
-    """A shard that an engine takes through the stages."""
-
-    number: int
-    """The number of the shard, counted from 0."""
-
-    draws: DrawGenerator
-    """The requests for its draws, see :func:`draw_sentences`."""
-
-    examples: list[Example] = field(default_factory=list)
-    """The examples that the current group of stages works on."""
+def _submit(engine: LocalEngine | RayEngine, shard: RunningShard) -> Future[list[Example]]:
+    """Let the engine take the examples of a shard through their next group of stages."""
+    return engine.submit(shard.group, shard.number, shard.examples)
 
 
-@dataclass
-class _ShardRun:
-    """The shards that an engine works on at the same time."""
-
-    engine: LocalEngine | RayEngine
-    """The engine that runs the stages."""
-
-    finished: ShardFolder
-    """The folder to write the finished shards to."""
-
-    progress: "tqdm[Any]"
-    """A progress bar that counts the finished shards."""
-
-    futures: dict[Future[list[Example]], _RunningShard] = field(default_factory=dict)
-    """The shard that each submitted group of stages works on."""
-
-    def start(self, shard: _RunningShard) -> None:
-        """Submit the first group of stages of a shard."""
-        self._submit(shard, next(shard.draws))
-
-    def advance(self, shard: _RunningShard, results: list[Example]) -> None:
-        """Submit the next group of stages of a shard, or write the shard if it is finished.
-
-        Args:
-            shard: The shard.
-            results: What the last group of stages returned.
-        """
-        try:
-            request = shard.draws.send(results)
-        except StopIteration as stop:
-            # A generator returns its value, the best draws, by this exception.
-            self.finished.write_shard(shard.number, stop.value)
-            self.progress.update()
-            return
-        self._submit(shard, request)
-
-    def _submit(self, shard: _RunningShard, request: StageRequest) -> None:
-        """Let the engine take the examples of a request through a group of stages."""
-        # If a process dies, the error names the documents of these examples.
-        shard.examples = request.examples
-        future = self.engine.submit(request.group, shard.number, request.examples)
-        self.futures[future] = shard
-
-
-def _explain_error(error: BaseException, shard: _RunningShard) -> BaseException:
+def _explain_error(error: BaseException, shard: RunningShard) -> BaseException:
     """Return the error of a stage, or one that names the shard if a process of the pool died."""
     # The errors of stages name their shard already.
     if not isinstance(error, BrokenProcessPool):
