@@ -1,4 +1,4 @@
-"""Perplexity on real models, against sums worked out here with nothing of the suite or lm_eval."""
+"""Perplexity through lm_eval on real models, against sums of a plain loop over windows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import json
 import logging
 import math
 import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -20,8 +24,10 @@ from lm_factuality.scores.statistics import Outcome
 from tests.conftest import TASKS
 from tests.tiny_models import save_gpt2, save_opt, save_t5
 
-# The first repeats itself, so that two windows may hold the same tokens, of which not the same part
-# is to be scored.
+TASK = "my_perplexity"
+
+# The first text repeats itself. Two of its windows may hold the same tokens and still differ in
+# which of them are scored.
 TEXTS = [
     "The library opened in 1870. " * 14,
     "Short.",
@@ -31,230 +37,417 @@ TEXTS = [
 
 @pytest.fixture
 def tokenizer(checkpoint):
+    """Return a tokenizer that does not put a start token before a text."""
     return AutoTokenizer.from_pretrained(checkpoint)
 
 
 @pytest.fixture
-def task(tmp_path):
-    """Writes texts and a perplexity task ``p`` on them; gives the folder to include."""
+def gpt2(tokenizer, tmp_path) -> Path:
+    """Return the folder of a GPT-2 with random weights, which sees 256 tokens."""
+    return save_gpt2(tmp_path / "gpt2", tokenizer)
 
-    def write(texts=TEXTS, **metadata):
-        rows = [{"text": text, "doc_id": f"d{number // 2}"} for number, text in enumerate(texts)]
-        (tmp_path / "texts.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+
+@pytest.fixture
+def run_task(evaluate, tmp_path):
+    """Return a function that runs a perplexity task on texts, and returns lm_eval's output."""
+
+    def run(
+        folder: Path,
+        texts: list[str] = TEXTS,
+        settings: dict | None = None,
+        model_args: dict | None = None,
+        **options,
+    ) -> dict:
+        """Run the task.
+
+        Args:
+            folder: The checkpoint of the model.
+            texts: The documents. Two in a row have the same ``doc_id``.
+            settings: The ``metadata`` of the task's YAML.
+            model_args: More arguments of lm_eval's ``hf`` model.
+            **options: Options of lm_eval's ``simple_evaluate``.
+        """
+        return evaluate(
+            "hf",
+            [TASK],
+            write_task(tmp_path, texts, settings or {}),
+            {"pretrained": str(folder), "dtype": "float32", **(model_args or {})},
+            **options,
         )
-        content = {
-            "include": str(TASKS / "factor" / "_perplexity.yaml"),
-            "task": "p",
-            "dataset_path": "texts.jsonl",
-            "metadata": metadata,
-        }
-        (tmp_path / "p.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        return tmp_path
 
-    return write
+    return run
 
 
-def hf(folder, **arguments):
-    return {"pretrained": str(folder), "dtype": "float32", **arguments}
+def write_task(folder: Path, texts: list[str], settings: dict) -> Path:
+    """Write the YAML and the data of a perplexity task into a folder, and return the folder."""
+    rows = [{"text": text, "doc_id": f"d{number // 2}"} for number, text in enumerate(texts)]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
+    content = {
+        "include": str(TASKS / "factor" / "_perplexity.yaml"),
+        "task": TASK,
+        "dataset_path": "texts.jsonl",
+        "metadata": settings,
+    }
+    (folder / f"{TASK}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    return folder
 
 
-def by_hand(
-    folder, text: str, window: int, stride: int, bos: bool = False
-) -> tuple[float, int, int]:
-    """Sum of log-probabilities, tokens, windows: each token from one pass over exactly what it may
-    see."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder).eval(),
-    )
-    ids = tokenizer(text)["input_ids"]
-    if not bos:
-        ids = [tokenizer.bos_token_id, *ids]
-    total, count = 0.0, 0
-    ends = [min(window, len(ids))]
-    while ends[-1] < len(ids):
-        ends.append(min(ends[-1] + stride, len(ids)))
-    start = 1
-    for end in ends:
-        seen = ids[max(0, end - window) : end]
+def metrics_of(output: dict) -> dict:
+    """Return the metrics of the task."""
+    return output["results"][TASK]
+
+
+def metadata_of(output: dict) -> dict:
+    """Return the recorded settings of the task."""
+    return output["configs"][TASK]["metadata"]
+
+
+def values_of_samples(output: dict, name: str) -> list:
+    """Return one metric of each document."""
+    return [sample[name] for sample in output["samples"][TASK]]
+
+
+class HandScore(NamedTuple):
+    """What `score_by_hand` finds for a text."""
+
+    logprob: float
+    """The sum of the log-probabilities of its tokens, in nats."""
+    num_tokens: int
+    num_windows: int
+
+
+def score_by_hand(folder: Path, text: str, window: int, stride: int) -> HandScore:
+    """Score a text with one pass of a model for each window, without the suite and lm_eval.
+
+    Args:
+        folder: The checkpoint of the model.
+        text: The text.
+        window: The number of tokens that the model sees at a time, with the start token.
+        stride: How many new tokens each window but the first scores.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = tokenizer(text)["input_ids"]
+    if tokens[0] != tokenizer.bos_token_id:
+        tokens = [tokenizer.bos_token_id, *tokens]
+
+    logprob = 0.0
+    num_windows = 0
+    start = 1  # the start token is not scored
+    end = min(window, len(tokens))
+    while start < len(tokens):
+        window_start = max(0, end - window)
         with torch.no_grad():
-            logits = model(torch.tensor([seen])).logits[0].log_softmax(-1)
+            logits = model(torch.tensor([tokens[window_start:end]])).logits[0]
+        logprobs = logits.log_softmax(-1)
         for position in range(start, end):
-            at = position - max(0, end - window)
-            total += logits[at - 1, seen[at]].item()
-            count += 1
+            # The logits of a position are about the token after it.
+            logprob += logprobs[position - 1 - window_start, tokens[position]].item()
+        num_windows += 1
         start = end
-    return total, count, len(ends)
+        end = min(end + stride, len(tokens))
+    return HandScore(logprob, len(tokens) - 1, num_windows)
 
 
-@pytest.mark.parametrize(("window", "stride"), [(64, 16), (7, 3), (256, 128)])
-def test_scores_are_those_worked_out_by_hand(window, stride, tokenizer, task, evaluate, tmp_path):
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    output = evaluate("hf", ["p"], task(window=window, stride=stride), hf(folder), batch_size=4)
-    values, samples = output["results"]["p"], output["samples"]["p"]
-    expected = [by_hand(folder, text, window, stride) for text in TEXTS]
-    assert [sample["logprob"] for sample in samples] == pytest.approx(
-        [each[0] for each in expected], abs=2e-3
-    )
-    assert [sample["num_tokens"] for sample in samples] == [each[1] for each in expected]
-    assert [sample["num_windows"] for sample in samples] == [each[2] for each in expected]
-    total, tokens = sum(each[0] for each in expected), sum(each[1] for each in expected)
-    size = sum(len(text.encode("utf-8")) for text in TEXTS)
-    assert values["perplexity,none"] == pytest.approx(math.exp(-total / tokens), rel=1e-5)
-    assert values["byte_perplexity,none"] == pytest.approx(math.exp(-total / size), rel=1e-5)
-    assert values["bits_per_byte,none"] == pytest.approx(-total / size / math.log(2), rel=1e-5)
-    assert (values["num_tokens,none"], values["num_bytes,none"]) == (tokens, size)
-    assert values["unscored,none"] == 0
+class ComparedRun(NamedTuple):
+    """A run, and what the same documents score by hand."""
+
+    output: dict
+    hand_scores: list[HandScore]
+
+    @property
+    def logprob(self) -> float:
+        """Return the log-probability of all documents together, by hand."""
+        return sum(score.logprob for score in self.hand_scores)
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the number of tokens of all documents, by hand."""
+        return sum(score.num_tokens for score in self.hand_scores)
 
 
-def test_every_token_is_scored_once_with_the_context_it_was_promised():
+@pytest.fixture(
+    params=[
+        pytest.param((64, 16), id="some windows"),
+        pytest.param((7, 3), id="many small windows"),
+        pytest.param((256, 128), id="all that the model sees"),
+    ]
+)
+def compared_run(request, run_task, gpt2) -> ComparedRun:
+    """Return a run with a window and a stride, and the scores of its documents by hand."""
+    window, stride = request.param
+    output = run_task(gpt2, settings={"window": window, "stride": stride}, batch_size=4)
+    hand_scores = [score_by_hand(gpt2, text, window, stride) for text in TEXTS]
+    return ComparedRun(output, hand_scores)
+
+
+def test_documents_are_scored_as_by_hand(compared_run):
+    hand_scores = compared_run.hand_scores
+
+    logprobs = values_of_samples(compared_run.output, "logprob")
+    num_tokens = values_of_samples(compared_run.output, "num_tokens")
+    num_windows = values_of_samples(compared_run.output, "num_windows")
+
+    assert logprobs == pytest.approx([score.logprob for score in hand_scores], abs=2e-3)
+    assert num_tokens == [score.num_tokens for score in hand_scores]
+    assert num_windows == [score.num_windows for score in hand_scores]
+    assert metrics_of(compared_run.output)["unscored,none"] == 0
+
+
+def test_perplexity_is_per_token_of_the_corpus(compared_run):
+    metrics = metrics_of(compared_run.output)
+
+    expected = math.exp(-compared_run.logprob / compared_run.num_tokens)
+    assert metrics["perplexity,none"] == pytest.approx(expected, rel=1e-5)
+    assert metrics["num_tokens,none"] == compared_run.num_tokens
+
+
+def test_byte_perplexity_is_per_byte_of_the_corpus(compared_run):
+    metrics = metrics_of(compared_run.output)
+
+    num_bytes = 28 * 14 + 6 + 57  # the lengths of the texts, which are ASCII
+    nats_per_byte = -compared_run.logprob / num_bytes
+    assert metrics["num_bytes,none"] == num_bytes
+    assert metrics["byte_perplexity,none"] == pytest.approx(math.exp(nats_per_byte), rel=1e-5)
+    assert metrics["bits_per_byte,none"] == pytest.approx(nats_per_byte / math.log(2), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "window", "stride", "expected"),
+    [
+        pytest.param(2, 8, 4, [([0], [1, 2])], id="a text shorter than the window"),
+        pytest.param(
+            4, 3, 1, [([0], [1, 2]), ([1, 2], [3]), ([2, 3], [4])], id="one token at a time"
+        ),
+        pytest.param(
+            6,
+            4,
+            2,
+            [([0], [1, 2, 3]), ([2, 3], [4, 5]), ([3, 4, 5], [6])],
+            id="more context for the last token",
+        ),
+    ],
+)
+def test_a_text_is_cut_into_contexts_and_tokens_to_score(num_tokens, window, stride, expected):
+    tokens = range(1, num_tokens + 1)
+
+    contexts_and_scored = windows(0, tokens, window, stride)
+
+    assert list(contexts_and_scored) == expected
+
+
+class CutText(NamedTuple):
+    """A text of random length, cut into windows of random size."""
+
+    tokens: list[int]
+    window: int
+    stride: int
+    windows: list[tuple[list[int], list[int]]]
+    """The context and the scored tokens of each window."""
+
+
+def cut_random_texts() -> Iterator[CutText]:
+    """Yield 200 texts, whose tokens count from 1, after the start token 0."""
     generator = random.Random(0)
     for _ in range(200):
         tokens = list(range(1, generator.randint(2, 60)))
         window = generator.randint(2, 30)
         stride = generator.randint(1, window - 1)
-        cut = list(windows(0, tokens, window, stride))
-        assert [token for _, scored in cut for token in scored] == tokens
-        for number, (context, scored) in enumerate(cut):
-            assert [*context, *scored] == [0, *tokens][scored[0] - len(context) : scored[-1] + 1]
-            assert len(context) + len(scored) <= window
-            assert len(context) >= (window - stride if number else 1)
-            assert number == 0 or len(scored) <= stride
+        yield CutText(tokens, window, stride, list(windows(0, tokens, window, stride)))
 
 
-def test_the_smaller_limit_of_a_model_holds_and_is_in_the_results(
-    tokenizer, task, evaluate, tmp_path
-):
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    output = evaluate("hf", ["p"], task(), hf(folder, max_length=40))
-    metadata = output["configs"]["p"]["metadata"]
-    assert (metadata["window"], metadata["stride"], metadata["window_used"]) == (1024, 512, 41)
-    assert output["samples"]["p"][0]["logprob"] == pytest.approx(
-        by_hand(folder, TEXTS[0], 41, 20)[0], abs=2e-3
-    )
-    output = evaluate("hf", ["p"], task(), hf(folder, max_length=40), metadata={"stride": 100})
-    assert output["samples"]["p"][0]["logprob"] == pytest.approx(
-        by_hand(folder, TEXTS[0], 41, 40)[0], abs=2e-3
-    )
-    output = evaluate("hf", ["p"], task(), hf(folder), metadata={"window": "null"})
-    assert output["configs"]["p"]["metadata"]["window_used"] == 257
-    assert output["configs"]["p"]["metadata"]["window"] is None
+def test_every_token_is_scored_once():
+    for text in cut_random_texts():
+        scored_tokens = []
+        for _, scored in text.windows:
+            scored_tokens += scored
+        assert scored_tokens == text.tokens
 
 
-def test_a_tokenizer_that_starts_texts_itself_gives_them_one_start_not_two(
-    tokenizer, task, evaluate, tmp_path
-):
-    folder = save_opt(tmp_path / "model", tokenizer)
-    samples = evaluate("hf", ["p"], task(window=32, stride=8), hf(folder))["samples"]["p"]
-    expected = [by_hand(folder, text, 32, 8, bos=True) for text in TEXTS]
-    assert [sample["num_tokens"] for sample in samples] == [each[1] for each in expected]
-    assert [sample["logprob"] for sample in samples] == pytest.approx(
-        [each[0] for each in expected], abs=2e-3
-    )
+def test_the_context_of_a_window_is_what_precedes_its_scored_tokens():
+    for text in cut_random_texts():
+        for context, scored in text.windows:
+            first = scored[0] - len(context)
+            assert [*context, *scored] == list(range(first, scored[-1] + 1))
 
 
-def test_documents_without_a_score_are_counted_and_say_why(
-    tokenizer, task, evaluate, tmp_path, caplog
-):
-    folder = save_gpt2(tmp_path / "model", tokenizer)
+def test_no_window_is_longer_than_the_setting():
+    for text in cut_random_texts():
+        for context, scored in text.windows:
+            assert len(context) + len(scored) <= text.window
+
+
+def test_windows_after_the_first_score_a_stride_and_have_the_rest_as_context():
+    for text in cut_random_texts():
+        (first_context, _), *later_windows = text.windows
+        assert first_context == [0]
+        for context, scored in later_windows:
+            assert len(scored) <= text.stride
+            assert len(context) >= text.window - text.stride
+
+
+def test_the_window_shrinks_to_what_the_model_sees(run_task, gpt2):
+    output = run_task(gpt2, model_args={"max_length": 40})
+
+    assert metadata_of(output)["window"] == 1024
+    assert metadata_of(output)["stride"] == 512
+    # The last token is scored and not seen, so a window has one token more.
+    assert metadata_of(output)["window_used"] == 41
+    expected = score_by_hand(gpt2, TEXTS[0], window=41, stride=20).logprob
+    assert values_of_samples(output, "logprob")[0] == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_stride_larger_than_the_window_leaves_one_token_of_context(run_task, gpt2):
+    output = run_task(gpt2, model_args={"max_length": 40}, metadata={"stride": 100})
+
+    expected = score_by_hand(gpt2, TEXTS[0], window=41, stride=40).logprob
+    assert values_of_samples(output, "logprob")[0] == pytest.approx(expected, abs=2e-3)
+
+
+def test_without_a_window_the_model_sees_as_much_as_it_can(run_task, gpt2):
+    output = run_task(gpt2, metadata={"window": "null"})
+
+    assert metadata_of(output)["window"] is None
+    assert metadata_of(output)["window_used"] == 257  # the model sees 256 tokens
+
+
+def test_a_start_token_of_the_tokenizer_is_not_doubled(run_task, tokenizer, tmp_path):
+    # The tokenizer of OPT puts a start token before each text itself.
+    opt = save_opt(tmp_path / "opt", tokenizer)
+    hand_scores = [score_by_hand(opt, text, window=32, stride=8) for text in TEXTS]
+
+    output = run_task(opt, settings={"window": 32, "stride": 8})
+
+    num_tokens = values_of_samples(output, "num_tokens")
+    logprobs = values_of_samples(output, "logprob")
+    assert num_tokens == [score.num_tokens for score in hand_scores]
+    assert logprobs == pytest.approx([score.logprob for score in hand_scores], abs=2e-3)
+
+
+def test_empty_documents_are_counted_and_left_out_of_the_perplexity(run_task, gpt2, caplog):
+    perplexity = metrics_of(run_task(gpt2))["perplexity,none"]
+
     with caplog.at_level(logging.WARNING):
-        output = evaluate("hf", ["p"], task(["", *TEXTS, " \n"]), hf(folder))
+        output = run_task(gpt2, texts=["", *TEXTS, " \n"])
+
     assert "2 of 5 documents cannot be scored" in caplog.text
-    assert output["results"]["p"]["unscored,none"] == 2
-    assert [sample["unscored"] for sample in output["samples"]["p"]] == [
-        "the document is empty",
-        None,
-        None,
-        None,
-        "the document is empty",
-    ]
-    assert output["samples"]["p"][0]["perplexity"] is None
-    alone = evaluate("hf", ["p"], task(), hf(folder))["results"]["p"]
-    assert output["results"]["p"]["perplexity,none"] == pytest.approx(alone["perplexity,none"])
-
-    output = evaluate(
-        "hf", ["p"], task(), hf(save_gpt2(tmp_path / "nan", tokenizer, value=math.nan))
-    )
-    assert output["results"]["p"]["unscored,none"] == 3
-    assert output["results"]["p"]["perplexity,none"] == "N/A"
-    assert "window 1 of 1: the log-probability is nan" in output["samples"]["p"][0]["unscored"]
+    reasons = values_of_samples(output, "unscored")
+    assert reasons == ["the document is empty", None, None, None, "the document is empty"]
+    assert values_of_samples(output, "perplexity")[0] is None
+    assert metrics_of(output)["unscored,none"] == 2
+    assert metrics_of(output)["perplexity,none"] == pytest.approx(perplexity)
 
 
-def test_encoder_decoders_have_no_perplexity(tokenizer, task, evaluate, tmp_path):
-    folder = save_t5(tmp_path / "model", tokenizer)
-    output = evaluate("hf", ["p"], task(), hf(folder, backend="seq2seq"))
-    assert output["results"]["p"]["unscored,none"] == 3
-    assert "encoder-decoder" in output["samples"]["p"][0]["unscored"]
+def test_documents_whose_log_probability_is_no_number_are_unscored(run_task, tokenizer, tmp_path):
+    broken_model = save_gpt2(tmp_path / "broken", tokenizer, value=math.nan)
+
+    output = run_task(broken_model)
+
+    assert "window 1 of 1: the log-probability is nan" in values_of_samples(output, "unscored")[0]
+    assert metrics_of(output)["unscored,none"] == 3
+    assert metrics_of(output)["perplexity,none"] == "N/A"
 
 
-class TextsOnly(LM):
-    """A model that shows no tokenizer."""
+def test_encoder_decoders_have_no_perplexity(run_task, tokenizer, tmp_path):
+    t5 = save_t5(tmp_path / "t5", tokenizer)
 
-    def _refuse(self, requests):
+    output = run_task(t5, model_args={"backend": "seq2seq"})
+
+    assert metrics_of(output)["unscored,none"] == 3
+    assert "encoder-decoder" in values_of_samples(output, "unscored")[0]
+
+
+class ModelWithoutTokenizer(LM):
+    """A model that takes and gives texts only. It must not be asked anything."""
+
+    def _fail(self, requests):
         raise AssertionError
 
-    loglikelihood = generate_until = loglikelihood_rolling = _refuse
+    loglikelihood = _fail
+    generate_until = _fail
+    loglikelihood_rolling = _fail
 
 
-def test_a_model_without_a_tokenizer_is_refused(task, evaluate):
+def test_a_model_without_a_tokenizer_is_refused(evaluate, tmp_path):
+    folder = write_task(tmp_path, TEXTS, settings={})
+
     with pytest.raises(ModelError, match=r"no tokenizer.*leave out the perplexity tasks"):
-        evaluate(TextsOnly(), ["p"], task())
+        evaluate(ModelWithoutTokenizer(), [TASK], folder)
 
 
-def test_the_standard_error_is_that_of_a_ratio_of_sums_over_clusters():
-    """Against the spread of perplexities when whole clusters are drawn again with replacement."""
+def test_the_mean_perplexity_is_geometric_and_weighted_by_tokens():
+    perplexities = [
+        Outcome(2.0, cluster="d0", weight=1),
+        Outcome(16.0, cluster="d1", weight=2),
+        None,  # a document without a score
+    ]
+
+    # Three tokens have 2 * 16 * 16 = 8 ** 3.
+    assert geometric_mean(perplexities) == pytest.approx(8.0)
+
+
+def random_perplexities(num_clusters: int) -> dict[int, list[Outcome]]:
+    """Return random perplexities of one to four documents in each cluster.
+
+    Documents of a cluster are alike in their perplexity. They have 20 to 400 tokens.
+    """
     generator = random.Random(1)
-    outcomes = []
-    for cluster in range(150):
-        level = generator.gauss(2, 0.4)
+    clusters = defaultdict(list)
+    for cluster in range(num_clusters):
+        log_perplexity = generator.gauss(2, 0.4)
         for _ in range(generator.randint(1, 4)):
-            outcomes.append(
-                Outcome(
-                    math.exp(generator.gauss(level, 0.2)), str(cluster), generator.randint(20, 400)
-                )
-            )
-    total = sum(outcome.weight * math.log(outcome) for outcome in outcomes)
-    assert geometric_mean([*outcomes, None]) == pytest.approx(
-        math.exp(total / sum(each.weight for each in outcomes))
-    )
-    clusters = {}
-    for outcome in outcomes:
-        clusters.setdefault(outcome.cluster, []).append(outcome)
-    drawn = []
+            perplexity = math.exp(generator.gauss(log_perplexity, 0.2))
+            num_tokens = generator.randint(20, 400)
+            clusters[cluster].append(Outcome(perplexity, str(cluster), num_tokens))
+    return clusters
+
+
+def test_the_standard_error_is_the_spread_over_redrawn_clusters():
+    """The error by the delta method must agree with a bootstrap over whole clusters."""
+    clusters = random_perplexities(num_clusters=150)
+    generator = random.Random(2)
+    means = []
     for _ in range(2000):
-        chosen = [each for _ in clusters for each in clusters[str(generator.randrange(150))]]
-        drawn.append(geometric_mean(chosen))
-    centre = sum(drawn) / len(drawn)
-    spread = math.sqrt(sum((each - centre) ** 2 for each in drawn) / len(drawn))
-    assert geometric_stderr(outcomes) == pytest.approx(spread, rel=0.08)
+        redrawn = []
+        for cluster in generator.choices(range(150), k=150):
+            redrawn += clusters[cluster]
+        means.append(geometric_mean(redrawn))
+    outcomes = [outcome for cluster in clusters.values() for outcome in cluster]
+
+    stderr = geometric_stderr(outcomes)
+
+    assert stderr == pytest.approx(torch.tensor(means).std().item(), rel=0.08)
 
 
-def test_the_group_of_published_corpora(evaluate, checkpoint, tmp_path, shared):
-    text = (shared / "data" / "factor" / "expert_factor.csv").read_text(encoding="utf-8")
-    for name in ("wiki", "news", "expert"):
-        (tmp_path / f"{name}_factor.csv").write_text(text, encoding="utf-8")
+def test_the_group_runs_the_files_of_the_data_folder(evaluate, checkpoint, tmp_path, shared):
+    published_csv = (shared / "data" / "factor" / "expert_factor.csv").read_text(encoding="utf-8")
+    for corpus in ("wiki", "news", "expert"):
+        (tmp_path / f"{corpus}_factor.csv").write_text(published_csv, encoding="utf-8")
+
     output = evaluate(
         "hf",
         ["factor_perplexity"],
-        model_args=hf(checkpoint),
+        model_args={"pretrained": str(checkpoint), "dtype": "float32"},
         metadata={"data_dir": str(tmp_path)},
         limit=2,
     )
-    names = {f"{name}_factor_perplexity" for name in ("wiki", "news", "expert")}
-    assert names <= set(output["results"])
-    assert output["configs"]["wiki_factor_perplexity"]["metadata"]["data"]["is_upstream"] is False
+
+    tasks = {"wiki_factor_perplexity", "news_factor_perplexity", "expert_factor_perplexity"}
+    assert tasks <= set(output["results"])
+    metadata = output["configs"]["wiki_factor_perplexity"]["metadata"]
+    assert metadata["data"]["is_upstream"] is False  # the file of another corpus
 
 
-def test_nothing_stands_before_a_document(evaluate, tokenizer, task, tmp_path):
+def test_a_chat_template_and_a_system_prompt_do_not_stand_before_a_document(
+    run_task, tokenizer, tmp_path
+):
     tokenizer.chat_template = (
         "{% for message in messages %}[{{ message.role }}] {{ message.content }}{% endfor %}"
     )
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    plain = evaluate("hf", ["p"], task(), hf(folder))["samples"]["p"]
-    chat = evaluate(
-        "hf", ["p"], task(), hf(folder), apply_chat_template=True, system_instruction="Be brief."
-    )
-    assert [sample["logprob"] for sample in chat["samples"]["p"]] == [
-        sample["logprob"] for sample in plain
-    ]
+    chat_model = save_gpt2(tmp_path / "chat", tokenizer)
+    logprobs = values_of_samples(run_task(chat_model), "logprob")
+
+    chat_output = run_task(chat_model, apply_chat_template=True, system_instruction="Be brief.")
+
+    assert values_of_samples(chat_output, "logprob") == logprobs
