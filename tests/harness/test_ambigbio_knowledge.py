@@ -1,4 +1,4 @@
-"""Results of a run name the knowledge source by its identity too."""
+"""The results of AmbigBio name the knowledge source by which facts were checked."""
 
 from __future__ import annotations
 
@@ -8,28 +8,43 @@ import pytest
 
 from lm_factuality.retrieval.build import build_knowledge
 
-DOC = {"title": "Ada Lind", "text": "Ada Lind was a painter."}
+PAGE = {"title": "Ada Lind", "text": "Ada Lind was a painter."}
 
 
-@pytest.mark.parametrize("has_knowledge", [True, False])
-def test_metadata_name_the_knowledge_source(evaluate, tmp_path, monkeypatch, has_knowledge):
+@pytest.fixture
+def run_metadata(evaluate, tmp_path, monkeypatch):
+    """Return a function that runs AmbigBio on one row, and returns the recorded settings."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    (tmp_path / "rows.json").write_text(
-        json.dumps({"data": [{"question": "Tell me a bio of Ada Lind", "docs": [DOC]}]})
-    )
-    (tmp_path / "pages.jsonl").write_text(json.dumps(DOC))
-    metadata, expected = (
-        {"generations": str(tmp_path / "rows.json"), "judge": "lexical"},
-        ("documents", None),
-    )
-    if has_knowledge:
-        built = build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
-        metadata["knowledge"], expected = str(built.path), ("pages.db", built.identity)
-    output = evaluate(
-        "constant-answer",
-        ["ambigbio"],
-        metadata=metadata,
-        model_args={"answer": "She was a painter [1]."},
-    )
-    about = output["configs"]["ambigbio"]["metadata"]
-    assert (about["knowledge"], about["knowledge_identity"]) == expected
+    rows = [{"question": "Tell me a bio of Ada Lind", "docs": [PAGE]}]
+    rows_path = tmp_path / "rows.json"
+    rows_path.write_text(json.dumps({"data": rows}), encoding="utf-8")
+
+    def run(**settings: str) -> dict:
+        output = evaluate(
+            "constant-answer",
+            ["ambigbio"],
+            model_args={"answer": "She was a painter [1]."},
+            metadata={"generations": str(rows_path), "judge": "lexical", **settings},
+        )
+        return output["configs"]["ambigbio"]["metadata"]
+
+    return run
+
+
+def test_without_a_knowledge_source_the_documents_of_the_rows_are_named(run_metadata):
+    metadata = run_metadata()
+
+    assert metadata["knowledge"] == "documents"
+    assert metadata["knowledge_identity"] is None
+
+
+def test_a_knowledge_source_is_named_with_the_identity_of_its_content(run_metadata, tmp_path):
+    pages_path = tmp_path / "pages.jsonl"
+    pages_path.write_text(json.dumps(PAGE), encoding="utf-8")
+    source = build_knowledge(pages_path, tmp_path / "pages.db")
+
+    metadata = run_metadata(knowledge=str(source.path))
+
+    # Two files of one name may hold different pages, so the name alone does not tell them apart.
+    assert metadata["knowledge"] == "pages.db"
+    assert metadata["knowledge_identity"] == source.identity

@@ -1,106 +1,125 @@
-"""The baseline for generated answers, through lm_eval."""
+"""The baseline model ``constant-answer``, which gives the same answer to every prompt."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+import yaml
 
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.models.baselines import ConstantAnswer
 
-TASK = """\
-task: questions
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {rows}}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: question
-doc_to_target: answer
-generation_kwargs: {{until: {until}}}
-metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
-"""
+TASK = "questions"
 
 
 @pytest.fixture
-def questions(tmp_path):
-    rows = [{"question": "Is it so?", "answer": "Yes"}, {"question": "Is it not?", "answer": "No"}]
-    (tmp_path / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
+def write_task(tmp_path):
+    """Return a function that writes the YAML of a task with two questions, of lm_eval's own kind.
 
-    def write(until=("STOP",)):
-        content = TASK.format(rows=tmp_path / "rows.jsonl", until=json.dumps(list(until)))
-        (tmp_path / "questions.yaml").write_text(content, encoding="utf-8")
+    It takes the stop strings of an answer, and returns the folder to include.
+    """
+    rows = [
+        {"question": "Is it so?", "answer": "Yes"},
+        {"question": "Is it not?", "answer": "No"},
+    ]
+    rows_path = tmp_path / "rows.jsonl"
+    rows_path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def write(until: list[str]):
+        content = {
+            "task": TASK,
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(rows_path)}},
+            "test_split": "test",
+            "output_type": "generate_until",
+            "doc_to_text": "question",
+            "doc_to_target": "answer",
+            "generation_kwargs": {"until": until},
+            "metric_list": [
+                {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}
+            ],
+        }
+        (tmp_path / f"{TASK}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         return tmp_path
 
     return write
 
 
-def answers(output):
-    return [sample["resps"][0][0] for sample in output["samples"]["questions"]]
+def responses_of(output: dict) -> list[str]:
+    """Return the response to each question."""
+    return [sample["resps"][0][0] for sample in output["samples"][TASK]]
 
 
-def test_every_question_gets_the_answer(evaluate, questions):
-    output = evaluate("constant-answer", ["questions"], questions(), {"answer": "Yes"})
-    assert answers(output) == ["Yes", "Yes"]
-    assert output["results"]["questions"]["exact_match,none"] == 0.5
+def test_every_question_gets_the_same_answer(evaluate, write_task):
+    output = evaluate("constant-answer", [TASK], write_task(until=["STOP"]), {"answer": "Yes"})
+
+    assert responses_of(output) == ["Yes", "Yes"]
+    assert output["results"][TASK]["exact_match,none"] == 0.5  # "No" is right for one of the two
 
 
 @pytest.mark.parametrize(
-    ("answer", "until", "expected"),
+    ("answer", "until", "response"),
     [
-        (r"one\ntwo", ["STOP"], "one\ntwo"),
-        (r"one\ntwo", ["\n"], "one"),
-        (r"one\ntwo STOP three", ["STOP", "three"], "one\ntwo "),
-        (r"a\\n\tb", ["STOP"], "a\\n\tb"),
-        (42, ["2"], "4"),
-        ("", ["STOP"], ""),
+        pytest.param(r"one\ntwo", ["STOP"], "one\ntwo", id="line break"),
+        pytest.param(r"a\\n\tb", ["STOP"], "a\\n\tb", id="backslash and tab"),
+        pytest.param(r"one\ntwo", ["\n"], "one", id="stopped at a line break"),
+        pytest.param(
+            r"one\ntwo STOP three", ["STOP", "three"], "one\ntwo ", id="first of two stop strings"
+        ),
+        pytest.param(42, ["2"], "4", id="number"),  # lm_eval reads digits as a number
+        pytest.param("", ["STOP"], "", id="empty"),
     ],
 )
-def test_stop_strings_and_escapes(answer, until, expected, evaluate, questions):
-    assert (
-        answers(evaluate("constant-answer", ["questions"], questions(until), {"answer": answer}))
-        == [expected] * 2
-    )
+def test_escapes_are_replaced_and_the_answer_ends_at_a_stop_string(
+    evaluate, write_task, answer, until, response
+):
+    output = evaluate("constant-answer", [TASK], write_task(until), {"answer": answer})
+
+    assert responses_of(output) == [response, response]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "no answer; pass answer=TEXT"),
-        ({"answer": True}, "has read a bool"),
-        ({"answer": 1.5}, "has read a float"),
+        pytest.param({}, "no answer; pass answer=TEXT", id="missing"),
+        pytest.param({"answer": True}, "has read a bool", id="bool"),
+        pytest.param({"answer": 1.5}, "has read a float", id="float"),
     ],
 )
-def test_what_is_no_answer_is_refused(arguments, message):
+def test_an_answer_that_is_no_text_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
         ConstantAnswer(**arguments)
 
 
-def test_choices_are_for_another_baseline(evaluate):
+def test_a_task_that_compares_choices_is_refused(evaluate):
     with pytest.raises(ConfigError, match="for choices there is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
+
+
+def test_a_perplexity_task_is_refused(evaluate):
+    task = "sample_factor_perplexity"
+
     with pytest.raises(ModelError, match="leave out the perplexity tasks"):
-        evaluate(
-            "constant-answer", ["sample_factor_perplexity"], model_args={"answer": "Yes"}, limit=1
-        )
+        evaluate("constant-answer", [task], model_args={"answer": "Yes"}, limit=1)
 
 
-def test_it_is_a_model_of_the_command_line(questions, tmp_path, capsys):
-    options = [
-        "--model",
-        "constant-answer",
-        "--model_args",
-        "answer=No",
-        "--include_path",
-        str(questions()),
-    ]
-    assert (
-        main(["run", *options, "--tasks", "questions", "--output_path", str(tmp_path / "out")]) == 0
+def test_the_command_line_knows_the_model(write_task, tmp_path):
+    include_path = write_task(until=["STOP"])
+
+    exit_code = main(
+        [
+            "run",
+            *("--model", "constant-answer"),
+            *("--model_args", "answer=No"),
+            *("--include_path", str(include_path)),
+            *("--tasks", TASK),
+            *("--output_path", str(tmp_path / "out")),
+        ]
     )
-    content = json.loads(
-        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
-    )
-    assert content["results"]["questions"]["exact_match,none"] == 0.5
+
+    (results_file,) = (tmp_path / "out").rglob("results_*.json")
+    results = json.loads(results_file.read_text(encoding="utf-8"))["results"]
+    assert exit_code == 0
+    assert results[TASK]["exact_match,none"] == 0.5

@@ -1,9 +1,10 @@
-"""Releases of lm_eval that lack what the suite relies on: a sentence instead of an AttributeError,
-or a run that does without."""
+"""The suite looks up undocumented parts of lm_eval by name, since other releases may lack them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,38 +12,67 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness import internals
 from tests.conftest import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "development.md").read_text(encoding="utf-8")
+LOOK_UP = re.compile(r'internal\(f?"(lm_eval[\w.:{}]+)"')
+"""Finds the names of the parts that the suite looks up, as in ``internal("lm_eval.utils:f")``."""
+
+PRIVATE_IMPORT = re.compile(r"^\s*(?:from|import) lm_eval(?:\.\w+)*\._\w+", re.MULTILINE)
+"""Finds an import of a private module, as in ``from lm_eval._cli import run``."""
+
+
+def read_sources(*packages: str) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the text of each Python file of packages of the repository."""
+    for package in packages:
+        for path in (REPOSITORY / package).rglob("*.py"):
+            yield path, path.read_text(encoding="utf-8")
+
+
+def find_looked_up_parts() -> list[str]:
+    """Return the names of lm_eval's parts that the suite looks up, such as ``lm_eval.utils:f``."""
+    names = set()
+    for _, source in read_sources("lm_factuality"):
+        names.update(LOOK_UP.findall(source))
+    return sorted(names)
 
 
 @pytest.mark.parametrize(
-    "name", ["lm_eval.api.model:LM.gone", "lm_eval.gone:f", "lm_eval._cli:Gone.method"]
+    ("name", "printed_name"),
+    [
+        pytest.param(
+            "lm_eval.api.model:LM.gone", "lm_eval.api.model.LM.gone", id="missing attribute"
+        ),
+        pytest.param("lm_eval.gone:f", "lm_eval.gone.f", id="missing module"),
+        pytest.param("lm_eval._cli:Gone.method", "lm_eval._cli.Gone.method", id="missing class"),
+    ],
 )
-def test_a_missing_part_is_named_with_what_to_install(name):
-    with pytest.raises(ConfigError, match=r"lm_eval \d+\.\d+\.\d+ has no lm_eval\.\w+") as raised:
+def test_the_error_for_a_missing_part_says_which_release_to_install(name, printed_name):
+    with pytest.raises(ConfigError) as raised:
         internals.internal(name)
-    assert name.replace(":", ".") in str(raised.value)
-    assert f"pip install '{internals.SUPPORTED}'" in str(raised.value)
+
+    message = str(raised.value)
+    assert re.match(rf"lm_eval \d+\.\d+\.\d+ has no {re.escape(printed_name)}", message)
+    assert f"pip install '{internals.SUPPORTED}'" in message
 
 
 def test_the_supported_releases_are_those_of_the_project():
-    assert f'"{internals.SUPPORTED}"' in (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    project_file = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+
+    assert f'"{internals.SUPPORTED}"' in project_file
 
 
-NAMES = {
-    name
-    for path in (REPOSITORY / "lm_factuality").rglob("*.py")
-    for name in re.findall(
-        r'(?:internal)\(f?"(lm_eval[\w.:{}]+)"', path.read_text(encoding="utf-8")
-    )
-}
+@pytest.mark.parametrize("name", find_looked_up_parts())
+def test_the_development_page_lists_every_looked_up_part(name):
+    page = (REPOSITORY / "docs" / "development.md").read_text(encoding="utf-8")
+
+    # A name such as "lm_eval.tasks.{module}" is listed by its beginning.
+    listed_name = name.replace(":", ".").split(".{")[0]
+    assert listed_name in page
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_the_page_lists_what_is_looked_up(name):
-    assert name.replace(":", ".").split(".{")[0] in PAGE
+def test_no_private_module_of_lm_eval_is_imported():
+    """An import statement would fail without saying which release to install."""
+    importing_files = []
+    for path, source in read_sources("lm_factuality", "judges"):
+        if PRIVATE_IMPORT.search(source):
+            importing_files.append(path)
 
-
-def test_every_private_module_is_looked_up_by_name():
-    paths = [*(REPOSITORY / "lm_factuality").rglob("*.py"), *(REPOSITORY / "judges").rglob("*.py")]
-    private = re.compile(r"^\s*(?:from|import) lm_eval(?:\.\w+)*\._\w+", re.MULTILINE)
-    assert [path for path in paths if private.search(path.read_text(encoding="utf-8"))] == []
+    assert importing_files == []

@@ -1,37 +1,60 @@
-"""Samples that a run which was killed left in part."""
+"""Samples files are compared with the results, so that half-written ones are noticed."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from lm_factuality.ground.errors import DataError
+from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import samples_of
 from tests.conftest import task_result
 
 
+def write_samples(folder: Path, num_documents: int) -> Path:
+    """Write a samples file with two lines for each document, one for each of two filters."""
+    lines = []
+    for doc_id in range(num_documents):
+        for filter_name in ("none", "other"):
+            lines.append(json.dumps({"doc_id": doc_id, "doc": {}, "filter": filter_name}) + "\n")
+    path = folder / "samples_x_2026.jsonl"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def make_result(samples: Path, num_documents: int) -> TaskResult:
+    """Return the results of a task that say of how many documents they are."""
+    return task_result("x", "factor", effective=num_documents, samples=samples)
+
+
+def test_each_document_has_one_sample_whatever_the_number_of_filters(tmp_path):
+    result = make_result(write_samples(tmp_path, num_documents=3), num_documents=3)
+
+    doc_ids = [sample["doc_id"] for sample in samples_of(result)]
+
+    assert doc_ids == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
-    ("lines", "effective", "expected"),
+    ("num_samples", "num_results", "message"),
     [
-        (3, 3, ""),
-        (2, 3, "found 2 samples, but the results are of 3"),
-        (3, 2, "found 3 samples"),
-        (2, 0, ""),
-        (0, 3, "found 0 samples"),
+        pytest.param(2, 3, "found 2 samples, but the results are of 3", id="too few"),
+        pytest.param(3, 2, "found 3 samples", id="too many"),
+        pytest.param(0, 3, "found 0 samples", id="none"),
     ],
 )
-def test_they_are_as_many_as_the_results_say(tmp_path, lines, effective, expected):
-    path = tmp_path / "samples_x_2026.jsonl"
-    samples = [
-        {"doc_id": number, "doc": {}, "filter": name}
-        for number in range(lines)
-        for name in ("none", "other")
-    ]
-    path.write_text("".join(json.dumps(each) + "\n" for each in samples), encoding="utf-8")
-    task = task_result("x", "factor", effective=effective, samples=path)
-    if expected:
-        with pytest.raises(DataError, match=expected):
-            list(samples_of(task))
-    else:
-        assert [each["doc_id"] for each in samples_of(task)] == list(range(lines))
+def test_another_number_of_samples_than_the_results_say_is_refused(
+    tmp_path, num_samples, num_results, message
+):
+    result = make_result(write_samples(tmp_path, num_samples), num_results)
+
+    with pytest.raises(DataError, match=message):
+        list(samples_of(result))
+
+
+def test_results_that_do_not_say_of_how_many_documents_they_are_take_all_samples(tmp_path):
+    result = make_result(write_samples(tmp_path, num_documents=2), num_documents=0)
+
+    assert len(list(samples_of(result))) == 2

@@ -1,4 +1,4 @@
-"""YAMLs of strangers: what they name is not imported unless the user says so."""
+"""Code that a task YAML of a stranger names is not imported unless the user allows it."""
 
 from __future__ import annotations
 
@@ -10,78 +10,136 @@ from lm_factuality.cli import main
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
-EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef f(docs):\n    return docs\nclass FactorTask: pass\n"
-FACTOR = TASKS / "factor" / "_factor.yaml"
-YAMLS = {
-    "a filter of documents": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\nprocess_docs: !function evil.f\n",
-    "a prompt": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\ndoc_to_text: !function evil.f\ndoc_to_choice: choices\n",
-    "a class": "class: !function evil.FactorTask\ntask: mine\ndataset_path: rows.csv\n",
-    "deep in a list": "task: mine\nmetric_list:\n- metric: !function evil.f\n",
-    "in what it includes": "include: more.yaml\ntask: mine\n",
-    "beside it, by the suite's name": "class: !function lm_factuality.benchmarks.factor.task.FactorTask\ntask: mine\n",
-    "a path": "class: !function ../here/evil.f\ntask: mine\n",
-    "a module of Python's": "class: !function os.system\ntask: mine\n",
-}
+FACTOR_YAML = TASKS / "factor" / "_factor.yaml"
+
+STRANGE_MODULE = """\
+from pathlib import Path
+
+Path(__file__).with_name("imported").touch()
+
+
+def f(docs):
+    return docs
+
+
+class FactorTask:
+    pass
+"""
+"""A module that leaves the file ``imported`` beside itself when it is imported."""
+
+FACTOR_TASK = f"""\
+include: {FACTOR_YAML}
+task: mine
+dataset_path: rows.csv
+"""
+"""A FACTOR task, whose data does not exist."""
+
+TASK_WITH_STRANGE_PROMPT = (
+    FACTOR_TASK + "doc_to_text: !function strange.f\ndoc_to_choice: choices\n"
+)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    found = tmp_path / "here"
-    beside = found / "lm_factuality" / "benchmarks" / "factor"
-    beside.mkdir(parents=True)
-    for path in (found / "evil.py", beside / "task.py"):
-        path.write_text(EVIL, encoding="utf-8")
-    (found / "more.yaml").write_text("process_docs: !function evil.f\n", encoding="utf-8")
-    return found
+def folder(tmp_path) -> Path:
+    """Return a folder with the strange module, and with one by the name of a module of the suite."""
+    folder = tmp_path / "folder"
+    suite_folder = folder / "lm_factuality" / "benchmarks" / "factor"
+    suite_folder.mkdir(parents=True)
+    (folder / "strange.py").write_text(STRANGE_MODULE, encoding="utf-8")
+    (suite_folder / "task.py").write_text(STRANGE_MODULE, encoding="utf-8")
+    included = "process_docs: !function strange.f\n"
+    (folder / "included.yaml").write_text(included, encoding="utf-8")
+    return folder
 
 
-@pytest.mark.parametrize("name", YAMLS)
-def test_validate_imports_no_python_that_a_yaml_names(name, folder, capsys):
-    path = folder / "mine.yaml"
-    path.write_text(YAMLS[name], encoding="utf-8")
-    assert main(["validate", str(path)]) == 1
-    assert not list(folder.rglob("ran"))
-    assert "!function" in (told := capsys.readouterr().out)
-    assert "--run-code" in told
+@pytest.fixture
+def write_yaml(folder):
+    """Return a function that writes a task YAML into ``folder``, and returns its path."""
+
+    def write(content: str) -> str:
+        path = folder / "mine.yaml"
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+
+    return write
 
 
-def test_validate_imports_it_when_told_to(folder):
-    path = folder / "mine.yaml"
-    path.write_text(YAMLS["a prompt"], encoding="utf-8")
-    main(["validate", "--run-code", str(path)])
-    assert (folder / "ran").exists()
-
-
-def test_run_says_what_it_imports(folder, caplog):
-    path = folder / "mine.yaml"
-    path.write_text(YAMLS["a prompt"], encoding="utf-8")
-    with pytest.raises(Exception, match=r"rows\.csv"):
-        run(["--model", "dummy", "--tasks", str(path)])
-    assert any("importing evil.f" in record.getMessage() for record in caplog.records)
+def is_imported(folder: Path) -> bool:
+    """Tell whether a strange module below a folder has been imported."""
+    return any(folder.rglob("imported"))
 
 
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
-        "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\ntask: mine\n",
-        "[" * 5000,
-        "include: mine.yaml\n",
-        "\x00",
+        pytest.param(FACTOR_TASK + "process_docs: !function strange.f\n", id="filter of documents"),
+        pytest.param(TASK_WITH_STRANGE_PROMPT, id="prompt"),
+        pytest.param(
+            "class: !function strange.FactorTask\ntask: mine\ndataset_path: rows.csv\n", id="class"
+        ),
+        pytest.param(
+            "task: mine\nmetric_list:\n- metric: !function strange.f\n", id="deep in a list"
+        ),
+        pytest.param("include: included.yaml\ntask: mine\n", id="included YAML"),
+        pytest.param(
+            "class: !function lm_factuality.benchmarks.factor.task.FactorTask\ntask: mine\n",
+            id="name of the suite's own class",
+        ),
+        pytest.param("class: !function ../folder/strange.f\ntask: mine\n", id="path"),
+        pytest.param("class: !function os.system\ntask: mine\n", id="module of Python"),
     ],
 )
-def test_strange_yamls_are_told_of(text, folder, capsys):
-    path = folder / "mine.yaml"
-    path.write_text(text, encoding="utf-8")
-    assert main(["validate", str(path)]) == 1
+def test_validate_reports_named_code_and_does_not_import_it(content, write_yaml, folder, capsys):
+    exit_code = main(["validate", write_yaml(content)])
+
+    printed = capsys.readouterr().out
+    assert exit_code == 1
+    assert not is_imported(folder)
+    assert "!function" in printed
+    assert "--run-code" in printed
+
+
+def test_validate_imports_named_code_if_the_user_allows_it(write_yaml, folder):
+    main(["validate", "--run-code", write_yaml(TASK_WITH_STRANGE_PROMPT)])
+
+    assert is_imported(folder)
+
+
+def test_run_logs_which_code_it_imports(write_yaml, caplog):
+    path = write_yaml(TASK_WITH_STRANGE_PROMPT)
+
+    # The run fails at its data, after the import.
+    with pytest.raises(Exception, match=r"rows\.csv"):
+        run(["--model", "dummy", "--tasks", path])
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("importing strange.f" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(
+            "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\ntask: mine\n", id="nested aliases"
+        ),
+        pytest.param("[" * 5000, id="deep nesting"),
+        pytest.param("include: mine.yaml\n", id="includes itself"),
+        pytest.param("\x00", id="null character"),
+    ],
+)
+def test_validate_refuses_malformed_yaml_without_a_traceback(content, write_yaml, capsys):
+    exit_code = main(["validate", write_yaml(content)])
+
+    assert exit_code == 1
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_long_prompt_is_no_name_of_a_file(folder, capsys):
-    path = folder / "mine.yaml"
-    prompt = f"doc_to_text: '{'word ' * 100}. {{{{ prefix }}}}'"
-    path.write_text(
-        f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\ndoc_to_choice: choices\n",
-        encoding="utf-8",
-    )
-    assert main(["validate", str(path)]) == 1
-    assert "rows.csv" in capsys.readouterr().out
+def test_a_long_prompt_is_not_taken_for_the_name_of_a_file(write_yaml, capsys):
+    # File systems raise an error for names of this length.
+    prompt = "word " * 100 + ". {{ prefix }}"
+    content = FACTOR_TASK + f"doc_to_text: '{prompt}'\ndoc_to_choice: choices\n"
+
+    exit_code = main(["validate", write_yaml(content)])
+
+    assert exit_code == 1
+    assert "rows.csv" in capsys.readouterr().out  # only the data is reported as missing
