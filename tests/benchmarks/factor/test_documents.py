@@ -14,91 +14,151 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import example_row
 
 
-def rows(*texts):
-    """Rows from (doc_id, prefix, completion)."""
-    return [
-        make_row(f"f:{number}", doc_id, prefix, [completion, "Something false."], 0, ["", ""])
-        for number, (doc_id, prefix, completion) in enumerate(texts)
-    ]
+def make_factor_row(doc_id, prefix, completion):
+    """Make a row of FACTOR with this true completion."""
+    return make_row("f:1", doc_id, prefix, [completion, "Something false."], 0, ["", ""])
 
 
-def texts_of(documents):
-    return [(document.doc_id, document.text) for document in documents]
+def rebuild_texts(*rows):
+    """Rebuild the documents of rows, and return the id and the text of each."""
+    return [(document.doc_id, document.text) for document in rebuild_documents(rows)]
 
 
 def test_the_longest_text_of_a_document_holds_the_others():
-    documents = rebuild_documents(
-        rows(
-            ("a", "One. ", "Two."),
-            ("b", "Other. ", "End."),
-            ("a", "One. Two.  Three. ", " Four."),
-            ("a", "", "One."),
-        )
+    texts = rebuild_texts(
+        make_factor_row("a", "One. ", "Two."),
+        make_factor_row("b", "Other. ", "End."),
+        make_factor_row("a", "One. Two.  Three. ", " Four."),
+        make_factor_row("a", "", "One."),
     )
-    assert texts_of(documents) == [
-        ("b", "Other. End."),
-        ("a", "One. Two.  Three.  Four.".replace(".  Four", ". Four")),
-    ]
+
+    assert texts == [("b", "Other. End."), ("a", "One. Two.  Three. Four.")]
 
 
 def test_texts_of_a_document_that_begin_differently_are_all_kept():
-    documents = rebuild_documents(rows(("a", "One. ", "Two."), ("a", "Three. ", "Four.")))
-    assert texts_of(documents) == [("a", "One. Two."), ("a", "Three. Four.")]
+    texts = rebuild_texts(
+        make_factor_row("a", "One. ", "Two."), make_factor_row("a", "Three. ", "Four.")
+    )
+
+    assert texts == [("a", "One. Two."), ("a", "Three. Four.")]
 
 
 def test_a_prefix_is_not_counted_twice_though_its_completion_differs():
-    documents = rebuild_documents(
-        rows(("a", "Title. ", "Short."), ("a", "Title. A longer story. ", "Its end."))
+    texts = rebuild_texts(
+        make_factor_row("a", "Title. ", "Short."),
+        make_factor_row("a", "Title. A longer story. ", "Its end."),
     )
-    assert texts_of(documents) == [("a", "Title. A longer story. Its end.")]
+
+    assert texts == [("a", "Title. A longer story. Its end.")]
 
 
-def test_repeats_go_whatever_their_document_but_shared_beginnings_of_two_documents_stay():
-    documents = rebuild_documents(
-        rows(
-            ("a", "One. ", "Two."),
-            ("b", "One.\n", "Two."),
-            ("c", "One. Two. ", "Three."),
-            ("d", "One. ", "Nine."),
-        )
+def test_a_text_with_which_that_of_another_document_begins_is_dropped():
+    texts = rebuild_texts(
+        make_factor_row("a", "One. ", "Two."),
+        make_factor_row("b", "One.\n", "Two."),
+        make_factor_row("c", "One. Two. ", "Three."),
     )
-    assert texts_of(documents) == [("c", "One. Two. Three."), ("d", "One. Nine.")]
+
+    assert texts == [("c", "One. Two. Three.")]
+
+
+def test_texts_of_two_documents_with_a_common_beginning_are_kept():
+    texts = rebuild_texts(
+        make_factor_row("c", "One. Two. ", "Three."), make_factor_row("d", "One. ", "Nine.")
+    )
+
+    assert texts == [("c", "One. Two. Three."), ("d", "One. Nine.")]
 
 
 def test_a_document_without_text_keeps_its_place():
-    (document,) = rebuild_documents(rows(("a", " ", "")))
+    (document,) = rebuild_documents([make_factor_row("a", " ", "")])
+
     assert document.problem == "the document is empty"
 
 
-def config(tmp_path, **metadata):
-    return {"task": "t", "metadata": {"config_source": str(tmp_path / "t.yaml"), **metadata}}
+@pytest.fixture
+def load(tmp_path):
+    """Return a function that loads the documents of a task whose YAML is in ``tmp_path``.
+
+    Its arguments are the keys of the YAML, and under ``metadata`` its settings.
+    """
+
+    def load_texts(metadata=None, **keys):
+        return load_documents(parse_yaml(tmp_path, metadata or {}, **keys))
+
+    return load_texts
 
 
-def test_the_uncut_prefix_of_published_files_is_used(tmp_path, write_rows):
-    write_rows([example_row(full_prefix="Long ago. The library opened in 1870. ")])
-    loaded = load_documents(parse_texts(config(tmp_path, documents_of="rows.jsonl")))
-    assert (
-        loaded.rows[0].text
-        == "Long ago. The library opened in 1870. Its first keeper was a sailor from the north."
+def parse_yaml(folder, metadata, **keys):
+    """Parse the YAML of a perplexity task in a folder, with these settings and keys."""
+    path = str(folder / "t.yaml")
+    return parse_texts({"task": "t", "metadata": {"config_source": path, **metadata}, **keys})
+
+
+@pytest.fixture
+def rows_file(write_rows):
+    """Return the name of a file with a row whose usual prefix was cut, as in the published files.
+
+    The whole prefix is in another column.
+    """
+    return write_rows([example_row(full_prefix="Long ago. The library opened in 1870. ")]).name
+
+
+def test_the_whole_prefix_of_a_row_is_used(load, rows_file):
+    (document,) = load({"documents_of": rows_file}).rows
+
+    assert document.text == (
+        "Long ago. The library opened in 1870. Its first keeper was a sailor from the north."
     )
-    named = config(tmp_path, documents_of="rows.jsonl", columns={"prefix": "turncated_prefixes"})
-    assert load_documents(parse_texts(named)).rows[0].text.startswith("The library")
-    assert loaded.provenance["documents"] == loaded.provenance["rows"] == 1
-    assert len(loaded.provenance["git_blob"]) == 40
 
 
-def test_every_published_document_is_there_once(shared):
-    folder = shared / "data" / "factor"
-    news, expert = (
-        load_documents(parse_texts({"task": "t", "metadata": {"documents_of": name}}), folder)
-        for name in ("news_factor", "expert_factor")
-    )
+def test_a_yaml_may_name_the_cut_prefix(load, rows_file):
+    columns = {"prefix": "turncated_prefixes"}
+
+    (document,) = load({"documents_of": rows_file, "columns": columns}).rows
+
+    assert document.text.startswith("The library")
+
+
+def test_the_file_and_the_numbers_of_rows_and_documents_are_recorded(load, rows_file):
+    provenance = load({"documents_of": rows_file}).provenance
+
+    assert provenance["documents"] == 1
+    assert provenance["rows"] == 1
+    assert len(provenance["git_blob"]) == 40
+
+
+@pytest.fixture
+def load_published(shared):
+    """Return a function that loads the documents of a published file."""
+
+    def load_file(name):
+        settings = parse_texts({"task": "t", "metadata": {"documents_of": name}})
+        return load_documents(settings, shared / "data" / "factor")
+
+    return load_file
+
+
+@pytest.mark.parametrize("name", ["news_factor", "expert_factor"])
+def test_published_documents_have_no_problem(load_published, name):
+    assert not any(document.problem for document in load_published(name).rows)
+
+
+def test_each_row_of_news_factor_is_a_document(load_published):
+    news = load_published("news_factor")
+
     assert len(news.rows) == news.provenance["rows"]
+
+
+def test_rows_of_expert_factor_are_documents_or_part_of_longer_ones(load_published):
+    expert = load_published("expert_factor")
+
     assert len(expert.rows) + expert.provenance["rows_in_longer_texts"] == 236
-    assert not any(document.problem for document in (*news.rows, *expert.rows))
 
 
-def test_a_table_of_texts(tmp_path):
+@pytest.fixture
+def texts(load, tmp_path):
+    """Return the documents of a table of five texts, of which three cannot be scored."""
     lines = [
         {"body": "One.", "page": 1},
         {"body": "", "page": 1},
@@ -106,124 +166,131 @@ def test_a_table_of_texts(tmp_path):
         {"body": "\ud83d"},
         {"body": "One."},
     ]
-    (tmp_path / "texts.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
-    described = config(tmp_path, columns={"text": "body", "doc_id": "page"}) | {
-        "dataset_path": "texts.jsonl"
-    }
-    loaded = load_documents(parse_texts(described))
-    assert [document.doc_id for document in loaded.rows] == [
-        "1",
-        "1",
-        "document 2",
-        "document 3",
-        "document 4",
-    ]
-    problems = [document.problem for document in loaded.rows]
-    assert [bool(problem) for problem in problems] == [False, True, True, True, False]
-    assert problems[1] == "the document is empty"
-    assert "half of a surrogate pair" in problems[3]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    columns = {"text": "body", "doc_id": "page"}
+    return load({"columns": columns}, dataset_path="texts.jsonl").rows
 
 
-BROKEN = {
-    "unknown key": (
-        {"dataset_path": "a.csv", "doc_to_choice": "x"},
-        {},
-        "unknown key 'doc_to_choice'",
-    ),
-    "other text": (
-        {"dataset_path": "a.csv", "doc_to_text": "x"},
-        {},
-        "doc_to_text is 'x'; expected ''",
-    ),
-    "typing error": (
-        {"dataset_path": "a.csv", "test_spit": "x"},
-        {},
-        "unknown key 'test_spit'; did you mean test_split?",
-    ),
-    "no texts": ({}, {}, "found neither"),
-    "both": ({"dataset_path": "a.csv"}, {"documents_of": "b.csv"}, "found both"),
-    "no text": (
-        {},
-        {"documents_of": ["a.csv"]},
-        "metadata.documents_of is ['a.csv']; expected a valid string",
-    ),
-    "output type": (
-        {"dataset_path": "a.csv", "output_type": "multiple_choice"},
-        {},
-        "output_type is 'multiple_choice'; expected 'loglikelihood_rolling'",
-    ),
-    "column role": (
-        {"dataset_path": "a.csv"},
-        {"columns": {"txt": "a"}},
-        "unknown key 'txt' of metadata.columns; did you mean text?",
-    ),
-    "column name": (
-        {"dataset_path": "a.csv"},
-        {"columns": {"text": 3}},
-        "metadata.columns.text is 3; expected a valid string",
-    ),
-    "texts of a FACTOR file": (
-        {},
-        {"documents_of": "a.csv", "columns": {"text": "body"}},
-        "rows of FACTOR have no column for text",
-    ),
-    "prefixes of texts": (
-        {"dataset_path": "a.csv"},
-        {"columns": {"prefix": "a"}},
-        "texts have no column for prefix",
-    ),
-    "stride": (
-        {"dataset_path": "a.csv"},
-        {"stride": 0},
-        "metadata.stride is 0; expected a number of tokens, at least 1, or null for half of the window",
-    ),
-    "long stride": (
-        {"dataset_path": "a.csv"},
-        {"stride": 64, "window": 64},
-        "expected less than the window of 64",
-    ),
-    "window": (
-        {"dataset_path": "a.csv"},
-        {"window": "wide"},
-        "metadata.window is 'wide'; expected a number of tokens, at least 2, or null for no limit",
-    ),
-    "demonstrations": (
-        {"dataset_path": "a.csv", "num_fewshot": 2},
-        {},
-        "num_fewshot is 2; expected 0",
-    ),
-    "split": (
-        {"dataset_path": "a.csv", "test_split": 2},
-        {},
-        "test_split is 2; expected a valid string",
-    ),
-}
+def test_texts_of_a_table_have_the_id_of_their_column_or_else_their_place(texts):
+    doc_ids = [document.doc_id for document in texts]
+
+    assert doc_ids == ["1", "1", "document 2", "document 3", "document 4"]
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_broken_yamls_are_named(kind, tmp_path):
-    keys, metadata, message = BROKEN[kind]
+def test_texts_of_a_table_that_cannot_be_scored_have_a_problem(texts):
+    first, empty, missing, broken, last = texts
+
+    assert first.problem == ""
+    assert empty.problem == "the document is empty"
+    assert missing.problem
+    assert "half of a surrogate pair" in broken.problem
+    assert last.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "found neither"),
+        ({"dataset_path": "a.csv", "doc_to_choice": "x"}, "unknown key 'doc_to_choice'"),
+        ({"dataset_path": "a.csv", "doc_to_text": "x"}, "doc_to_text is 'x'; expected ''"),
+        (
+            {"dataset_path": "a.csv", "test_spit": "x"},
+            "unknown key 'test_spit'; did you mean test_split?",
+        ),
+        (
+            {"dataset_path": "a.csv", "output_type": "multiple_choice"},
+            "output_type is 'multiple_choice'; expected 'loglikelihood_rolling'",
+        ),
+        ({"dataset_path": "a.csv", "num_fewshot": 2}, "num_fewshot is 2; expected 0"),
+        (
+            {"dataset_path": "a.csv", "test_split": 2},
+            "test_split is 2; expected a valid string",
+        ),
+    ],
+)
+def test_a_yaml_with_a_wrong_key_is_refused(tmp_path, keys, message):
     with pytest.raises(ConfigError) as error:
-        parse_texts(config(tmp_path, **metadata) | keys)
-    lines = str(error.value).split("\n")
-    assert len(lines) == 1, lines
-    assert lines[0].startswith(str(tmp_path / "t.yaml: "))
-    assert message in lines[0]
+        parse_yaml(tmp_path, {}, **keys)
+
+    assert_one_line_about(tmp_path / "t.yaml", message, error)
 
 
-def test_broken_tables_are_named(tmp_path):
-    described = config(tmp_path) | {"dataset_path": "texts.jsonl"}
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"documents_of": "b.csv"}, "found both"),
+        (
+            {"columns": {"txt": "a"}},
+            "unknown key 'txt' of metadata.columns; did you mean text?",
+        ),
+        (
+            {"columns": {"text": 3}},
+            "metadata.columns.text is 3; expected a valid string",
+        ),
+        ({"columns": {"prefix": "a"}}, "texts have no column for prefix"),
+        (
+            {"stride": 0},
+            "metadata.stride is 0; expected a number of tokens, at least 1, or null for half of "
+            "the window",
+        ),
+        ({"stride": 64, "window": 64}, "expected less than the window of 64"),
+        (
+            {"window": "wide"},
+            "metadata.window is 'wide'; expected a number of tokens, at least 2, or null for no "
+            "limit",
+        ),
+    ],
+)
+def test_a_wrong_setting_of_a_table_of_texts_is_refused(tmp_path, settings, message):
+    with pytest.raises(ConfigError) as error:
+        parse_yaml(tmp_path, settings, dataset_path="a.csv")
+
+    assert_one_line_about(tmp_path / "t.yaml", message, error)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"documents_of": ["a.csv"]},
+            "metadata.documents_of is ['a.csv']; expected a valid string",
+        ),
+        (
+            {"documents_of": "a.csv", "columns": {"text": "body"}},
+            "rows of FACTOR have no column for text",
+        ),
+    ],
+)
+def test_a_wrong_setting_of_documents_of_a_factor_file_is_refused(tmp_path, settings, message):
+    with pytest.raises(ConfigError) as error:
+        parse_yaml(tmp_path, settings)
+
+    assert_one_line_about(tmp_path / "t.yaml", message, error)
+
+
+def assert_one_line_about(yaml_path, message, error):
+    """Check that an error is one line, which names the YAML and has the message."""
+    (line,) = str(error.value).split("\n")
+    assert line.startswith(f"{yaml_path}: ")
+    assert message in line
+
+
+def test_a_missing_table_of_texts_is_refused(load):
     with pytest.raises(DataError, match=r"texts\.jsonl: no such file"):
-        load_documents(parse_texts(described))
+        load(dataset_path="texts.jsonl")
+
+
+def test_a_table_without_the_column_of_texts_is_refused(load, tmp_path):
     (tmp_path / "texts.jsonl").write_text('{"body": "One."}\n', encoding="utf-8")
-    with pytest.raises(
-        ConfigError,
-        match=r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'",
-    ):
-        load_documents(parse_texts(described))
-    with pytest.raises(
-        ConfigError, match="no data source is called 'news_facto'.*did you mean news_factor"
-    ):
-        load_documents(parse_texts(config(tmp_path, documents_of="news_facto")))
+    message = r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'"
+
+    with pytest.raises(ConfigError, match=message):
+        load(dataset_path="texts.jsonl")
+
+
+def test_an_unknown_published_file_is_refused_with_a_near_name(load):
+    message = "no data source is called 'news_facto'.*did you mean news_factor"
+
+    with pytest.raises(ConfigError, match=message):
+        load({"documents_of": "news_facto"})

@@ -1,4 +1,4 @@
-"""What knowing nothing scores, against the closed form, and where it is shown."""
+"""What guessing scores, against its closed form, and where it is shown."""
 
 import math
 from collections import Counter
@@ -16,68 +16,124 @@ from tests.report.results import factor_task, write_results
 TRUE = "the old bridge was opened in May"
 
 
-def closed(choices, gold=0):
-    """The probability that normal word weights put the true one above three others: an orthant
-    probability (Sheppard, 1899)."""
-    changes = []
-    for choice in choices[:gold] + choices[gold + 1 :]:
-        change = Counter(choices[gold].split())
-        change.subtract(choice.split())
-        changes.append(change)
-    angles = []
-    for one, other in combinations(changes, 2):
-        dot = sum(one[word] * other[word] for word in one)
-        lengths = math.sqrt(sum(n * n for n in one.values()) * sum(n * n for n in other.values()))
-        angles.append(math.asin(min(1.0, dot / lengths)))
+def count_changed_words(true_choice, false_choice):
+    """Count how often each word is in the true choice more often than in the false one."""
+    counts = Counter(true_choice.split())
+    counts.subtract(false_choice.split())
+    return counts
+
+
+def angle_between(changes_a, changes_b):
+    """Return the arcsine of the correlation between the sums of two sets of word weights."""
+    product = sum(changes_a[word] * changes_b[word] for word in changes_a)
+    squares_a = sum(count * count for count in changes_a.values())
+    squares_b = sum(count * count for count in changes_b.values())
+    return math.asin(min(1.0, product / math.sqrt(squares_a * squares_b)))
+
+
+def expected_accuracy(true_choice, false_choices):
+    """Return the probability that normally distributed weights of words sum to most for the truth.
+
+    It is an orthant probability of three normal variables (Sheppard, 1899).
+    """
+    changes = [count_changed_words(true_choice, choice) for choice in false_choices]
+    angles = [angle_between(*pair) for pair in combinations(changes, 2)]
     return 1 / 8 + sum(angles) / (4 * math.pi)
 
 
-@pytest.mark.parametrize(
-    ("words", "share"),
-    [
-        (("old>new", "bridge>tower", "May>June"), 1 / 8),  # apart: each lowers the sum by lot
-        (
-            ("May>June", "May>July", "May>April"),
-            1 / 4,
-        ),  # in one place: four words, one of which is the greatest
-        (("May>June", "May>July", "old>new"), 1 / 8 + 1 / 24),
-    ],
-)
-def test_the_closed_form_and_lots_agree(words, share):
-    choices = [TRUE, *(TRUE.replace(*word.split(">")) for word in words)]
-    assert closed(choices) == pytest.approx(share)
-    drawn = [guess_accuracy(choices, 0, seed) for seed in range(200)]
-    assert sum(drawn) / 200 == pytest.approx(
-        share, abs=3 * (share * (1 - share) / (200 * NUM_DRAWS)) ** 0.5
-    )
+CHOICES_AND_ACCURACY = [
+    pytest.param(
+        [
+            TRUE.replace("old", "new"),
+            TRUE.replace("bridge", "tower"),
+            TRUE.replace("May", "June"),
+        ],
+        1 / 8,  # each of three independent changes makes the sum smaller or greater
+        id="changes of three words",
+    ),
+    pytest.param(
+        [
+            TRUE.replace("May", "June"),
+            TRUE.replace("May", "July"),
+            TRUE.replace("May", "April"),
+        ],
+        1 / 4,  # any of the four words may have the greatest weight
+        id="changes of one word",
+    ),
+    pytest.param(
+        [
+            TRUE.replace("May", "June"),
+            TRUE.replace("May", "July"),
+            TRUE.replace("old", "new"),
+        ],
+        1 / 3 * 1 / 2,
+        id="two changes of one word and a change of another",
+    ),
+]
 
 
-def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half():
+@pytest.mark.parametrize(("false_choices", "accuracy"), CHOICES_AND_ACCURACY)
+def test_the_closed_form_gives_what_can_be_worked_out_by_hand(false_choices, accuracy):
+    assert expected_accuracy(TRUE, false_choices) == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize(("false_choices", "accuracy"), CHOICES_AND_ACCURACY)
+def test_the_guess_accuracy_of_a_row_is_that_of_the_closed_form(false_choices, accuracy):
+    num_seeds = 200
+    stderr = math.sqrt(accuracy * (1 - accuracy) / (num_seeds * NUM_DRAWS))
+
+    drawn = [guess_accuracy([TRUE, *false_choices], 0, seed) for seed in range(num_seeds)]
+
+    assert sum(drawn) / num_seeds == pytest.approx(accuracy, abs=3 * stderr)
+
+
+def test_guessing_between_choices_of_the_same_words_is_right_by_their_number():
     assert guess_accuracy(["a b c", "c b a"], 0) == 0.5
     assert guess_accuracy(["a b c"] * 4, 2) == 0.25
 
 
-def result(folder, metrics, source=None):
+def write_results_with(folder, **metrics):
+    """Write the results of a FACTOR task with these metrics, and return the task."""
     task = factor_task([True, False])
-    task["results"] |= {f"{name},none": value for name, value in metrics.items()}
-    task["metadata"]["data"] = {
-        "git_blob": "0",
-        **({"source": source} if source else {"file": "mine.csv"}),
-    }
+    for name, value in metrics.items():
+        task["results"][f"{name},none"] = value
+    task["metadata"]["data"] = {"git_blob": "0", "file": "mine.csv"}
     return read_results_file(write_results(folder, {"news_factor": task})).tasks[0]
 
 
-def test_accuracies_have_the_guess_baseline_of_their_rows_and_pairs_a_half(tmp_path):
-    measured = result(tmp_path / "a", {"guess_baseline": 0.17, "pairwise_acc": 0.8})
-    names = ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
-    assert [guess_baseline_of(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
-    assert score_figure(measured, "pairwise_acc").guess_baseline == 0.5
-    unknown = replace(measured, metrics={"factor_acc": 0.5})
-    assert guess_baseline_of(unknown, "factor_acc") is None
+@pytest.mark.parametrize(
+    ("score", "baseline"),
+    [
+        pytest.param("factor_acc", 0.17, id="that of the rows"),
+        pytest.param("acc_bytes", 0.17, id="that of the rows, by another unit"),
+        pytest.param("pairwise_acc", 0.5, id="a half of pairs"),
+        pytest.param("factor_acc_vs_entity", 0.5, id="a half of pairs of one error type"),
+        pytest.param("margin", None, id="none of a score that is no accuracy"),
+    ],
+)
+def test_an_accuracy_has_the_guess_baseline_of_its_rows_or_pairs(tmp_path, score, baseline):
+    task = write_results_with(tmp_path, guess_baseline=0.17, pairwise_acc=0.8)
+
+    assert guess_baseline_of(task, score) == baseline
 
 
-def test_the_report_shows_it_beneath_the_score(tmp_path):
-    result(tmp_path / "run", {"guess_baseline": 0.17})
+def test_a_figure_has_the_guess_baseline_of_its_score(tmp_path):
+    task = write_results_with(tmp_path, guess_baseline=0.17, pairwise_acc=0.8)
+
+    assert score_figure(task, "pairwise_acc").guess_baseline == 0.5
+
+
+def test_results_without_a_guess_baseline_have_none(tmp_path):
+    task = write_results_with(tmp_path, guess_baseline=0.17)
+    task_of_older_version = replace(task, metrics={"factor_acc": 0.5})
+
+    assert guess_baseline_of(task_of_older_version, "factor_acc") is None
+
+
+def test_the_report_shows_the_guess_baseline_beneath_the_score(tmp_path):
+    write_results_with(tmp_path / "run", guess_baseline=0.17)
+
     build_report([tmp_path / "run"], tmp_path / "report")
+
     page = (tmp_path / "report" / "factor.html").read_text(encoding="utf-8")
     assert ">guess baseline 17.0</small>" in page

@@ -12,14 +12,16 @@ from tests.conftest import REPOSITORY
 KNOWN = yaml.safe_load(TARGET.read_text(encoding="utf-8"))
 
 
-def test_the_most_central_choice_is_as_the_audit_has_it(shared, monkeypatch):
+def test_the_known_accuracy_of_the_most_central_choice_is_the_one_of_the_audit(shared, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
-    audit = audit_rows(read_benchmark("expert_factor").rows)
-    assert (
-        round(100 * audit.baseline(CENTRAL).rows_won.value, 1)
-        == KNOWN["expert_factor"]["published"]["central"]
-    )
+    rows = read_benchmark("expert_factor").rows
+
+    accuracy = audit_rows(rows).baseline(CENTRAL).rows_won.value
+
+    assert round(100 * accuracy, 1) == KNOWN["expert_factor"]["published"]["central"]
 
 
-def test_the_page_has_the_same_table():
-    assert to_table(KNOWN, NAME) in (REPOSITORY / "docs" / "known.md").read_text(encoding="utf-8")
+def test_the_page_of_the_documentation_has_the_known_figures():
+    page = (REPOSITORY / "docs" / "known.md").read_text(encoding="utf-8")
+
+    assert to_table(KNOWN, NAME) in page
