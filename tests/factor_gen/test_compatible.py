@@ -1,4 +1,4 @@
-"""What may hold beside the original is no contradiction; what cannot is one."""
+"""Which changes of words contradict a sentence, and which may be true beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from factor_gen.generate.compatible import COMPATIBLE_REASONS, compatible_reason
 from tests.factor_gen.cases import cases_by_key, table
 
 TABLE = "compatible.yaml"
+"""Changes by the reason why both sentences may be true. Those of ``contradict`` have none."""
 
 
 @pytest.mark.parametrize(("reason", "text", "old", "new"), cases_by_key(TABLE))
@@ -15,8 +16,9 @@ def test_a_change_contradicts_unless_both_sentences_may_be_true(
     reason: str, text: str, old: str, new: str
 ) -> None:
     start = text.index(old)
-    expected = None if reason == "contradict" else reason
-    assert compatible_reason(text, start, start + len(old), new) == expected
+    expected_reason = None if reason == "contradict" else reason
+
+    assert compatible_reason(text, start, start + len(old), new) == expected_reason
 
 
 def test_every_reason_has_a_case() -> None:

@@ -1,11 +1,11 @@
-"""Engines: the same bytes whatever runs the stages and however often it is stopped; failures name
-stage, shard, documents."""
+"""Engines: what runs the stages and how often it is stopped does not change a byte."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,84 +22,128 @@ from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> BuildSettings:
+    """Return the settings of a build of 20 documents, d0 to d19, in five shards."""
     return load_build(write_corpus(tmp_path_factory.mktemp("corpus"), documents=20, shard=4))
 
 
 @pytest.fixture(scope="module")
-def expected(
+def expected_files(
     settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, bytes]:
-    """Every file of an uninterrupted build in one process."""
+    """Return the files of a build by tiny stages, which one process made without a stop."""
     out = tmp_path_factory.mktemp("expected")
     build(replace(settings, workers=1), out, opener=open_tiny)
     return contents(out)
 
 
-def real(folder: Path, documents: int, **keys: object) -> BuildSettings:
-    """A build of articles by the real rules."""
+def write_articles(folder: Path, documents: int, **settings: Any) -> BuildSettings:
+    """Write articles, and return the settings of a build from them by the real stages.
+
+    Args:
+        folder: The folder of the articles and of the YAML of the build.
+        documents: The number of articles.
+        settings: Top-level keys of the YAML. By default, a shard has eight documents, rules make
+            contradictions, and nothing filters them.
+    """
     write_documents(folder / "articles.jsonl", documents)
-    content = {"corpus": "articles.jsonl", "generate": "rules", "filter": "none", "shard": 8}
-    (folder / "articles.yaml").write_text(yaml.safe_dump({**content, **keys}), encoding="utf-8")
+    content = {
+        "corpus": "articles.jsonl",
+        "generate": "rules",
+        "filter": "none",
+        "shard": 8,
+        **settings,
+    }
+    (folder / "articles.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return load_build(folder / "articles.yaml")
 
 
-def test_processes_and_a_stopped_build_draw_what_one_process_draws(tmp_path: Path) -> None:
-    settings = real(tmp_path, documents=40)
+def test_two_processes_write_the_same_files_as_one(tmp_path: Path) -> None:
+    settings = write_articles(tmp_path, documents=40)
+
     build(replace(settings, workers=1), tmp_path / "one")
-    expected = contents(tmp_path / "one")
-    assert b'"number":2' in expected["stages/shards/part-00002.jsonl"]
-
     build(replace(settings, workers=2), tmp_path / "two")
-    assert contents(tmp_path / "two") == expected
 
-    for number in (1, 3):
-        (tmp_path / f"two/stages/shards/part-0000{number}.jsonl").unlink()
-    build(replace(settings, workers=1), tmp_path / "two")
-    assert contents(tmp_path / "two") == expected
+    files = contents(tmp_path / "one")
+    # A second sentence was drawn from some documents.
+    assert b'"number":2' in files["stages/shards/part-00002.jsonl"]
+    assert contents(tmp_path / "two") == files
+
+
+def test_a_build_makes_missing_shards_again_with_the_same_bytes(tmp_path: Path) -> None:
+    settings = replace(write_articles(tmp_path, documents=40), workers=1)
+    out = tmp_path / "out"
+    build(settings, out)
+    files = contents(out)
+    (out / "stages/shards/part-00001.jsonl").unlink()
+    (out / "stages/shards/part-00003.jsonl").unlink()
+
+    build(settings, out)
+
+    assert contents(out) == files
 
 
 @pytest.mark.slow
-def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies(
+def test_ray_names_the_stage_the_shard_and_the_documents_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
-    trouble = tmp_path / "trouble"
-    trouble.mkdir()
-    settings = real(tmp_path, documents=40)
+    settings = replace(write_articles(tmp_path, documents=40), engine="ray", workers=2)
+    monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
+    problem = r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"
+
+    with pytest.raises(StageError, match=problem):
+        build(settings, tmp_path / "ray", opener=open_troubled)
+
+
+@pytest.mark.slow
+def test_ray_writes_the_same_files_after_a_failure_and_the_death_of_two_actors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    settings = write_articles(tmp_path, documents=40)
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 15
+    ray_settings = replace(settings, engine="ray", workers=2)
     monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
-    with pytest.raises(
-        StageError,
-        match=r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck",
-    ):
-        build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
+    with pytest.raises(StageError):
+        build(ray_settings, tmp_path / "ray", opener=open_troubled)
+    # Each of these actors dies at its document, once.
+    markers = tmp_path / "markers"
+    markers.mkdir()
     monkeypatch.setenv(
-        TROUBLE, f"types die-once article-9 {trouble};generate die-once article-26 {trouble}"
+        TROUBLE, f"types die-once article-9 {markers};generate die-once article-26 {markers}"
     )
-    build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
-    assert {path.name for path in trouble.iterdir()} == {"types-die-once", "generate-die-once"}
+
+    build(ray_settings, tmp_path / "ray", opener=open_troubled)
+
+    assert {path.name for path in markers.iterdir()} == {"types-die-once", "generate-die-once"}
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
 @pytest.mark.slow
-def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_path: Path) -> None:
+def test_ray_writes_the_same_files_with_the_filter_of_a_model(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
     fluency = {"model": str(checkpoint)}
-    settings = real(tmp_path, documents=24, filter={"nli": "none", "fluency": fluency})
+    settings = write_articles(tmp_path, documents=24, filter={"nli": "none", "fluency": fluency})
+
     built = build(replace(settings, workers=1), tmp_path / "local")
-    assert built.rows >= 5
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray")
+
+    assert built.rows >= 5
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
-def test_stages_with_models_have_workers_of_their_own(
-    settings: BuildSettings,
-) -> None:
+def test_stages_without_models_share_their_workers(settings: BuildSettings) -> None:
     assert group_stages(settings) == [(False, [*STAGES])]
+
+
+def test_stages_with_models_have_workers_of_their_own(settings: BuildSettings) -> None:
     with_models = replace(
         settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical")
     )
+
     assert group_stages(with_models) == [
         (False, ["select", "types"]),
         (True, ["generate", "filter"]),
@@ -109,13 +153,12 @@ def test_stages_with_models_have_workers_of_their_own(
 @pytest.mark.parametrize(
     ("workers", "kind", "problem"),
     [
-        (1, "refuse", "the data is bad\nfinished shards are kept"),
-        (2, "raise", "ValueError: no luck"),
+        pytest.param(1, "refuse", "the data is bad\nfinished shards are kept", id="one process"),
+        pytest.param(2, "raise", "ValueError: no luck", id="two processes"),
     ],
 )
-def test_a_failing_stage_is_named_and_finished_shards_are_kept(
+def test_an_error_names_the_stage_the_shard_and_the_documents_that_failed(
     settings: BuildSettings,
-    expected: Mapping[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     workers: int,
@@ -123,37 +166,74 @@ def test_a_failing_stage_is_named_and_finished_shards_are_kept(
     problem: str,
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"types {kind} d9 {tmp_path}")
-    out = tmp_path / "out"
     place = r"stage types, shard 2 \(documents 'd8' to 'd11'\): "
+
     with pytest.raises(StageError, match=place + problem):
-        build(replace(settings, workers=workers), out, opener=open_tiny)
-    assert (out / "stages/shards/part-00001.jsonl").is_file()
-    assert not (out / "stages/shards/part-00002.jsonl").exists()
-    assert not (out / "corpus.csv").exists()
-    monkeypatch.delenv(TROUBLE)
-    build(replace(settings, workers=1), out, opener=open_tiny)
-    assert contents(out) == expected
+        build(replace(settings, workers=workers), tmp_path / "out", opener=open_tiny)
 
 
-def test_a_process_that_dies_is_named(
+@pytest.fixture(params=[(1, "refuse"), (2, "raise")], ids=["one process", "two processes"])
+def failed_out(request: pytest.FixtureRequest, settings: BuildSettings, tmp_path: Path) -> Path:
+    """Return the folder of a build that failed at a document in its third of five shards.
+
+    It failed once with one process and an error of the data, and once with two processes and an
+    unexpected error.
+    """
+    workers, kind = request.param
+    out = tmp_path / "out"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv(TROUBLE, f"types {kind} d9 {tmp_path}")
+        with pytest.raises(StageError):
+            build(replace(settings, workers=workers), out, opener=open_tiny)
+    return out
+
+
+def test_a_failed_build_keeps_its_finished_shards_and_no_benchmark(failed_out: Path) -> None:
+    assert (failed_out / "stages/shards/part-00001.jsonl").is_file()
+    assert not (failed_out / "stages/shards/part-00002.jsonl").exists()
+    assert not (failed_out / "corpus.csv").exists()
+
+
+def test_a_failed_build_that_goes_on_writes_the_same_files(
+    failed_out: Path, settings: BuildSettings, expected_files: Mapping[str, bytes]
+) -> None:
+    build(replace(settings, workers=1), failed_out, opener=open_tiny)
+
+    assert contents(failed_out) == expected_files
+
+
+def test_an_error_names_the_documents_at_which_a_process_died(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
-    with pytest.raises(
-        StageError, match=r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
-    ):
+    problem = r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
+
+    with pytest.raises(StageError, match=problem):
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 
 
 @pytest.mark.parametrize(
-    ("stage", "place"), [("read", "d9"), ("filter", "d9"), ("show", "corpus.yaml")]
+    ("stage", "place", "has_csv"),
+    [
+        pytest.param("read", "d9", False, id="while the corpus is read"),
+        pytest.param("filter", "d9", False, id="in a stage"),
+        pytest.param("show", "corpus.yaml", True, id="while the files are moved to their place"),
+    ],
 )
-def test_killed_and_started_again_the_bytes_are_the_same(
-    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, stage: str, place: str
+def test_a_killed_build_that_goes_on_writes_the_same_files(
+    settings: BuildSettings,
+    expected_files: Mapping[str, bytes],
+    tmp_path: Path,
+    stage: str,
+    place: str,
+    has_csv: bool,
 ) -> None:
     out = tmp_path / "out"
     build_until(stage, place, settings.folder / "corpus.yaml", out, tmp_path)
-    assert (out / "corpus.csv").exists() == (stage == "show")
+    assert (out / "corpus.csv").exists() is has_csv
+    # The manifest is the last file, which marks the benchmark as complete.
     assert not (out / "manifest.json").exists()
+
     build(replace(settings, workers=1), out, opener=open_tiny)
-    assert contents(out) == expected
+
+    assert contents(out) == expected_files

@@ -1,4 +1,4 @@
-"""Tiny models of the filters' architectures, with random weights."""
+"""Tiny models of the architectures that the filters use, with random weights."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, DebertaConfig, DebertaForSequenceClassification
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-MNLI = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")  # the order of microsoft/deberta-large-mnli
+MNLI = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+"""The labels in the order of microsoft/deberta-large-mnli."""
 
 
 def save_deberta(
@@ -19,18 +21,19 @@ def save_deberta(
     places: int = 128,
     hidden: int = 32,
 ) -> Path:
-    """A DeBERTa whose tokenizer is that of ``checkpoint``, with DeBERTa's frame around pairs;
-    ``labels`` only names its outputs, so that in another order the same outputs have other
-    names."""
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"})
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id)],
-    )
-    tokenizer.model_max_length = places
-    tokenizer.model_input_names = ["input_ids", "attention_mask", "token_type_ids"]
+    """Save a DeBERTa classifier of two layers, which has the same random weights every time.
+
+    Args:
+        folder: The folder to save it to.
+        checkpoint: A checkpoint whose vocabulary it has.
+        labels: The names of its three outputs. Other names do not change its weights.
+        places: How many tokens it reads at most.
+        hidden: The size of its hidden states.
+
+    Returns:
+        The folder.
+    """
+    tokenizer = _load_pair_tokenizer(checkpoint, places)
     torch.manual_seed(0)
     config = DebertaConfig(
         vocab_size=len(tokenizer),
@@ -44,6 +47,7 @@ def save_deberta(
         pos_att_type=["c2p", "p2c"],
         max_relative_positions=32,
         position_biased_input=False,
+        # With the default of 0.02, all texts would get nearly the same scores.
         initializer_range=0.5,
         pad_token_id=tokenizer.pad_token_id,
         id2label=dict(enumerate(labels)),
@@ -52,3 +56,22 @@ def save_deberta(
     DebertaForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _load_pair_tokenizer(checkpoint: Path, places: int) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a checkpoint, and let it frame pairs of texts as DeBERTa's does.
+
+    Args:
+        checkpoint: The checkpoint.
+        places: The most tokens of a pair, with the special ones.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"})
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id)],
+    )
+    tokenizer.model_max_length = places
+    tokenizer.model_input_names = ["input_ids", "attention_mask", "token_type_ids"]
+    return tokenizer
