@@ -1,177 +1,294 @@
-"""What a model may write, and what is read in it."""
+"""Contradictions in the answers of a model: what is read, and what is refused for which reason."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factor_gen.generate.llm.parse import Contradictions, candidates_of_reply, parse_numbered_answer
+from factor_gen.generate.llm.parse import (
+    Contradictions,
+    ReplyCandidates,
+    candidates_of_reply,
+    parse_numbered_answer,
+)
 from factor_gen.generate.llm.spacing import copy_spacing, split_tokens, token_distance
 from factor_gen.records import ENTITY, LINK
 from judges.answers import Answer
 from judges.typed import read_reply
 
 COMPLETION = "The granite came from the quarries of Selmouth and was carried up the river by barge."
-DUNWICK = COMPLETION.replace("Selmouth", "Dunwick")
-ONE = ({"Selmouth": "Dunwick"}, DUNWICK)
+DUNWICK_SENTENCE = (
+    "The granite came from the quarries of Dunwick and was carried up the river by barge."
+)
+"""A contradiction of `COMPLETION`, in which the place is another."""
 
 
-def reply(*entries, finish_reason="stop"):
-    """A judge's reply of entries ({old: new}, contradiction), or of an answer."""
-    if entries and isinstance(entries[0], str | None):
-        answer = Answer(entries[0], finish_reason)
-    else:
-        items = [
-            {
-                "edits": [{"old": old, "new": new} for old, new in edits.items()],
-                "contradiction": text,
-            }
-            for edits, text in entries
-        ]
-        answer = Answer(json.dumps({"contradictions": items}), finish_reason)
-    return read_reply(answer, Contradictions, {})
+def write_item(edits: Mapping[str, str], contradiction: str) -> dict[str, Any]:
+    """Return a contradiction in the form that a model is asked for.
+
+    Args:
+        edits: The plan: the new words by the words of the completion that they replace.
+        contradiction: The sentence.
+    """
+    edit_items = [{"old": old, "new": new} for old, new in edits.items()]
+    return {"edits": edit_items, "contradiction": contradiction}
 
 
-def read(*entries, completion=COMPLETION, kind=ENTITY, finish_reason="stop"):
-    found = candidates_of_reply(reply(*entries, finish_reason=finish_reason), completion, kind)
-    return [(each.text, each.edit) for each in found.candidates], dict(found.lost)
+def write_answer(*items: Mapping[str, Any]) -> str:
+    """Return the answer of a model that writes these contradictions."""
+    return json.dumps({"contradictions": items})
 
 
-def test_plans_and_contradictions_are_read():
-    sandstone = COMPLETION.replace("granite", "sandstone")
-    assert read(ONE, ({"granite": "sandstone"}, sandstone)) == (
-        [(DUNWICK, "Selmouth -> Dunwick"), (sandstone, "granite -> sandstone")],
-        {},
+def parse(
+    answer: str,
+    completion: str = COMPLETION,
+    error_type: str = ENTITY,
+    finish_reason: str = "stop",
+    most: int | None = None,
+) -> ReplyCandidates:
+    """Return the contradictions in the answer of a model.
+
+    Args:
+        answer: The text of the answer.
+        completion: The sentence that the model was asked to edit.
+        error_type: The error type that it was asked for.
+        finish_reason: Why the model stopped, as the server says.
+        most: How many contradictions are taken. All by default.
+    """
+    reply = read_reply(Answer(answer, finish_reason), Contradictions, {})
+    return candidates_of_reply(reply, completion, error_type, most)
+
+
+def edits_of(parsed: ReplyCandidates) -> dict[str, str]:
+    """Return the recorded edit of each contradiction, by its text."""
+    return {candidate.text: candidate.edit for candidate in parsed.candidates}
+
+
+DUNWICK_ITEM = write_item({"Selmouth": "Dunwick"}, DUNWICK_SENTENCE)
+
+
+def test_contradictions_are_read_with_their_edits() -> None:
+    sandstone = (
+        "The sandstone came from the quarries of Selmouth and was carried up the river by barge."
     )
+    sandstone_item = write_item({"granite": "sandstone"}, sandstone)
+
+    parsed = parse(write_answer(DUNWICK_ITEM, sandstone_item))
+
+    assert edits_of(parsed) == {
+        DUNWICK_SENTENCE: "Selmouth -> Dunwick",
+        sandstone: "granite -> sandstone",
+    }
+    assert parsed.lost == {}
 
 
-def test_what_may_hold_beside_the_completion_is_counted_by_reason():
-    completion = "The granite came from over 200 quarries in Wales and went up the river by barge."
-    wider, more = completion.replace("Wales", "Britain"), completion.replace("200", "300")
-    both = more.replace("granite", "marble")
-    assert read(({"Wales": "Britain"}, wider), ({"200": "300"}, more), completion=completion) == (
-        [],
-        {"llm: a place within the other, or the same": 1, "llm: quantities that may both hold": 1},
-    )
-    found = read(({"200": "300", "granite": "marble"}, both), completion=completion)
-    assert found == ([(both, "200 -> 300; granite -> marble")], {})
+WALES_SENTENCE = "The granite came from over 200 quarries in Wales and went up the river by barge."
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("old", "new", "reason"),
     [
-        ({" selmouth ": "Dunwick "}, f" {DUNWICK}\n"),
-        ({"Selmouth": "Dunwick", "": "x"}, DUNWICK),
-        ({"Selmouth": "Dunwick"}, DUNWICK.replace(".", " .")),
+        pytest.param(
+            "Wales", "Britain", "a place within the other, or the same", id="a wider place"
+        ),
+        pytest.param("200", "300", "quantities that may both hold", id="over 200 and over 300"),
     ],
 )
-def test_what_models_do_to_words(entry):
-    assert read(entry) == ([(DUNWICK, f"{next(iter(entry[0])).strip()} -> Dunwick")], {})
+def test_an_edit_that_may_be_true_beside_the_completion_is_refused(
+    old: str, new: str, reason: str
+) -> None:
+    item = write_item({old: new}, WALES_SENTENCE.replace(old, new))
+
+    parsed = parse(write_answer(item), WALES_SENTENCE)
+
+    assert parsed.candidates == ()
+    assert parsed.lost == {f"llm: {reason}": 1}
+
+
+def test_an_edit_that_may_be_true_is_taken_together_with_one_that_contradicts() -> None:
+    text = "The marble came from over 300 quarries in Wales and went up the river by barge."
+    item = write_item({"200": "300", "granite": "marble"}, text)
+
+    parsed = parse(write_answer(item), WALES_SENTENCE)
+
+    assert edits_of(parsed) == {text: "200 -> 300; granite -> marble"}
 
 
 @pytest.mark.parametrize(
-    "entries",
+    ("edits", "contradiction", "recorded_edit"),
     [
-        [({f"a{number}": "b" for number in range(20_000)}, DUNWICK)],
-        [({"river": "stream"}, "mule " * 60_000)],
-        [({"barge": "mule " * 60_000}, DUNWICK)],
-        [({"barge " * 60_000: "mule"}, DUNWICK)],
-        [ONE] * 1_000,
-        ['{"contradictions": [' * 20_000],
+        pytest.param(
+            {" selmouth ": "Dunwick "},
+            f" {DUNWICK_SENTENCE}\n",
+            "selmouth -> Dunwick",
+            id="other white space and capitals",
+        ),
+        pytest.param(
+            {"Selmouth": "Dunwick", "": "x"},
+            DUNWICK_SENTENCE,
+            "Selmouth -> Dunwick",
+            id="an edit of nothing",
+        ),
+        pytest.param(
+            {"Selmouth": "Dunwick"},
+            DUNWICK_SENTENCE.replace(".", " ."),
+            "Selmouth -> Dunwick",
+            id="a space before the full stop",
+        ),
     ],
 )
-def test_long_replies_are_read_at_once(entries):
-    """Anything may come of a model; what it costs to read grows with its length."""
+def test_small_faults_of_models_are_mended(
+    edits: Mapping[str, str], contradiction: str, recorded_edit: str
+) -> None:
+    parsed = parse(write_answer(write_item(edits, contradiction)))
+
+    assert edits_of(parsed) == {DUNWICK_SENTENCE: recorded_edit}
+    assert parsed.lost == {}
+
+
+MANY_EDITS = {f"a{number}": "b" for number in range(20_000)}
+MANY_MULES = "mule " * 60_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(write_answer(write_item(MANY_EDITS, DUNWICK_SENTENCE)), id="20,000 edits"),
+        pytest.param(
+            write_answer(write_item({"river": "stream"}, MANY_MULES)), id="a long sentence"
+        ),
+        pytest.param(
+            write_answer(write_item({"barge": MANY_MULES}, DUNWICK_SENTENCE)), id="long new words"
+        ),
+        pytest.param(
+            write_answer(write_item({"barge " * 60_000: "mule"}, DUNWICK_SENTENCE)),
+            id="long old words",
+        ),
+        pytest.param(write_answer(*[DUNWICK_ITEM] * 1_000), id="1,000 contradictions"),
+        pytest.param('{"contradictions": [' * 20_000, id="deeply nested JSON"),
+    ],
+)
+def test_a_long_answer_is_read_within_two_seconds(answer: str) -> None:
+    """A model may write anything, and the time must not grow with the square of its length."""
     start = time.process_time()
-    found, lost = read(*entries)
-    assert time.process_time() - start < 2
-    assert len(found) <= 1
-    assert lost
+    parsed = parse(answer)
+    seconds = time.process_time() - start
+
+    assert seconds < 2
+    assert len(parsed.candidates) <= 1
+    assert parsed.lost
 
 
-def test_no_more_are_taken_than_were_asked_for():
-    entries = [
-        ({"Selmouth": place}, COMPLETION.replace("Selmouth", place))
-        for place in ("Dunwick", "Marrick", "Tellby")
-    ]
-    found = candidates_of_reply(reply(*entries), COMPLETION, ENTITY, most=2)
-    assert [each.edit for each in found.candidates] == [
-        "Selmouth -> Dunwick",
-        "Selmouth -> Marrick",
-    ]
-    assert dict(found.lost) == {"llm: more than were asked for": 1}
+def test_no_more_contradictions_are_taken_than_were_asked_for() -> None:
+    items = []
+    for place in ("Dunwick", "Marrick", "Tellby"):
+        items.append(write_item({"Selmouth": place}, COMPLETION.replace("Selmouth", place)))
+
+    parsed = parse(write_answer(*items), most=2)
+
+    assert list(edits_of(parsed).values()) == ["Selmouth -> Dunwick", "Selmouth -> Marrick"]
+    assert parsed.lost == {"llm: more than were asked for": 1}
 
 
 @pytest.mark.parametrize("edits", [{"not carried": "carried"}, {"not": ""}])
-def test_words_may_be_taken_out(edits):
-    found, lost = read(
-        (edits, "The granite was carried by barge."),
-        completion="The granite was not carried by barge.",
-    )
-    assert ([text for text, _ in found], lost) == (["The granite was carried by barge."], {})
+def test_words_may_be_removed(edits: Mapping[str, str]) -> None:
+    item = write_item(edits, "The granite was carried by barge.")
+
+    parsed = parse(write_answer(item), "The granite was not carried by barge.")
+
+    assert list(edits_of(parsed)) == ["The granite was carried by barge."]
+    assert parsed.lost == {}
 
 
 @pytest.mark.parametrize(
-    ("entry", "reason"),
+    ("edits", "contradiction", "reason"),
     [
-        (({}, DUNWICK), "no plan"),
-        (({"": "Dunwick"}, DUNWICK), "no plan"),
-        (({"Selmouth": "Dunwick"}, " "), "no contradiction after the plan"),
-        (({"Tellby": "Dunwick"}, DUNWICK), "planned words not in the completion"),
-        (({"Sel": "Dunwick"}, DUNWICK), "planned words not in the completion"),  # no whole word
-        (({"Selmouth": "Tellby"}, DUNWICK), "planned words not in the contradiction"),
-        (({"Selmouth": "Selmouth"}, COMPLETION), "same as the completion"),
-        (({"Selmouth": "Dunwick"}, COMPLETION.replace(".", " .")), "same as the completion"),
+        ({}, DUNWICK_SENTENCE, "no plan"),
+        ({"": "Dunwick"}, DUNWICK_SENTENCE, "no plan"),
+        ({"Selmouth": "Dunwick"}, " ", "no contradiction after the plan"),
+        ({"Tellby": "Dunwick"}, DUNWICK_SENTENCE, "planned words not in the completion"),
+        pytest.param(
+            {"Sel": "Dunwick"},
+            DUNWICK_SENTENCE,
+            "planned words not in the completion",
+            id="only a part of a word is in the completion",
+        ),
+        ({"Selmouth": "Tellby"}, DUNWICK_SENTENCE, "planned words not in the contradiction"),
+        ({"Selmouth": "Selmouth"}, COMPLETION, "same as the completion"),
+        ({"Selmouth": "Dunwick"}, COMPLETION.replace(".", " ."), "same as the completion"),
         (
-            ({"Selmouth": "Dunwick"}, f"{DUNWICK}\nThis one changes the place."),
+            {"Selmouth": "Dunwick"},
+            f"{DUNWICK_SENTENCE}\nThis one changes the place.",
             "more than one line",
         ),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK}\x85So."), "more than one line"),
-        (({"Selmouth": "Dunwick"}, DUNWICK[:-1]), "another end than the completion"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]}!"), "another end than the completion"),
+        ({"Selmouth": "Dunwick"}, f"{DUNWICK_SENTENCE}\x85So.", "more than one line"),
         (
-            ({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]} (false)."),
+            {"Selmouth": "Dunwick"},
+            DUNWICK_SENTENCE.removesuffix("."),
+            "another end than the completion",
+        ),
+        (
+            {"Selmouth": "Dunwick"},
+            DUNWICK_SENTENCE.replace(".", "!"),
+            "another end than the completion",
+        ),
+        (
+            {"Selmouth": "Dunwick"},
+            DUNWICK_SENTENCE.replace(".", " (false)."),
             "quotes or brackets changed without a plan",
         ),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK}<|im_end|>"), "stray characters"),
+        ({"Selmouth": "Dunwick"}, f"{DUNWICK_SENTENCE}<|im_end|>", "stray characters"),
         (
-            ({"Selmouth": "Dunwick"}, DUNWICK.replace("granite came", "gra\ufffdnite came")),
+            {"Selmouth": "Dunwick"},
+            DUNWICK_SENTENCE.replace("granite", "gra\ufffdnite"),
             "stray characters",
         ),
         (
-            (
-                {"barge": "mule"},
-                f"{COMPLETION[:-6]}mule, and it took the men of the whole valley most of a summer.",
+            {"barge": "mule"},
+            COMPLETION.replace(
+                "barge.", "mule, and it took the men of the whole valley most of a summer."
             ),
             "too far from the completion",
         ),
     ],
 )
-def test_what_cannot_be_used_is_counted_by_reason(entry, reason):
-    assert read(entry, kind=LINK) == ([], {f"llm: {reason}": 1})
+def test_a_contradiction_that_cannot_be_used_is_counted_by_its_reason(
+    edits: Mapping[str, str], contradiction: str, reason: str
+) -> None:
+    parsed = parse(write_answer(write_item(edits, contradiction)), error_type=LINK)
+
+    assert parsed.candidates == ()
+    assert parsed.lost == {f"llm: {reason}": 1}
 
 
 @pytest.mark.parametrize(
-    ("text", "finish_reason", "lost"),
+    ("answer", "finish_reason", "reason"),
     [
-        ('{"contradictions": []}', "stop", "llm: none to be made"),
-        ("I'm sorry, but I can't write false statements.", "stop", "llm: no JSON object"),
+        ('{"contradictions": []}', "stop", "none to be made"),
+        ("I'm sorry, but I can't write false statements.", "stop", "no JSON object"),
         (
             '{"contradictions": [{"edits": []}]}',
             "stop",
-            "llm: wrong form: contradictions.N.contradiction: Field required",
+            "wrong form: contradictions.N.contradiction: Field required",
         ),
-        ("", "content_filter", "llm: content filter"),
-        ("<think>Let me", "length", "llm: thinking without an end"),
-        ('{"contradictions": [{"edits": [', "length", "llm: cut off"),
+        ("", "content_filter", "content filter"),
+        ("<think>Let me", "length", "thinking without an end"),
+        ('{"contradictions": [{"edits": [', "length", "cut off"),
     ],
 )
-def test_a_reply_without_contradictions_says_why(text, finish_reason, lost):
-    assert read(text, finish_reason=finish_reason) == ([], {lost: 1})
+def test_an_answer_without_contradictions_is_counted_by_its_reason(
+    answer: str, finish_reason: str, reason: str
+) -> None:
+    parsed = parse(answer, finish_reason=finish_reason)
+
+    assert parsed.candidates == ()
+    assert parsed.lost == {f"llm: {reason}": 1}
 
 
 @pytest.mark.parametrize(
@@ -197,54 +314,101 @@ def test_a_reply_without_contradictions_says_why(text, finish_reason, lost):
         ("They left at 10:30.", "They left at 11:45.", "They left at 11:45."),
     ],
 )
-def test_what_was_not_edited_is_spaced_as_the_completion(completion, written, expected):
+def test_words_that_were_not_edited_are_spaced_as_in_the_completion(
+    completion: str, written: str, expected: str
+) -> None:
     assert copy_spacing(written, completion) == expected
 
 
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_a_copy_is_the_completion_whatever_it_holds(one, other):
-    assert "".join(each.space + each.text for each in split_tokens(one)) == one[: len(one.rstrip())]
-    assert copy_spacing(one, one) == one.strip()
+@given(st.text(max_size=60))
+def test_the_tokens_of_a_text_and_the_space_before_them_make_the_text_again(text: str) -> None:
+    joined = "".join(token.space + token.text for token in split_tokens(text))
+
+    # No token follows the white space at the end.
+    assert joined == text.rstrip()
 
 
-@given(*[st.text(alphabet="ab1., -(\n", max_size=30)] * 2)
-def test_spacing_changes_no_words(one, other):
-    assert token_distance(one, copy_spacing(one, other)) == 0
-    assert "  " not in copy_spacing(one, other) or "  " in other or "\n" in other
+@given(st.text(max_size=60))
+def test_a_text_that_gets_its_own_spacing_stays_the_same(text: str) -> None:
+    assert copy_spacing(text, text) == text.strip()
+
+
+FEW_CHARACTERS = st.text(alphabet="ab1., -(\n", max_size=30)
+"""Texts of few different characters, so that two of them have words in common."""
+
+
+@given(FEW_CHARACTERS, FEW_CHARACTERS)
+def test_copied_spacing_changes_no_words(contradiction: str, completion: str) -> None:
+    assert token_distance(contradiction, copy_spacing(contradiction, completion)) == 0
+
+
+@given(FEW_CHARACTERS, FEW_CHARACTERS)
+def test_a_double_space_can_only_come_from_the_completion(
+    contradiction: str, completion: str
+) -> None:
+    if "  " in copy_spacing(contradiction, completion):
+        assert "  " in completion or "\n" in completion
 
 
 @given(st.text(), st.text(), st.sampled_from(["stop", "length"]))
-def test_no_answer_breaks_the_parser(answer, completion, finish_reason):
-    for read_one in (
-        reply(answer, finish_reason=finish_reason),
-        reply(({completion[:5]: answer[:5]}, answer + completion), finish_reason=finish_reason),
-    ):
-        found = candidates_of_reply(read_one, completion, ENTITY)
-        assert all(reason.startswith("llm: ") for reason in found.lost)
-        assert all("\n" not in each.text and each.text != completion for each in found.candidates)
+def test_no_answer_breaks_the_parser(answer: str, completion: str, finish_reason: str) -> None:
+    parsed = parse(answer, completion, finish_reason=finish_reason)
+
+    check_candidates(parsed, completion)
+
+
+@given(st.text(), st.text(), st.sampled_from(["stop", "length"]))
+def test_no_contradiction_breaks_the_parser(text: str, completion: str, finish_reason: str) -> None:
+    item = write_item({completion[:5]: text[:5]}, text + completion)
+
+    parsed = parse(write_answer(item), completion, finish_reason=finish_reason)
+
+    check_candidates(parsed, completion)
+
+
+def check_candidates(parsed: ReplyCandidates, completion: str) -> None:
+    """Check what holds of every answer: contradictions are other lines, and reasons are ours."""
+    for candidate in parsed.candidates:
+        assert "\n" not in candidate.text
+        assert candidate.text != completion
+    for reason in parsed.lost:
+        assert reason.startswith("llm: ")
 
 
 @pytest.mark.parametrize(
-    ("text", "found", "problem"),
+    ("answer", "items"),
     [
-        ("NA", [], ""),
-        ("I cannot do that.", None, "no numbered contradiction"),
-        ("", None, "no numbered contradiction"),
-        (
-            'Sure.\n1. Pronoun: she Change: "she" to "he" and "her" to "his". Contradiction: He left. '
+        pytest.param(
+            'Sure.\n1. Pronoun: she Change: "she" to "he" and "her" to "his".'
+            " Contradiction: He left. "
             '2. Change: "left" to "stayed". Contradiction: She stayed.',
-            [([("she", "he"), ("her", "his")], "He left."), ([("left", "stayed")], "She stayed.")],
-            "",
+            [
+                write_item({"she": "he", "her": "his"}, "He left."),
+                write_item({"left": "stayed"}, "She stayed."),
+            ],
+            id="two contradictions",
         ),
-        ('1. Change: "a" to "b". Contradiction:', [([("a", "b")], "")], ""),
-        ("<think>1. Change: x</think>NA", [], ""),
+        pytest.param(
+            '1. Change: "a" to "b". Contradiction:',
+            [write_item({"a": "b"}, "")],
+            id="a plan without a sentence",
+        ),
+        pytest.param("NA", [], id="none to be made"),
+        pytest.param("<think>1. Change: x</think>NA", [], id="none after thinking"),
     ],
 )
-def test_numbered_answers(text, found, problem):
-    read = parse_numbered_answer(Answer(text))
-    assert read.problem == problem
-    entries = read.value and [
-        ([(edit.old, edit.new) for edit in each.edits], each.contradiction)
-        for each in read.value.contradictions
-    ]
-    assert entries == found
+def test_numbered_contradictions_of_the_papers_form_are_read(
+    answer: str, items: list[dict[str, Any]]
+) -> None:
+    parsed = parse_numbered_answer(Answer(answer))
+
+    assert parsed.problem == ""
+    assert parsed.value == Contradictions.model_validate({"contradictions": items})
+
+
+@pytest.mark.parametrize("answer", ["I cannot do that.", ""])
+def test_an_answer_without_numbered_contradictions_is_refused(answer: str) -> None:
+    parsed = parse_numbered_answer(Answer(answer))
+
+    assert parsed.problem == "no numbered contradiction"
+    assert parsed.value is None
