@@ -19,46 +19,52 @@ from tests.judges.server import JudgeServer
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
-    running = JudgeServer()
-    yield running
-    running.close()
+    """Run a server whose ``script`` a test can replace."""
+    with closing(JudgeServer()) as judge_server:
+        yield judge_server
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[AnswerStore]:
-    with closing(AnswerStore(tmp_path / "answers.sqlite")) as opened:
-        yield opened
+    """Open an empty store of answers."""
+    with closing(AnswerStore(tmp_path / "answers.sqlite")) as answer_store:
+        yield answer_store
 
 
 @pytest.fixture
 def config(server: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., JudgeConfig]:
-    """A config that points at ``server``; no key in the environment."""
+    """Return a function that makes the config of a judge behind ``server``.
+
+    Keyword arguments change settings, as in ``config(max_retries=0)``. The environment holds no
+    key of the user.
+    """
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    def make(**changes: Any) -> JudgeConfig:
-        return JudgeConfig(
-            **{
-                "name": "test",
-                "backend": "openai",
-                "model": "small-judge",
-                "base_url": server.base_url,
-                **changes,
-            }
-        )
+    def make_config(**changes: Any) -> JudgeConfig:
+        settings = {
+            "name": "test",
+            "backend": "openai",
+            "model": "small-judge",
+            "base_url": server.base_url,
+        }
+        return JudgeConfig(**{**settings, **changes})
 
-    return make
+    return make_config
 
 
 @pytest.fixture
 def ask_server(
     config: Callable[..., JudgeConfig], store: AnswerStore
 ) -> Callable[..., list[Answer]]:
-    """Asks ``server`` with a config of these changes; leaves the backend of the last call in
-    ``ask_server.backend``."""
+    """Return a function that sends requests to ``server`` and returns the answers in order.
 
-    def run(requests: list[Request], **changes: Any) -> list[Answer]:
+    Keyword arguments change settings of the judge. Afterwards ``ask_server.backend`` is the
+    backend of the last call, which has counted tokens and cost.
+    """
+
+    def send_requests(requests: list[Request], **changes: Any) -> list[Answer]:
         with closing(OpenAIBackend(config(**changes))) as backend:
-            run.backend = backend  # type: ignore[attr-defined]
+            send_requests.backend = backend  # type: ignore[attr-defined]
             return answer_requests(backend, store, requests, "asking")
 
-    return run
+    return send_requests
