@@ -1,10 +1,11 @@
-"""What a judge's YAML may say."""
+"""The YAML of a judge: what it may say, and what is refused."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,17 +19,26 @@ from tests.conftest import REPOSITORY
 OPENAI = {"backend": "openai", "model": "m"}
 LM_EVAL = {"backend": "lm_eval", "model": "hf"}
 SECRET = "sk-0123456789abcdefghij"
+PROMPT_NAME = prompt_names()[0]  # whichever comes first: the tests put their own text there
 
 
-def write(folder: Path, content: object, name: str = "mine.yaml") -> Path:
-    (folder / name).write_text(yaml.safe_dump(content), encoding="utf-8")
-    return folder / name
+@pytest.fixture
+def write_yaml(tmp_path: Path):
+    """Return a function that writes the content of ``mine.yaml``, and returns its path."""
+
+    def write(content: object) -> Path:
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
 
 
-def test_everything_that_can_be_said(tmp_path: Path):
-    prompt = prompt_names()[0]
+@pytest.fixture
+def full_content(tmp_path: Path) -> dict[str, Any]:
+    """Return the content of a YAML that sets every key of a judge behind a server."""
     (tmp_path / "own.jinja").write_text("Own words.", encoding="utf-8")
-    content = {
+    return {
         **OPENAI,
         "base_url": "https://api.example.com/v1",
         "api_key_env": "MY_KEY",
@@ -47,212 +57,340 @@ def test_everything_that_can_be_said(tmp_path: Path):
         "samples": 9,
         "system": "Be brief.",
         "verdicts": "logprobs",
-        "prompts": {prompt: "own.jinja"},
+        "prompts": {PROMPT_NAME: "own.jinja"},
         "decoding": {"temperature": 1, "top_p": 0.9, "max_tokens": 9, "stop": "END", "seed": 3},
     }
-    config = load_judge_config(write(tmp_path, content))
-    assert (config.name, config.timeout, config.samples) == ("mine", 9.0, 9)
-    assert config.decoding == Decoding(1.0, 0.9, 9, ("END",), 3)
-    assert config.prices == Prices(1.0, 2.5)
-    assert config.prompts == {prompt: tmp_path / "own.jinja"}
-    about = json.loads(json.dumps(config.describe([prompt])))
-    assert about["prompts"] == {prompt: "own.jinja"}
-    assert len(about["prompt_hashes"][prompt]) == 16
-    for key in content.keys() - {"prompts", "decoding"}:
-        assert about[key] == content[key], key
+
+
+def test_every_setting_of_a_yaml_is_read(write_yaml, full_content, tmp_path):
+    config = load_judge_config(write_yaml(full_content))
+
+    assert config.name == "mine"  # the name of the file
+    assert config.timeout == 9.0
+    assert config.samples == 9
+    assert config.decoding == Decoding(
+        temperature=1.0, top_p=0.9, max_tokens=9, stop=("END",), seed=3
+    )
+    assert config.prices == Prices(prompt=1.0, completion=2.5)
+    assert config.prompts == {PROMPT_NAME: tmp_path / "own.jinja"}
+
+
+def test_results_describe_every_setting_as_the_yaml_states_it(write_yaml, full_content):
+    config = load_judge_config(write_yaml(full_content))
+
+    description = json.loads(json.dumps(config.describe([PROMPT_NAME])))
+
+    # Defaults of decoding are added, so it is not compared here.
+    for key in full_content.keys() - {"decoding"}:
+        assert description[key] == full_content[key], key
+
+
+def test_results_hold_a_hash_of_each_prompt(write_yaml, full_content):
+    config = load_judge_config(write_yaml(full_content))
+
+    description = config.describe([PROMPT_NAME])
+
+    assert len(description["prompt_hashes"][PROMPT_NAME]) == 16
+
+
+def assert_refused(path: Path, message: str) -> None:
+    """Assert that a YAML is refused with a message that names the file and shows no secret."""
+    with pytest.raises(ConfigError) as error:
+        load_judge_config(path)
+
+    assert message in str(error.value)
+    assert str(path) in str(error.value)
+    assert SECRET not in str(error.value)
+    assert "secret1" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
-        ([1], "expected a mapping"),
-        ({}, "backend is missing"),
-        ({"backend": "opnai"}, "did you mean openai"),
-        ({"backend": ["openai"]}, "backend is"),
-        ({**OPENAI, "modle": "x"}, "backend openai: unknown key 'modle'; did you mean model"),
-        (
-            {**OPENAI, "model_args": {}},
-            "unknown key 'model_args'",
+        pytest.param([1], "expected a mapping", id="list"),
+        pytest.param({}, "backend is missing", id="empty"),
+        pytest.param({"backend": "opnai"}, "did you mean openai", id="unknown backend"),
+        pytest.param({"backend": ["openai"]}, "backend is", id="list of backends"),
+        pytest.param(
+            {**OPENAI, "modle": "x"},
+            "backend openai: unknown key 'modle'; did you mean model",
+            id="unknown key",
         ),
-        ({"backend": "openai"}, "model is missing: the name by which the server knows it"),
-        ({**OPENAI, "model": 4}, "model is 4; expected a valid string"),
-        ({**OPENAI, "concurrency": "many"}, "concurrency is 'many'; expected a valid integer"),
-        ({**OPENAI, "concurrency": 0}, "concurrency is 0; expected greater than or equal to 1"),
-        ({**OPENAI, "concurrency": 1.5}, "concurrency is 1.5; expected a valid integer"),
-        ({**OPENAI, "samples": True}, "samples is True; expected a valid integer"),
-        ({**OPENAI, "timeout": 0}, "timeout is 0; expected greater than 0"),
-        ({**OPENAI, "timeout": None}, "timeout is empty; expected a valid number"),
-        ({**OPENAI, "timeout": float("nan")}, "timeout is nan"),
-        (
-            {**OPENAI, "endpoint": "responses"},
-            "endpoint is 'responses'; expected 'chat' or 'completions'",
+        pytest.param(
+            {**OPENAI, "model_args": {}}, "unknown key 'model_args'", id="key of another backend"
         ),
-        (
-            {**OPENAI, "max_tokens_name": "tokens"},
-            "max_tokens_name is 'tokens'; expected 'max_tokens' or 'max_completion_tokens'",
+        pytest.param(
+            {"backend": "openai"},
+            "model is missing: the name by which the server knows it",
+            id="no model",
         ),
-        ({**OPENAI, "verdicts": "logits"}, "verdicts is 'logits'; expected 'text' or 'logprobs'"),
-        ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected 'text' or 'logprobs'"),
-        (
+        pytest.param(
             {"backend": "lexical", "samples": 3},
             "samples of backend lexical would all be the same",
-        ),
-        ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
-        *(
-            (
-                {
-                    **OPENAI,
-                    "max_cost": 1,
-                    "prices": {"prompt": 1, "completion": 1},
-                    "extra_body": {"top_k": 4, key: value},
-                },
-                f"extra_body holds {key}; take it out",
-            )
-            for key, value in (
-                ("n", 8),
-                ("best_of", 8),
-                ("max_tokens", 9999),
-                ("max_completion_tokens", None),
-            )
-        ),
-        (
-            {**OPENAI, "prices": {"prompt": 1}},
-            "prices.completion is missing",
-        ),
-        (
-            {**OPENAI, "prices": {"prompt": -1, "completion": 1}},
-            "prices.prompt is -1; expected greater than or equal to 0",
-        ),
-        (
-            {**OPENAI, "decoding": {"temprature": 1}},
-            "unknown key 'temprature' of decoding; did you mean temperature",
-        ),
-        (
-            {**OPENAI, "decoding": {"max_tokens": 0}},
-            "decoding.max_tokens is 0; expected greater than or equal to 1",
-        ),
-        ({**OPENAI, "decoding": {"top_p": 1.2}}, "decoding.top_p is 1.2"),
-        ({**OPENAI, "decoding": {"stop": [1]}}, "decoding.stop[0] is 1; expected a valid string"),
-        (
-            {**OPENAI, "decoding": "hot"},
-            "decoding is 'hot'; expected a dictionary or an instance of Decoding",
-        ),
-        ({**OPENAI, "prompts": ["verify"]}, "prompts is"),
-        ({**OPENAI, "extra_body": 3}, "extra_body is 3; expected a valid dictionary"),
-        ({**OPENAI, "base_url": "localhost:8000"}, "base_url is not an address"),
-        (
-            {**OPENAI, "base_url": "http://me:secret1@host/v1"},
-            "base_url holds what looks like an address with",
-        ),
-        (
-            {**OPENAI, "base_url": "http://host/v1?key=secret1"},
-            "base_url holds what looks like an address with",
-        ),
-        (
-            {**OPENAI, "api_key": "secret1"},
-            "api_key is a credential; put the credential",
-        ),
-        (
-            {**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}},
-            "extra_body.deep.0.Authorization is a cred",
-        ),
-        ({**LM_EVAL, "model_args": {"token": "secret1"}}, "model_args.token is a credential"),
-        ({**OPENAI, "system": f"use {SECRET}"}, "system holds what looks like a key"),
-        ({**OPENAI, "api_key_env": SECRET}, "api_key_env holds what looks like a key"),
-        (
-            {**OPENAI, "api_key_env": "my key secret1"},
-            "must be the name of an environment variable",
+            id="samples without randomness",
         ),
     ],
 )
-def test_what_is_refused(tmp_path: Path, content, says):
-    with pytest.raises(ConfigError) as caught:
-        load_judge_config(write(tmp_path, content))
-    assert says in str(caught.value)
-    assert str(tmp_path / "mine.yaml") in str(caught.value)
-    assert SECRET not in str(caught.value)
-    assert "secret1" not in str(caught.value)
+def test_a_yaml_that_does_not_suit_its_backend_is_refused(write_yaml, content, message):
+    assert_refused(write_yaml(content), message)
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"model": 4}, "model is 4; expected a valid string"),
+        ({"concurrency": "many"}, "concurrency is 'many'; expected a valid integer"),
+        ({"concurrency": 0}, "concurrency is 0; expected greater than or equal to 1"),
+        ({"concurrency": 1.5}, "concurrency is 1.5; expected a valid integer"),
+        ({"samples": True}, "samples is True; expected a valid integer"),
+        ({"timeout": 0}, "timeout is 0; expected greater than 0"),
+        ({"timeout": None}, "timeout is empty; expected a valid number"),
+        ({"timeout": float("nan")}, "timeout is nan"),
+        (
+            {"endpoint": "responses"},
+            "endpoint is 'responses'; expected 'chat' or 'completions'",
+        ),
+        (
+            {"max_tokens_name": "tokens"},
+            "max_tokens_name is 'tokens'; expected 'max_tokens' or 'max_completion_tokens'",
+        ),
+        ({"verdicts": "logits"}, "verdicts is 'logits'; expected 'text' or 'logprobs'"),
+        ({"verdicts": True}, "verdicts is True; expected 'text' or 'logprobs'"),
+        ({"prompts": ["verify"]}, "prompts is"),
+        ({"extra_body": 3}, "extra_body is 3; expected a valid dictionary"),
+        ({"base_url": "localhost:8000"}, "base_url is not an address"),
+    ],
+)
+def test_a_setting_with_an_impossible_value_is_refused(write_yaml, setting, message):
+    assert_refused(write_yaml({**OPENAI, **setting}), message)
+
+
+def test_an_impossible_value_is_refused_for_a_model_of_lm_eval_as_well(write_yaml):
+    path = write_yaml({**LM_EVAL, "verdicts": True})
+
+    assert_refused(path, "verdicts is True; expected 'text' or 'logprobs'")
+
+
+@pytest.mark.parametrize(
+    ("decoding", "message"),
+    [
+        (
+            {"temprature": 1},
+            "unknown key 'temprature' of decoding; did you mean temperature",
+        ),
+        (
+            {"max_tokens": 0},
+            "decoding.max_tokens is 0; expected greater than or equal to 1",
+        ),
+        ({"top_p": 1.2}, "decoding.top_p is 1.2"),
+        ({"stop": [1]}, "decoding.stop[0] is 1; expected a valid string"),
+        ("hot", "decoding is 'hot'; expected a dictionary or an instance of Decoding"),
+    ],
+)
+def test_impossible_decoding_is_refused(write_yaml, decoding, message):
+    assert_refused(write_yaml({**OPENAI, "decoding": decoding}), message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param({"max_cost": 1}, "max_cost needs prices", id="no prices"),
+        pytest.param(
+            {"prices": {"prompt": 1}}, "prices.completion is missing", id="price of prompts only"
+        ),
+        pytest.param(
+            {"prices": {"prompt": -1, "completion": 1}},
+            "prices.prompt is -1; expected greater than or equal to 0",
+            id="negative price",
+        ),
+    ],
+)
+def test_a_budget_with_missing_or_impossible_prices_is_refused(write_yaml, settings, message):
+    assert_refused(write_yaml({**OPENAI, **settings}), message)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("n", 8), ("best_of", 8), ("max_tokens", 9999), ("max_completion_tokens", None)],
+)
+def test_a_budget_refuses_an_extra_body_that_raises_the_cost(write_yaml, key, value):
+    # The suite computes the most that a call can cost, and these keys would exceed it.
     content = {
         **OPENAI,
-        "modle": "x",
-        "options": {},
-        "timeout": 0,
-        "decoding": {"top_k": 1},
-        "prompts": {"verify": 3},
+        "max_cost": 1,
+        "prices": {"prompt": 1, "completion": 1},
+        "extra_body": {"top_k": 4, key: value},
     }
-    with pytest.raises(ConfigError) as caught:
-        load_judge_config(write(tmp_path, content))
-    lines = str(caught.value).splitlines()
+
+    assert_refused(write_yaml(content), f"extra_body holds {key}; take it out")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(
+            {**OPENAI, "base_url": "http://me:secret1@host/v1"},
+            "base_url holds what looks like an address with",
+            id="password in the address",
+        ),
+        pytest.param(
+            {**OPENAI, "base_url": "http://host/v1?key=secret1"},
+            "base_url holds what looks like an address with",
+            id="key in the address",
+        ),
+        pytest.param(
+            {**OPENAI, "api_key": "secret1"},
+            "api_key is a credential; put the credential",
+            id="key",
+        ),
+        pytest.param(
+            {**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}},
+            "extra_body.deep.0.Authorization is a cred",
+            id="header deep in the body",
+        ),
+        pytest.param(
+            {**LM_EVAL, "model_args": {"token": "secret1"}},
+            "model_args.token is a credential",
+            id="argument of a model",
+        ),
+        pytest.param(
+            {**OPENAI, "system": f"use {SECRET}"},
+            "system holds what looks like a key",
+            id="key in a text",
+        ),
+        pytest.param(
+            {**OPENAI, "api_key_env": SECRET},
+            "api_key_env holds what looks like a key",
+            id="key in place of its variable",
+        ),
+        pytest.param(
+            {**OPENAI, "api_key_env": "my key secret1"},
+            "must be the name of an environment variable",
+            id="no name of a variable",
+        ),
+    ],
+)
+def test_a_credential_in_a_yaml_is_refused_and_not_shown(write_yaml, content, message):
+    assert_refused(write_yaml(content), message)
+
+
+def test_all_problems_of_a_yaml_are_reported_at_once(write_yaml):
+    path = write_yaml(
+        {
+            **OPENAI,
+            "modle": "x",
+            "options": {},
+            "timeout": 0,
+            "decoding": {"top_k": 1},
+            "prompts": {"verify": 3},
+        }
+    )
+
+    with pytest.raises(ConfigError) as error:
+        load_judge_config(path)
+
+    message = str(error.value)
+    lines = message.splitlines()
     assert len(lines) == 5
-    assert all(line.startswith(f"{tmp_path / 'mine.yaml'}: ") for line in lines)
-    for says in (
-        "'modle'",
-        "unknown key 'options'",
-        "timeout is 0",
-        "'top_k' of decoding",
-        "prompts.verify is 3",
-    ):
-        assert says in str(caught.value)
+    for line in lines:
+        assert line.startswith(f"{path}: ")
+    assert "'modle'" in message
+    assert "unknown key 'options'" in message
+    assert "timeout is 0" in message
+    assert "'top_k' of decoding" in message
+    assert "prompts.verify is 3" in message
 
 
-def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
+SUITE_JUDGES = sorted(path.stem for path in (REPOSITORY / "configs" / "judges").glob("*.yaml"))
+
+
+def test_the_suite_has_judges_for_a_server_and_for_a_local_model():
+    assert {"openai-server", "local-hf"} <= set(SUITE_JUDGES)
+
+
+@pytest.mark.parametrize("name", SUITE_JUDGES)
+def test_a_judge_of_the_suite_is_found_by_its_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # away from the folder "configs" of the repository
+
+    assert load_judge_config(name).name == name
+
+
+def test_a_judge_of_the_suite_is_found_by_its_path_in_the_repository(tmp_path, monkeypatch):
+    # An installed suite has no folder "configs" beside it, but its pages name such paths.
     monkeypatch.chdir(tmp_path)
-    names = sorted(file.stem for file in (REPOSITORY / "configs" / "judges").glob("*.yaml"))
-    assert {"openai-server", "local-hf"} <= set(names)
-    for name in names:
-        assert load_judge_config(name).name == name
-    assert load_judge_config("configs/judges/local-hf.yaml") == load_judge_config("local-hf")
+
+    by_path = load_judge_config("configs/judges/local-hf.yaml")
+
+    assert by_path == load_judge_config("local-hf")
+
+
+def test_an_unknown_name_of_a_judge_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="no judge is called 'local-hff'; did you mean local-hf"):
         load_judge_config("local-hff")
+
+
+def test_a_missing_yaml_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="no judge is called '.*none.yaml'"):
         load_judge_config(tmp_path / "none.yaml")
 
 
-def test_a_changed_config_is_checked_again():
-    config = JudgeConfig("c", "openai", model="m")
+@pytest.fixture
+def config() -> JudgeConfig:
+    """Return a judge behind a server, without a budget."""
+    return JudgeConfig("c", "openai", model="m")
+
+
+def test_a_budget_that_is_added_later_needs_prices(config):
     with pytest.raises(ConfigError, match="judge c: max_cost needs prices"):
         dataclasses.replace(config, max_cost=1.0)
-    assert dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1)).max_cost == 1.0
-    generous = dataclasses.replace(
-        config, extra_body={"n": 2}, prices=Prices(1, 1)
-    )  # without max_cost it may
+
+
+def test_a_budget_can_be_added_later_with_prices(config):
+    with_budget = dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1))
+
+    assert with_budget.max_cost == 1.0
+
+
+def test_a_budget_that_is_added_later_refuses_an_expensive_extra_body(config):
+    two_answers = dataclasses.replace(config, extra_body={"n": 2}, prices=Prices(1, 1))
+
     with pytest.raises(ConfigError, match="extra_body holds n"):
-        dataclasses.replace(generous, max_cost=1.0)
+        dataclasses.replace(two_answers, max_cost=1.0)
 
 
 @pytest.mark.parametrize(
     "base_url",
     [
-        "localhost:8000",
-        "http://[::1/v1",
-        "http://localhost:80a0/v1",
-        "http://:8000/v1",
-        "http://localhost:0/v1",
+        pytest.param("localhost:8000", id="no scheme"),
+        pytest.param("http://[::1/v1", id="open bracket"),
+        pytest.param("http://localhost:80a0/v1", id="port with a letter"),
+        pytest.param("http://:8000/v1", id="no host"),
+        pytest.param("http://localhost:0/v1", id="port 0"),
     ],
 )
-def test_what_is_no_address(base_url):
+def test_a_text_that_is_no_address_is_refused(base_url):
     with pytest.raises(ConfigError, match="base_url is not an address"):
         JudgeConfig("c", "openai", model="m", base_url=base_url)
 
 
 def test_the_scheme_of_an_address_may_be_in_capitals():
-    assert JudgeConfig("c", "openai", model="m", base_url="HTTP://host").base_url == "HTTP://host"
+    config = JudgeConfig("c", "openai", model="m", base_url="HTTP://host")
+
+    assert config.base_url == "HTTP://host"
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("key", "value"),
     [
-        {"base_url": "http://me:secret1@host/v1"},
-        {"base_url": "http://host/v1?key=secret1"},
-        {"base_url": "http://secret1 host:80a0"},
-        {"api_key_env": "hf_secret1" + "A" * 40},
+        ("base_url", "http://me:secret1@host/v1"),
+        ("base_url", "http://host/v1?key=secret1"),
+        ("base_url", "http://secret1 host:80a0"),
+        ("api_key_env", "hf_secret1" + "A" * 40),
     ],
 )
-def test_a_credential_in_a_config_made_in_python_is_refused_and_not_shown(values):
-    with pytest.raises(ConfigError) as caught:
-        JudgeConfig("c", "openai", model="m", **values)
-    assert next(iter(values)) in str(caught.value)
-    assert "secret1" not in str(caught.value)
+def test_a_credential_in_a_config_made_in_python_is_refused_and_not_shown(key, value):
+    with pytest.raises(ConfigError) as error:
+        JudgeConfig("c", "openai", model="m", **{key: value})
+
+    assert key in str(error.value)
+    assert "secret1" not in str(error.value)
