@@ -30,10 +30,11 @@ def prompts(count: int) -> list[Request]:
 
 
 def texts(answers) -> list[str | None]:
+    """Return the text of each answer, None where there is an error."""
     return [answer.text for answer in answers]
 
 
-# What goes wrong with a request, by the last digit of its number; 9 goes well.
+# What the server does wrong, by the last digit of a prompt such as "p23". It does 9 right.
 FAULTS = {
     0: Act(status=429),
     1: Act(status=429, headers={"Retry-After": "0.4"}),
@@ -52,7 +53,8 @@ def test_each_fault_is_survived_by_a_second_try(server, ask_server):
         number = int(prompt[1:])
         if attempt == 0 and number % 10 in FAULTS:
             return FAULTS[number % 10]
-        return Act(text=f"answer to {prompt}", delay=0.03 * (number % 7))  # out of order
+        # Delays of different lengths make answers arrive out of order.
+        return Act(text=f"answer to {prompt}", delay=0.03 * (number % 7))
 
     server.script = fail_nine_of_ten_once
 
@@ -63,22 +65,51 @@ def test_each_fault_is_survived_by_a_second_try(server, ask_server):
         assert server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1)
 
 
-@pytest.mark.parametrize(
-    "fault", FAULTS.values(), ids=lambda act: f"{act.kind}-{act.status}-{act.text}"
+lasting_faults = pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(FAULTS[0], id="too many requests"),
+        pytest.param(FAULTS[1], id="too many requests, with a time to wait"),
+        pytest.param(FAULTS[2], id="server error"),
+        pytest.param(FAULTS[3], id="connection closed"),
+        pytest.param(FAULTS[4], id="no reply"),
+        pytest.param(FAULTS[5], id="JSON breaks off"),
+        pytest.param(FAULTS[6], id="empty answer"),
+        pytest.param(FAULTS[7], id="half a body"),
+        pytest.param(FAULTS[8], id="no JSON"),
+    ],
 )
+
+
+def fail_second_prompt(fault: Act):
+    """Return a script of the server with a lasting fault for "p1", and answers for the others."""
+
+    def script(prompt: str, attempt: int) -> Act:
+        if prompt == "p1":
+            return fault
+        return Act(text=f"answer to {prompt}")
+
+    return script
+
+
+@lasting_faults
 def test_a_lasting_fault_is_an_error_of_that_request_only(server, ask_server, fault):
-    server.script = lambda prompt, attempt: (
-        fault if prompt == "p1" else Act(text=f"answer to {prompt}")
-    )
+    server.script = fail_second_prompt(fault)
 
     answers = ask_server(prompts(3), timeout=0.3, max_retries=1)
 
     assert texts(answers) == ["answer to p0", None, "answer to p2"]
     assert "given up after 2 tries" in answers[1].error
 
-    # An error is not stored: only its request is sent again.
+
+def test_a_request_with_an_error_is_sent_again_in_a_later_run(server, ask_server):
+    server.script = fail_second_prompt(Act(status=500))
+    ask_server(prompts(3), max_retries=0)
+
     server.script = lambda prompt, attempt: Act(text="now it works")
     later_answers = ask_server(prompts(3))
+
+    # The other two answers come from the store.
     assert texts(later_answers) == ["answer to p0", "now it works", "answer to p2"]
 
 
@@ -93,61 +124,52 @@ def test_a_second_try_waits_for_the_time_that_the_server_names(server, ask_serve
     ask_server(prompts(1))
 
     first_time, second_time = server.times
-    assert second_time - first_time >= 0.95
+    assert second_time - first_time >= 0.95  # one second, less the jitter of the clock
+
+
+def reply_with_message(**message: str | None) -> Act:
+    """Reply with the fields of a message, such as ``content``, as servers write it."""
+    choice = {"message": message, "finish_reason": "stop"}
+    return Act(raw=json.dumps({"choices": [choice]}).encode())
 
 
 @pytest.mark.parametrize(
     ("act", "text", "finish_reason"),
     [
-        (Act(text="cut", finish_reason="length"), "cut", "length"),
-        (Act(text="", finish_reason="length"), "", "length"),
-        (Act(text=None, finish_reason="content_filter"), "", "content_filter"),
-        (Act(text="well", finish_reason=None), "well", None),
-        (
-            Act(
-                raw=json.dumps(
-                    {
-                        "choices": [
-                            {
-                                "message": {"content": "said", "reasoning_content": "thought"},
-                                "finish_reason": "stop",
-                            }
-                        ]
-                    }
-                ).encode()
-            ),
+        pytest.param(Act(text="cut", finish_reason="length"), "cut", "length", id="cut off"),
+        pytest.param(Act(text="", finish_reason="length"), "", "length", id="cut off at once"),
+        pytest.param(
+            Act(text=None, finish_reason="content_filter"), "", "content_filter", id="filtered"
+        ),
+        pytest.param(Act(text="well", finish_reason=None), "well", None, id="no finish reason"),
+        pytest.param(
+            reply_with_message(content="said", reasoning_content="thought"),
             "said",
             "stop",
+            id="with a thought",
         ),
-        (
-            Act(
-                raw=json.dumps(
-                    {
-                        "choices": [
-                            {
-                                "message": {"content": None, "refusal": "I will not"},
-                                "finish_reason": "stop",
-                            }
-                        ]
-                    }
-                ).encode()
-            ),
+        pytest.param(
+            reply_with_message(content=None, refusal="I will not"),
             "I will not",
             "stop",
+            id="refusal",
         ),
-        (
-            Act(
-                raw=b'{"choices": [{"message": {"content": "half \\ud83d pair"}, "finish_reason": "stop"}]}'
-            ),
+        pytest.param(
+            reply_with_message(content="half \ud83d pair"),
             "half ? pair",
             "stop",
+            id="half of a pair of surrogates",
         ),
     ],
 )
 def test_an_answer_that_can_be_read_is_taken_at_once(server, ask_server, act, text, finish_reason):
     server.script = lambda prompt, attempt: act
+
     (answer,) = ask_server(prompts(1))
-    assert (answer.text, answer.finish_reason, answer.error) == (text, finish_reason, None)
+
+    assert answer.text == text
+    assert answer.finish_reason == finish_reason
+    assert answer.error is None
     assert server.attempts["p0"] == 1
 
 
@@ -166,32 +188,44 @@ def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status
 
 def test_a_long_message_is_cut_even_where_it_has_no_spaces(server, ask_server):
     server.script = lambda prompt, attempt: Act(status=400, text="x" * 400)
+
     (answer,) = ask_server(prompts(1))
+
     assert answer.error == f"refused: HTTP 400: {'x' * 300}..."
+
+
+NO_QUOTA_BODY = b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
 
 
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (Act(status=401), r"see that the environment variable named by api_key_env"),
-        (Act(status=403), r"see that the environment variable named by api_key_env"),
-        (Act(status=404), r"check model, and base_url"),
-        (Act(status=400, text="response_format is not supported"), "set schema: false"),
-        (
-            Act(
-                status=429, raw=b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
-            ),
-            "pay first",
+        pytest.param(
+            Act(status=401), "see that the environment variable named by api_key_env", id="no key"
         ),
+        pytest.param(
+            Act(status=403),
+            "see that the environment variable named by api_key_env",
+            id="key without rights",
+        ),
+        pytest.param(Act(status=404), "check model, and base_url", id="no such model"),
+        pytest.param(
+            Act(status=400, text="response_format is not supported"),
+            "set schema: false",
+            id="no schemas",
+        ),
+        pytest.param(Act(status=429, raw=NO_QUOTA_BODY), "pay first", id="no quota"),
     ],
 )
-def test_a_server_that_refuses_everybody_is_down_at_once(
+def test_a_server_that_refuses_every_request_is_down_at_once(
     server, ask_server, monkeypatch, act, message
 ):
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: act
+
     with pytest.raises(BackendDownError, match=message):
         ask_server(prompts(50), api_key_env="MY_KEY", concurrency=2)
+
     assert sum(server.attempts.values()) <= 2
 
 
@@ -209,21 +243,27 @@ def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
 
 def test_a_server_is_down_after_eight_failed_requests_in_a_row(server, ask_server):
     sound_count = 5
-    server.script = lambda prompt, attempt: (
-        Act(text="fine") if int(prompt[1:]) < sound_count else Act(status=500)
-    )
+
+    def fail_from_the_sixth(prompt: str, attempt: int) -> Act:
+        is_sound = int(prompt[1:]) < sound_count
+        return Act(text="fine") if is_sound else Act(status=500)
+
+    server.script = fail_from_the_sixth
 
     with pytest.raises(BackendDownError, match="8 requests in a row"):
         ask_server(prompts(100), max_retries=0, concurrency=1)
     assert sum(server.attempts.values()) == sound_count + 8
 
-    # The answers before are kept: nothing more is sent for them.
+    # The answers before are stored: nothing more is sent for them.
     assert texts(ask_server(prompts(sound_count))) == ["fine"] * sound_count
     assert sum(server.attempts.values()) == sound_count + 8
 
 
 def test_answers_before_the_total_timeout_are_kept(server, ask_server):
-    server.script = lambda prompt, attempt: Act(text="fine") if prompt == "p0" else Act(kind="hang")
+    def answer_only_the_first(prompt: str, attempt: int) -> Act:
+        return Act(text="fine") if prompt == "p0" else Act(kind="hang")
+
+    server.script = answer_only_the_first
 
     with pytest.raises(BackendDownError, match="total_timeout of 0.5 s"):
         ask_server(prompts(3), total_timeout=0.5)
@@ -232,57 +272,83 @@ def test_answers_before_the_total_timeout_are_kept(server, ask_server):
     assert server.attempts["p0"] == 1
 
 
-# At 1 USD a token. A call costs 10 + 5 tokens, as the server counts them; before it is sent, the
-# most it can cost is set aside: 2 bytes of a prompt such as "p0" (3 of "p10"), 32 for the chat
-# template, and 20 of the answer.
-DOLLAR_A_TOKEN = Prices(1e6, 1e6)
+# At 1 USD for a token, a call costs 10 + 5 = 15 USD, because the server counts 10 and 5 tokens.
+# Before a call is sent, the most that it can cost is set aside: 2 USD for the bytes of a prompt
+# such as "p0" (3 for "p10"), 32 for the chat template, and 20 for the longest answer.
+DOLLAR_A_TOKEN = Prices(prompt=1e6, completion=1e6)  # USD for a million tokens
 CALL_COST = 15
+BUDGET = {"prices": DOLLAR_A_TOKEN, "max_cost": 200}
+CALLS_WITHIN_BUDGET = 10  # an 11th begins at 150 USD and may cost 55 more
 
 
-def test_the_budget_is_never_exceeded(server, ask_server):
+@pytest.fixture
+def slow_server(server):
+    """Let the server answer after 20 ms, so that several calls are under way at once."""
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
-    budget = {"prices": DOLLAR_A_TOKEN, "max_cost": 200, "concurrency": 8}
+    return server
 
+
+def test_the_budget_is_never_exceeded(slow_server, ask_server):
     with pytest.raises(
         BackendDownError,
         match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$55",
     ):
-        ask_server(prompts(30), **budget)
+        ask_server(prompts(30), **BUDGET, concurrency=8)
 
-    # An 11th call would begin at 150 USD and may cost 55 (3 + 32 + 20).
-    assert sum(server.attempts.values()) == 10
-    assert ask_server.backend.usage.cost == 10 * CALL_COST
-
-    # The next run goes on where this one ended.
-    with pytest.raises(BackendDownError):
-        ask_server(prompts(30), **budget)
-    assert max(server.attempts.values()) == 1
+    assert sum(slow_server.attempts.values()) == CALLS_WITHIN_BUDGET
+    assert ask_server.backend.usage.cost == CALLS_WITHIN_BUDGET * CALL_COST
 
 
-def test_backends_with_one_spending_limit_share_the_budget(server, config):
-    server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
+def test_a_later_run_continues_where_the_budget_ended_the_first(slow_server, ask_server):
+    for _ in range(2):
+        with pytest.raises(BackendDownError, match="leaves no room"):
+            ask_server(prompts(30), **BUDGET, concurrency=8)
+
+    assert sum(slow_server.attempts.values()) == 2 * CALLS_WITHIN_BUDGET
+    assert max(slow_server.attempts.values()) == 1
+
+
+def spend_until_the_limit(config, spending_limit: SpendingLimit, letter: str) -> float:
+    """Ask until the spending limit is reached, and return what this backend has spent, in USD.
+
+    Args:
+        config: The config of the backend.
+        spending_limit: The limit, which other backends may share.
+        letter: Begins the prompts, so that two backends have different ones.
+    """
+    requests = [Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)]
+    with closing(OpenAIBackend(config, spending_limit)) as backend:
+        with pytest.raises(BackendDownError, match=r"max_cost of \$200 leaves no"):
+            list(backend.answer(requests))
+        return backend.usage.cost
+
+
+def test_backends_with_one_spending_limit_share_the_budget(slow_server, config):
     spending_limit = SpendingLimit(200)
-    limited_config = config(prices=DOLLAR_A_TOKEN, max_cost=200, concurrency=4)
-
-    def spend(letter: str) -> float:
-        requests = [
-            Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)
-        ]
-        with closing(OpenAIBackend(limited_config, spending_limit)) as backend:
-            with pytest.raises(BackendDownError, match=r"max_cost of \$200 leaves no"):
-                list(backend.answer(requests))
-            return backend.usage.cost
+    limited_config = config(**BUDGET, concurrency=4)
 
     with ThreadPoolExecutor(2) as threads:
-        costs = list(threads.map(spend, ["a", "b"]))
+        futures = [
+            threads.submit(spend_until_the_limit, limited_config, spending_limit, letter)
+            for letter in ("a", "b")
+        ]
+    costs = [future.result() for future in futures]
 
-    assert sum(costs) == spending_limit.spent == 10 * CALL_COST
+    assert sum(costs) == CALLS_WITHIN_BUDGET * CALL_COST
+    assert spending_limit.spent == CALLS_WITHIN_BUDGET * CALL_COST
+
+
+def test_a_later_backend_has_what_is_left_of_a_shared_spending_limit(slow_server, config):
+    spending_limit = SpendingLimit(200)
+    spend_until_the_limit(config(**BUDGET), spending_limit, "a")
+
     with (
-        closing(OpenAIBackend(limited_config, spending_limit)) as later_backend,
+        closing(OpenAIBackend(config(**BUDGET), spending_limit)) as later_backend,
         pytest.raises(BackendDownError, match=r"\$150.0+ is spent"),
     ):
         list(later_backend.answer(prompts(1)))
-    assert len(server.bodies) == 10
+
+    assert len(slow_server.bodies) == CALLS_WITHIN_BUDGET
 
 
 def test_a_call_without_an_answer_counts_as_if_it_were_billed(server, ask_server):
@@ -307,28 +373,40 @@ def test_the_tokens_of_every_try_are_counted(server, ask_server):
     ask_server(prompts(4))
 
     usage = ask_server.backend.usage
-    assert usage.calls == 4 * 2
+    assert usage.calls == 8  # four requests, each tried twice
     assert usage.prompt_tokens == 8 * 10  # the server counts 10 and 5 tokens each time
     assert usage.completion_tokens == 8 * 5
     assert usage.cost is None
 
 
-@pytest.mark.parametrize("caps", [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * 21}])
-def test_no_more_is_sent_in_a_minute_than_the_config_permits(server, ask_server, caps):
-    # Ten requests a second: each is 1 token (p0 to p11) and 20 for the answer.
-    server.script = lambda prompt, attempt: Act(
-        text="fine", usage={"prompt_tokens": 1, "completion_tokens": 20}
-    )
+# A request has 1 token ("p0" to "p11"), and its answer 20.
+TOKENS_PER_CALL = 21
 
-    ask_server(prompts(12), concurrency=12, **caps)
 
+@pytest.mark.parametrize(
+    "rate_limit",
+    [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * TOKENS_PER_CALL}],
+    ids=["requests", "tokens"],
+)
+def test_no_more_is_sent_in_a_minute_than_the_config_permits(server, ask_server, rate_limit):
+    usage = {"prompt_tokens": 1, "completion_tokens": 20}
+    server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
+
+    ask_server(prompts(12), concurrency=12, **rate_limit)
+
+    # 600 in a minute are ten in a second, so that any five requests take half a second.
     times = sorted(server.times)
     for time_sent, time_of_fifth_later in zip(times, times[5:], strict=False):
         assert time_of_fifth_later - time_sent >= 0.5 - 0.06  # less the jitter of a busy machine
     assert times[-1] - times[0] < 2.5  # 1.1 s for 12 requests, and as much again
 
 
-SAMPLED = Request("p", Decoding(0.7, 0.9, 7, ("END",), seed=3), sample=2, system="Be brief.")
+SAMPLED_REQUEST = Request(
+    "p",
+    Decoding(temperature=0.7, top_p=0.9, max_tokens=7, stop=("END",), seed=3),
+    sample=2,
+    system="Be brief.",
+)
 SAMPLED_SETTINGS = {"top_p": 0.9, "stop": ["END"], "seed": 3 + 2}  # a sample counts from the seed
 
 
@@ -348,7 +426,7 @@ def test_a_plain_request_is_sent_as_a_chat_of_one_message(server, ask_server):
 
 def test_settings_of_a_request_and_of_the_config_are_sent(server, ask_server):
     ask_server(
-        [SAMPLED],
+        [SAMPLED_REQUEST],
         extra_body={"top_k": 4, "temperature": None},
         max_tokens_name="max_completion_tokens",
     )
@@ -369,7 +447,7 @@ def test_settings_of_a_request_and_of_the_config_are_sent(server, ask_server):
 
 
 def test_the_completions_endpoint_gets_one_text(server, ask_server):
-    ask_server([SAMPLED], endpoint="completions")
+    ask_server([SAMPLED_REQUEST], endpoint="completions")
 
     assert server.paths == ["/v1/completions"]
     assert server.bodies == [
@@ -383,96 +461,146 @@ def test_the_completions_endpoint_gets_one_text(server, ask_server):
     ]
 
 
-def chat_token(token: object, logprob: object, *others: tuple[object, object]) -> dict[str, object]:
-    """A token as the chat endpoint describes it, with the (token, log-probability) of others."""
-    top = [{"token": other, "logprob": value, "bytes": None} for other, value in others]
-    return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top}
+def chat_token(token: object, logprob: object, *alternatives: tuple[object, object]) -> dict:
+    """Describe a token of an answer as the chat endpoint does.
+
+    Args:
+        token: The token.
+        logprob: Its log-probability.
+        *alternatives: Tokens that could stand in its place, with their log-probabilities.
+    """
+    top_logprobs = [
+        {"token": alternative, "logprob": value, "bytes": None}
+        for alternative, value in alternatives
+    ]
+    return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top_logprobs}
 
 
 BLANK = chat_token("\n", -0.1, ("True", -9))
 TRUE = chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1))
-IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
+MOST_PROBABLE_FIRST = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "logprobs", "expected_logprobs"),
+    ("logprobs", "expected_logprobs"),
     [
-        ("chat", {"content": [BLANK, TRUE, BLANK]}, IN_ORDER),
-        (
-            "chat",
-            {"content": [chat_token("True", -0.3)]},
-            (("True", -0.3),),
-        ),  # no alternatives but itself
-        (
-            "chat",
+        pytest.param(
+            {"content": [BLANK, TRUE, BLANK]}, MOST_PROBABLE_FIRST, id="after a line break"
+        ),
+        pytest.param(
+            {"content": [chat_token("True", -0.3)]}, (("True", -0.3),), id="no alternatives"
+        ),
+        pytest.param(
             {
                 "content": [
                     chat_token("True", -0.3, ("False", None), ("\ud800", -1), ("No", float("-inf")))
                 ]
             },
             (("True", -0.3), ("?", -1.0)),
+            id="alternatives without a finite number",
         ),
-        (
-            "chat",
+        pytest.param(
             {"content": [chat_token("Hm", -0.3, ("True", -2)), TRUE]},
             None,
-        ),  # tokens of a thought that is not in the text
-        ("chat", {"content": [{"token": "True"}]}, None),
-        ("chat", {"content": [chat_token(3, -0.3)]}, None),
-        ("chat", None, None),
-        (
-            "completions",
+            id="tokens of a thought that is not in the text",
+        ),
+        pytest.param({"content": [{"token": "True"}]}, None, id="no number"),
+        pytest.param({"content": [chat_token(3, -0.3)]}, None, id="token is no text"),
+        pytest.param(None, None, id="no log-probabilities"),
+    ],
+)
+def test_the_log_probabilities_of_the_first_word_are_read_from_a_chat(
+    server, ask_server, logprobs, expected_logprobs
+):
+    server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
+
+    (answer,) = ask_server([Request("p", Decoding(max_tokens=7, top_logprobs=5))])
+
+    assert answer.text == " True."
+    assert answer.error is None
+    assert answer.first_token_logprobs == expected_logprobs
+    assert server.attempts == {"p": 1}
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected_logprobs"),
+    [
+        pytest.param(
             {
                 "tokens": ["\n", " True"],
                 "token_logprobs": [-0.1, -0.3],
                 "top_logprobs": [{"\n": -0.1}, {"False": -2, " True": -0.3, "true": -1}],
             },
-            IN_ORDER,
+            MOST_PROBABLE_FIRST,
+            id="after a line break",
         ),
-        (
-            "completions",
+        pytest.param(
             {"tokens": ["\u0120True"], "token_logprobs": [-3], "top_logprobs": [{"False": -2}]},
             (("False", -2.0), ("\u0120True", -3.0)),
+            id="byte-level token with a mark for the blank",
         ),
-        (
-            "completions",
+        pytest.param(
             {"tokens": ["True"], "token_logprobs": [-0.3], "top_logprobs": [None]},
             (("True", -0.3),),
+            id="no alternatives",
         ),
-        ("completions", {"content": [TRUE]}, IN_ORDER),  # some servers send this form for both
+        pytest.param({"content": [TRUE]}, MOST_PROBABLE_FIRST, id="the form of the chat endpoint"),
     ],
 )
-def test_the_log_probabilities_of_the_first_word_are_read(
-    server, ask_server, endpoint, logprobs, expected_logprobs
+def test_the_log_probabilities_of_the_first_word_are_read_from_a_completion(
+    server, ask_server, logprobs, expected_logprobs
 ):
     server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
-    (answer,) = ask_server(
-        [Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint
-    )
-    assert (answer.text, answer.error) == (" True.", None)
+    request = Request("p", Decoding(max_tokens=7, top_logprobs=5))
+
+    (answer,) = ask_server([request], endpoint="completions")
+
+    assert answer.text == " True."
+    assert answer.error is None
     assert answer.first_token_logprobs == expected_logprobs
-    sent = {key: value for key, value in server.bodies[0].items() if "logprobs" in key}
-    assert sent == (
-        {"logprobs": True, "top_logprobs": 5} if endpoint == "chat" else {"logprobs": 5}
-    )
     assert server.attempts == {"p": 1}
 
 
-def test_the_key_is_sent_and_found_nowhere_else(
+@pytest.mark.parametrize(
+    ("endpoint", "settings"),
+    [("chat", {"logprobs": True, "top_logprobs": 5}), ("completions", {"logprobs": 5})],
+)
+def test_log_probabilities_are_asked_for_as_each_endpoint_names_them(
+    server, ask_server, endpoint, settings
+):
+    server.script = lambda prompt, attempt: Act(text=" True.")
+
+    ask_server([Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint)
+
+    (body,) = server.bodies
+    assert {key: value for key, value in body.items() if "logprobs" in key} == settings
+
+
+def repeat_the_key(prompt: str, attempt: int) -> Act:
+    """Play a server that repeats the user's key in an answer and in two kinds of errors."""
+    if prompt == "p0":
+        return Act(text=f"{KEY} is your key", logprobs={"content": [chat_token(KEY, -0.1)]})
+    if prompt == "p1":
+        return Act(status=400, text=f"{KEY} is wrong")
+    return Act(status=401, text=f"{KEY} is unknown")
+
+
+def test_the_key_is_sent_to_the_server(server, ask_server, monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+
+    ask_server(prompts(1), api_key_env="MY_KEY")
+
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_key_that_the_server_repeats_is_neither_stored_nor_shown(
     server, config, tmp_path: Path, monkeypatch, caplog
 ):
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
+    server.script = repeat_the_key
     key_config = config(api_key_env="MY_KEY")
 
-    def repeat_the_key(prompt: str, attempt: int) -> Act:
-        if prompt == "p0":
-            return Act(text=f"{KEY} is your key", logprobs={"content": [chat_token(KEY, -0.1)]})
-        if prompt == "p1":
-            return Act(status=400, text=f"{KEY} is wrong")
-        return Act(status=401, text=f"{KEY} is unknown")
-
-    server.script = repeat_the_key
     with (
         closing(AnswerStore(tmp_path / "key.sqlite")) as store,
         closing(OpenAIBackend(key_config)) as backend,
@@ -481,35 +609,57 @@ def test_the_key_is_sent_and_found_nowhere_else(
         with pytest.raises(BackendDownError, match="is unknown") as error:
             answer_requests(backend, store, prompts(3), "asking")
         outputs = [backend.identity, repr(answers), str(error.value)]
+
     outputs.append(json.dumps(key_config.describe()))
     outputs += [record.getMessage() for record in caplog.records]
     outputs += [path.read_text(errors="replace") for path in tmp_path.iterdir() if path.is_file()]
+    for output in outputs:
+        assert KEY not in output
 
-    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    assert not [output for output in outputs if KEY in output]
+
+HOSTED = "https://api.example.com/v1"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
-        ({}, "name the environment variable that holds it by api_key_env"),
-        ({"base_url": "http://api.openai.com/v1"}, "name the environment variable"),  # no TLS
-        ({"base_url": "https://api.openai.com.example.com/v1"}, "name the environment variable"),
-        (
+        pytest.param(
+            {"base_url": HOSTED, "api_key_env": "NO_SUCH_KEY"},
+            "NO_SUCH_KEY is not set",
+            id="its variable is not set",
+        ),
+        pytest.param(
+            {"base_url": HOSTED},
+            "name the environment variable that holds it by api_key_env",
+            id="no variable is named",
+        ),
+        pytest.param(
+            {"base_url": "http://api.openai.com/v1"},
+            "name the environment variable",
+            id="OpenAI without encryption",
+        ),
+        pytest.param(
+            {"base_url": "https://api.openai.com.example.com/v1"},
+            "name the environment variable",
+            id="a host that only begins like OpenAI's",
+        ),
+        pytest.param(
             {"base_url": "https://api.openai.com/v1", "api_key_env": "NO_SUCH_KEY"},
             "NO_SUCH_KEY is not set",
+            id="OpenAI with a variable that is not set",
         ),
     ],
 )
 def test_a_hosted_server_needs_its_key_before_anything_is_sent(
     config, monkeypatch, changes, message
 ):
+    hosted_config = config(**changes)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    hosted = config(**{"base_url": "https://api.example.com/v1", **changes})
-    with pytest.raises(ConfigError, match=message) as caught:
-        list(OpenAIBackend(hosted).answer(prompts(1)))
-    assert KEY not in str(caught.value)
+
+    with pytest.raises(ConfigError, match=message) as error:
+        list(OpenAIBackend(hosted_config).answer(prompts(1)))
+
+    assert KEY not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -565,10 +715,9 @@ def test_settings_of_the_openai_client_in_the_environment_are_not_sent(
 
 @pytest.fixture
 def other_server():
-    """A second server, that nobody should ask."""
-    running = JudgeServer()
-    yield running
-    running.close()
+    """Run a second server, to which the first redirects."""
+    with closing(JudgeServer()) as judge_server:
+        yield judge_server
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -590,30 +739,29 @@ def test_redirects_are_not_followed(server, other_server, ask_server, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("url", "local"),
+    ("url", "expected"),
     [
-        ("http://localhost:8000/v1", True),
-        ("http://127.0.0.1/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://10.1.2.3/v1", True),
-        ("http://gpu-box:8000/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://8.8.8.8/v1", False),
+        pytest.param("http://localhost:8000/v1", True, id="localhost"),
+        pytest.param("http://127.0.0.1/v1", True, id="loopback"),
+        pytest.param("http://[::1]:8000/v1", True, id="loopback, IPv6"),
+        pytest.param("http://10.1.2.3/v1", True, id="private network"),
+        pytest.param("http://gpu-box:8000/v1", True, id="name without a domain"),
+        pytest.param("https://api.openai.com/v1", False, id="public name"),
+        pytest.param("http://8.8.8.8/v1", False, id="public address"),
     ],
 )
-def test_an_address_without_a_public_host_is_local(url, local):
-    assert is_local(url) is local
+def test_an_address_without_a_public_host_is_local(url, expected):
+    assert is_local(url) is expected
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"model": "other"},
-        {"base_url": "http://127.0.0.1:9/v1"},
-        {"endpoint": "completions"},
-        {"extra_body": {"top_k": 1}},
+        pytest.param({"model": "other"}, id="model"),
+        pytest.param({"base_url": "http://127.0.0.1:9/v1"}, id="server"),
+        pytest.param({"endpoint": "completions"}, id="endpoint"),
+        pytest.param({"extra_body": {"top_k": 1}}, id="extra body"),
     ],
-    ids=lambda changes: next(iter(changes)),
 )
 def test_a_setting_that_changes_answers_is_part_of_the_identity(config, changes):
     assert OpenAIBackend(config(**changes)).identity != OpenAIBackend(config()).identity
