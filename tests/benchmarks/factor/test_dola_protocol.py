@@ -1,16 +1,19 @@
-"""The protocol ``dola`` against a small implementation of what DoLa's FACTOR script does, from its
-description."""
+"""The protocol ``dola`` against a small implementation of what DoLa's FACTOR script does."""
 
 import re
+from typing import NamedTuple
 
 import pytest
 import torch
+import yaml
+from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lm_factuality.benchmarks.audit import ExpectedRun
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.page import sample_row as page_row
+from lm_factuality.benchmarks.factor.page import sample_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from tests.benchmarks.factor.test_agreement import ONE, results
@@ -18,256 +21,392 @@ from tests.conftest import REPOSITORY, TASKS, example_row
 from tests.models.test_hf_decoding import dense
 from tests.tiny_models import save_gpt2, save_opt
 
-SHORT_AND_LONG = (
-    "It fell.",
-    "No.",
-    "Who knows?",
-    "It has a very long and winding name, which nobody in the whole town can spell.",
-)
-PREFIXES = (
-    "The library opened in 1870. ",
-    "The library opened in 1870.\n",
-    "The library opened in 1870.",
-    "The library opened  ",
-)
-LEADING = "  Its first keeper was a sailor from the north."
+CHOICE_COLUMNS = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
 
 
-def script(folder, rows, layers=()):
-    """Sums of log-probabilities of each row's four completions, and whether the script calls the
-    row right.
+class ScriptResult(NamedTuple):
+    """What the script makes of a row."""
 
-    Prefix and " " + completion are tokenized together, the prefix also alone, with whatever special
-    tokens the tokenizer adds; what follows as many tokens as the prefix has is summed. A row is
-    wrong if a false completion has the larger sum. With ``layers``, the distribution is that of
-    DoLa as the script has it.
+    sums: list[float]
+    """The sum of log-probabilities of each choice, the true one first."""
+
+    is_right: bool
+    """Whether no false choice has a larger sum."""
+
+
+class Script:
+    """DoLa's FACTOR script, from its description.
+
+    The prefix and a completion are tokenized together with a space between them, and the prefix
+    also alone, with whatever special tokens the tokenizer adds. What follows as many tokens as the
+    prefix has is summed.
     """
-    model, tokenizer = (
-        AutoModelForCausalLM.from_pretrained(folder).eval(),
-        AutoTokenizer.from_pretrained(folder),
+
+    def __init__(self, folder, layers=()):
+        """Load a checkpoint.
+
+        Args:
+            folder: The folder of the checkpoint.
+            layers: The early layers of DoLa. Without them, the model's own distribution is used.
+        """
+        self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.layers = layers
+
+    def score(self, row):
+        """Score a row."""
+        prefix = row["turncated_prefixes"]
+        sums = [self.sum_logprobs(prefix, row[column]) for column in CHOICE_COLUMNS]
+        true_sum, *false_sums = sums
+        return ScriptResult(sums, is_right=true_sum >= max(false_sums))
+
+    def sum_logprobs(self, prefix, choice):
+        """Sum the log-probabilities of the tokens of a choice."""
+        num_prefix_tokens = len(self.tokenizer(prefix)["input_ids"])
+        tokens = self.tokenizer(f"{prefix} {choice}")["input_ids"]
+        with torch.no_grad():
+            output = self.model(torch.tensor([tokens]), output_hidden_states=True)
+            # The position before a token predicts it.
+            logprobs = self.log_distributions(output, slice(num_prefix_tokens - 1, -1))
+        choice_tokens = torch.tensor(tokens[num_prefix_tokens:])
+        return float(logprobs[torch.arange(len(choice_tokens)), choice_tokens].sum())
+
+    def log_distributions(self, output, positions):
+        """Return the log-probabilities of the vocabulary at some positions."""
+        logits = output.logits[0, positions]
+        if not self.layers:
+            return logits.double().log_softmax(-1)
+        states = [state[0, positions] for state in output.hidden_states]
+        settings = {
+            "layers": self.layers,
+            "formula": "code",
+            "relative_top": 0.1,
+            "softmax": True,
+        }
+        return dense(states, logits, self.model.get_output_embeddings(), settings)
+
+
+@pytest.fixture
+def rows():
+    """Return rows in which prefixes end and completions begin in different ways.
+
+    The last rows have true completions of few and of many tokens.
+    """
+    opened = "The library opened in 1870."
+    prefixes = (f"{opened} ", f"{opened}\n", opened, "The library opened  ")
+    completions = (
+        "It fell.",
+        "No.",
+        "Who knows?",
+        "It has a very long and winding name, which nobody in the whole town can spell.",
     )
-    found = []
-    for row in rows:
-        sums = []
-        for name in ("completion", "contradiction_0", "contradiction_1", "contradiction_2"):
-            before = tokenizer(row["turncated_prefixes"])["input_ids"]
-            whole = tokenizer(row["turncated_prefixes"] + " " + row[name])["input_ids"]
-            with torch.no_grad():
-                output = model(torch.tensor([whole]), output_hidden_states=True)
-                place = slice(len(before) - 1, -1)
-                logprobs = output.logits[0, place].double().log_softmax(-1)
-                if layers:
-                    settings = {
-                        "layers": layers,
-                        "formula": "code",
-                        "relative_top": 0.1,
-                        "softmax": True,
-                    }
-                    states = [each[0, place] for each in output.hidden_states]
-                    logprobs = dense(
-                        states, output.logits[0, place], model.get_output_embeddings(), settings
-                    )
-            after = torch.tensor(whole[len(before) :])
-            sums.append(float(logprobs[torch.arange(len(after)), after].sum()))
-        found.append((sums, not any(sums[0] < other for other in sums[1:])))
-    return found
-
-
-def some_rows():
-    rows = [
-        example_row(turncated_prefixes=prefix, doc_id=str(number))
-        for number, prefix in enumerate(PREFIXES)
+    return [
+        *[example_row(turncated_prefixes=prefix, doc_id=prefix) for prefix in prefixes],
+        example_row(
+            turncated_prefixes=f"{opened} ",
+            completion="  Its first keeper was a sailor from the north.",
+            doc_id="spaces",
+        ),
+        *[
+            example_row(turncated_prefixes="A house. ", completion=completion, doc_id=completion)
+            for completion in completions
+        ],
     ]
-    rows += [example_row(turncated_prefixes=PREFIXES[0], completion=LEADING, doc_id="leading")]
-    for number, completion in enumerate(SHORT_AND_LONG):
-        rows.append(
-            example_row(
-                turncated_prefixes=f"House {number}. ",
-                completion=completion,
-                doc_id=f"house {number}",
-            )
+
+
+class DolaRun(NamedTuple):
+    """The output of lm_eval on a task with the protocol ``dola``."""
+
+    metadata: dict
+    scores: dict
+    samples: list
+
+
+@pytest.fixture
+def run_protocol_dola(evaluate, factor_yaml, write_rows):
+    """Return a function that runs a task with the protocol ``dola`` on rows."""
+
+    def run_rows(folder, rows, model="hf-tree", **options):
+        write_rows(rows)
+        settings = {"version": 1.0, "protocol": "dola"}
+        path = factor_yaml(dataset_path="rows.jsonl", metadata=settings)
+        arguments = {"pretrained": str(folder), "dtype": "float32", **options}
+        output = evaluate(model, ["my_factor"], path.parent, arguments, batch_size=4)
+        return DolaRun(
+            output["configs"]["my_factor"]["metadata"],
+            output["results"]["my_factor"],
+            output["samples"]["my_factor"],
         )
-    return rows
+
+    return run_rows
 
 
-def run(evaluate, factor_yaml, write_rows, folder, rows, model="hf-tree", **options):
-    write_rows(rows)
-    yaml = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0, "protocol": "dola"})
-    arguments = {"pretrained": str(folder), "dtype": "float32", **options}
-    output = evaluate(model, ["my_factor"], yaml.parent, arguments, batch_size=4)
-    return (
-        output["configs"]["my_factor"]["metadata"],
-        output["results"]["my_factor"],
-        output["samples"]["my_factor"],
-    )
+def sums_of_sample(sample):
+    """Return the sum of log-probabilities of each choice of a sample."""
+    return [float(response[0]) for response in sample["filtered_resps"]]
 
 
-def check(found, expected):
-    metadata, scores, samples = found
-    assert (metadata["protocol"], metadata["window"]) == ("dola", None)
-    for sample, (sums, is_right) in zip(samples, expected, strict=True):
-        assert [float(each[0]) for each in sample["filtered_resps"]] == pytest.approx(
-            sums, abs=2e-3
-        )
-        assert sample["factor_acc"] == sample["acc"] == is_right
-    assert scores["factor_acc,none"] == pytest.approx(
-        sum(right for _, right in expected) / len(expected)
-    )
-    assert scores["unscored,none"] == 0
+def assert_scored_like_script(run, expected):
+    """Check the sums and the verdict of each row, and the accuracy of all.
+
+    Args:
+        run: The output of lm_eval.
+        expected: What the script makes of each row.
+    """
+    for sample, result in zip(run.samples, expected, strict=True):
+        assert sums_of_sample(sample) == pytest.approx(result.sums, abs=2e-3)
+        assert sample["factor_acc"] == result.is_right
+        assert sample["acc"] == result.is_right
+    num_right = sum(result.is_right for result in expected)
+    assert run.scores["factor_acc,none"] == pytest.approx(num_right / len(expected))
+    assert run.scores["unscored,none"] == 0
 
 
-@pytest.mark.parametrize("save", [save_gpt2, save_opt], ids=["no first token", "a first token"])
-def test_every_sum_and_verdict_is_the_scripts(
-    save, tmp_path, checkpoint, evaluate, factor_yaml, write_rows
-):
-    folder = save(tmp_path / "model", AutoTokenizer.from_pretrained(checkpoint))
-    rows = some_rows()
-    found = run(evaluate, factor_yaml, write_rows, folder, rows)
-    check(found, script(folder, rows))
-    sample = found[2][-1]
-    # What reports and leaderboards make of the samples follows sums as well.
-    sums = [float(each[0]) for each in sample["filtered_resps"]]
-    assert page_row(None, sample).margin == pytest.approx(sums[0] - max(sums[1:]), abs=1e-3)
-
-
-def test_dola_itself_as_the_script_scores_it(checkpoint, evaluate, factor_yaml, write_rows):
-    rows = some_rows()
-    found = run(
-        evaluate, factor_yaml, write_rows, checkpoint, rows, "hf-dola", layers="0+1", formula="code"
-    )
-    check(found, script(checkpoint, rows, (0, 1)))
-
-
-def test_a_tie_is_right_as_in_the_script(tmp_path, checkpoint, evaluate, factor_yaml, write_rows):
-    folder = save_gpt2(tmp_path / "model", AutoTokenizer.from_pretrained(checkpoint), value=0.0)
-    equal = {
-        "completion": "one two",
-        **{f"contradiction_{n}": text for n, text in enumerate(("one one", "two two", "two one"))},
-    }
-    rows = [
-        example_row(turncated_prefixes="It is ", **equal),
-        example_row(turncated_prefixes="It is ", **{**equal, "contradiction_0": "one"}),
+@pytest.fixture(
+    params=[
+        pytest.param(save_gpt2, id="tokenizer without a first token"),
+        pytest.param(save_opt, id="tokenizer with a first token"),
     ]
-    expected = script(folder, rows)
-    assert [right for _, right in expected] == [True, False]
-    check(run(evaluate, factor_yaml, write_rows, folder, rows), expected)
+)
+def tiny_model(request, tmp_path, checkpoint):
+    """Return the folder of a tiny model with random weights."""
+    return request.param(tmp_path / "model", AutoTokenizer.from_pretrained(checkpoint))
 
 
-def test_whole_prefixes_are_taken_where_the_yaml_says_so(tmp_path, factor_yaml, write_rows):
+def test_every_sum_and_verdict_is_the_scripts(tiny_model, rows, run_protocol_dola):
+    script = Script(tiny_model)
+
+    run = run_protocol_dola(tiny_model, rows)
+
+    assert_scored_like_script(run, [script.score(row) for row in rows])
+
+
+def test_results_name_the_protocol_which_has_no_window(checkpoint, rows, run_protocol_dola):
+    run = run_protocol_dola(checkpoint, rows)
+
+    assert run.metadata["protocol"] == "dola"
+    assert run.metadata["join"] == "dola"
+    assert run.metadata["window"] is None
+
+
+def test_the_margin_of_a_row_is_between_sums(checkpoint, rows, run_protocol_dola):
+    """Reports show the margin. By other protocols it is between means per token."""
+    run = run_protocol_dola(checkpoint, rows)
+
+    true_sum, *false_sums = sums_of_sample(run.samples[-1])
+    margin = sample_row(None, run.samples[-1]).margin
+    assert margin == pytest.approx(true_sum - max(false_sums), abs=1e-3)
+
+
+def test_dola_itself_is_scored_as_by_the_script(checkpoint, rows, run_protocol_dola):
+    script = Script(checkpoint, layers=(0, 1))
+
+    run = run_protocol_dola(checkpoint, rows, "hf-dola", layers="0+1", formula="code")
+
+    assert_scored_like_script(run, [script.score(row) for row in rows])
+
+
+def test_a_tie_is_right_as_in_the_script(tmp_path, checkpoint, run_protocol_dola):
+    # All weights are 0, so that all tokens are equally likely, and fewer tokens are likelier.
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = save_gpt2(tmp_path / "model", tokenizer, value=0.0)
+    tied_row = example_row(
+        turncated_prefixes="It is ",
+        completion="one two",
+        contradiction_0="one one",
+        contradiction_1="two two",
+        contradiction_2="two one",
+    )
+    lost_row = {**tied_row, "contradiction_0": "one"}
+    script = Script(model)
+    expected = [script.score(tied_row), script.score(lost_row)]
+    assert [result.is_right for result in expected] == [True, False]
+
+    run = run_protocol_dola(model, [tied_row, lost_row])
+
+    assert_scored_like_script(run, expected)
+
+
+@pytest.fixture
+def parse_corpus_with(tmp_path, factor_yaml, write_rows):
+    """Return a function that parses a YAML which names a column with whole prefixes for ``dola``.
+
+    The row has the prefix "The library opened in 1870. ", and in full "Once. " before it.
+    """
     write_rows([example_row(full_prefix="Once. The library opened in 1870. ")])
-    import yaml
+    path = factor_yaml(dataset_path=str(tmp_path / "rows.jsonl"))
+    config = yaml.safe_load(path.read_text())
+    del config["include"]
 
-    path = factor_yaml(
-        dataset_path=str(tmp_path / "rows.jsonl"),
-        metadata={"version": 1.0, "dola_prefix": "full_prefix"},
-    )
-    config = {
-        key: value for key, value in yaml.safe_load(path.read_text()).items() if key != "include"
-    }
-    by_templates = {
-        "doc_to_text": "turncated_prefixes",
-        "doc_to_choice": ["completion", "contradiction_0"],
-        "doc_to_target": 0,
-    }
-    for more in ({}, by_templates):
-        for protocol, start in (
-            ("paper", "The library"),
-            ("code", "The library"),
-            ("dola", "Once. The library"),
-        ):
-            corpus = parse_corpus(
-                {**config, **more, "metadata": {**config["metadata"], "protocol": protocol}}
-            )
-            assert corpus.metadata.window == (None if protocol == "dola" else 1024)
-            assert load_corpus(corpus).rows[0].prefix.startswith(start)
-    asked = parse_corpus(
-        {**config, "metadata": {**config["metadata"], "protocol": "dola", "window": 64}}
-    )
-    assert asked.metadata.window == 64
-    # In the published files only News is read so: the script looks for "news" in the name of the
-    # file.
-    files = [
-        path for path in (TASKS / "factor").glob("*.yaml") if "dola_prefix" in path.read_text()
-    ]
-    assert [path.name for path in files] == ["news_factor.yaml"]
+    def parse(metadata, **keys):
+        settings = {"version": 1.0, "dola_prefix": "full_prefix", **metadata}
+        return parse_corpus({**config, **keys, "metadata": settings})
+
+    return parse
 
 
-def test_the_audit_expects_the_protocols_requests(
-    tmp_path, checkpoint, evaluate, factor_yaml, write_rows
-):
-    from lm_factuality.benchmarks.audit import ExpectedRun
-
-    metadata, _, samples = run(evaluate, factor_yaml, write_rows, checkpoint, some_rows()[:2])
-    sample = {
-        **samples[0],
-        "arguments": {
-            f"gen_args_{n}": {f"arg_{place}": value for place, value in enumerate(each)}
-            for n, each in enumerate(samples[0]["arguments"])
-        },
-    }
-    assert metadata["join"] == "dola"
-    audit = {
-        protocol: FactorAudit(
-            ExpectedRun(metadata={**metadata, "protocol": protocol, "join": join})
-        )
-        for protocol, join in (("dola", "dola"), ("paper", "authors"))
-    }
-    assert audit["dola"].request_problem(sample) is None
-    assert audit["paper"].request_problem(sample) is not None
-
-
-def test_open_generation_has_no_such_protocol(tmp_path):
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(
-        include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"}
-    )
-    with pytest.raises(
-        ConfigError,
-        match="protocol dola only scores choices; open generation has the protocols paper and code",
-    ):
-        manager.load_task_or_group("sample_factor_generation")
-
-
-FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "decoding_figures.yaml")]
+TEMPLATES = {
+    "doc_to_text": "turncated_prefixes",
+    "doc_to_choice": ["completion", "contradiction_0"],
+    "doc_to_target": 0,
+}
 
 
 @pytest.mark.parametrize(
-    ("backend", "options", "protocol", "difference"),
+    "keys",
+    [pytest.param({}, id="rows by columns"), pytest.param(TEMPLATES, id="rows by templates")],
+)
+@pytest.mark.parametrize(
+    ("protocol", "beginning", "window"),
     [
-        ("hf", "", "dola", "-18.3"),
-        ("hf-dola", ",layers=low,formula=code", "dola", "-22.0"),
-        ("hf-dola", "", "dola", None),
-        ("hf-dola", ",layers=high,formula=code", "dola", None),
-        ("hf", "", "paper", None),
-        ("hf-dola", ",layers=low,formula=code", "paper", None),
-        ("hf-ralm", ",index=wikipedia", "dola", None),
+        ("paper", "The library", 1024),
+        ("code", "The library", 1024),
+        ("dola", "Once. The library", None),
     ],
 )
-def test_figures_are_subtracted_from_runs_of_the_same_protocol_and_method_only(
-    backend, options, protocol, difference, tmp_path, capsys
+def test_protocol_dola_alone_takes_the_whole_prefix_that_the_yaml_names(
+    parse_corpus_with, keys, protocol, beginning, window
 ):
-    decoding = {"method": "DoLa", "layers": [0, 2]} if backend == "hf-dola" else None
-    arguments = f"pretrained=huggyllama/llama-7b,dtype=float16{options}"
-    path = results(
-        tmp_path,
-        "huggyllama/llama-7b",
-        ONE,
-        9.0,
-        backend=backend,
-        decoding=decoding,
-        model_args=arguments,
+    corpus = parse_corpus_with({"protocol": protocol}, **keys)
+
+    (row,) = load_corpus(corpus).rows
+    assert row.prefix.startswith(beginning)
+    assert corpus.metadata.window == window
+
+
+def test_protocol_dola_may_have_a_window(parse_corpus_with):
+    corpus = parse_corpus_with({"protocol": "dola", "window": 64})
+
+    assert corpus.metadata.window == 64
+
+
+def test_of_the_published_files_only_news_is_read_with_whole_prefixes():
+    """The script looks for "news" in the name of the file."""
+    yaml_paths = [
+        path for path in (TASKS / "factor").glob("*.yaml") if "dola_prefix" in path.read_text()
+    ]
+
+    assert [path.name for path in yaml_paths] == ["news_factor.yaml"]
+
+
+def arguments_as_in_file(sample):
+    """Return the arguments of a sample's requests in the form of a samples file."""
+    return {
+        f"gen_args_{number}": {f"arg_{place}": value for place, value in enumerate(arguments)}
+        for number, arguments in enumerate(sample["arguments"])
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "join", "is_accepted"), [("dola", "dola", True), ("paper", "authors", False)]
+)
+def test_the_audit_of_a_leaderboard_expects_the_requests_of_the_protocol(
+    checkpoint, rows, run_protocol_dola, protocol, join, is_accepted
+):
+    run = run_protocol_dola(checkpoint, rows[:2])
+    sample = {**run.samples[0], "arguments": arguments_as_in_file(run.samples[0])}
+
+    expected_run = ExpectedRun(metadata={**run.metadata, "protocol": protocol, "join": join})
+    problem = FactorAudit(expected_run).request_problem(sample)
+
+    assert (problem is None) == is_accepted
+
+
+def test_open_generation_has_no_such_protocol():
+    manager = TaskManager(
+        include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"}
     )
-    text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
-    path.write_text(
-        text.replace('"window": 1024,', f'"window": 1024, "protocol": "{protocol}",'),
-        encoding="utf-8",
-    )
-    assert main(["compare", str(path), *FIGURES]) == 0
-    output = capsys.readouterr().out
-    differences = re.findall(r"huggyllama/llama-7b.* factor_acc +40\.0 +[\d.]+ +(-[\d.]+)", output)
-    assert differences == ([difference] if difference else [])
+    message = "protocol dola only scores choices; open generation has the protocols paper and code"
+
+    with pytest.raises(ConfigError, match=message):
+        manager.load_task_or_group("sample_factor_generation")
+
+
+MODEL = "huggyllama/llama-7b"
+
+
+@pytest.fixture
+def compare_with_figures(tmp_path, capsys):
+    """Return a function that compares a run, whose accuracy is 40%, with the published figures.
+
+    The function returns what the command prints.
+    """
+
+    def compare(backend, options, protocol):
+        path = results(
+            tmp_path,
+            MODEL,
+            ONE,
+            9.0,
+            backend=backend,
+            decoding={"method": "DoLa", "layers": [0, 2]} if backend == "hf-dola" else None,
+            model_args=f"pretrained={MODEL},dtype=float16{options}",
+        )
+        text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
+        text = text.replace('"window": 1024,', f'"window": 1024, "protocol": "{protocol}",')
+        path.write_text(text, encoding="utf-8")
+        figures = REPOSITORY / "configs" / "reproduce" / "decoding_figures.yaml"
+        assert main(["compare", str(path), "--with", str(figures)]) == 0
+        return capsys.readouterr().out
+
+    return compare
+
+
+PUBLISHED_OPTIONS = ",layers=low,formula=code"
+"""The options with which the paper's figures of DoLa were measured."""
+
+
+def read_differences(output):
+    """Read the differences between the run's accuracy and published ones in a table."""
+    return re.findall(rf"{MODEL}.* factor_acc +40\.0 +[\d.]+ +(-[\d.]+)", output)
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "difference"),
+    [("hf", "", "-18.3"), ("hf-dola", PUBLISHED_OPTIONS, "-22.0")],
+)
+def test_a_figure_is_subtracted_from_a_run_of_its_protocol_and_method(
+    compare_with_figures, backend, options, difference
+):
+    output = compare_with_figures(backend, options, "dola")
+
+    assert read_differences(output) == [difference]
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "protocol"),
+    [
+        pytest.param("hf-dola", "", "dola", id="other layers"),
+        pytest.param("hf-dola", ",layers=high,formula=code", "dola", id="high layers"),
+        pytest.param("hf-ralm", ",index=wikipedia", "dola", id="other method"),
+        pytest.param("hf", "", "paper", id="other protocol"),
+        pytest.param("hf-dola", PUBLISHED_OPTIONS, "paper", id="other protocol of DoLa"),
+    ],
+)
+def test_no_figure_is_subtracted_from_a_run_of_another_protocol_or_method(
+    compare_with_figures, backend, options, protocol
+):
+    output = compare_with_figures(backend, options, protocol)
+
+    assert read_differences(output) == []
+
+
+def test_figures_are_listed_with_their_method_and_protocol(compare_with_figures):
+    output = compare_with_figures("hf", "", "paper")
+
     method = r"\(hf-dola formula=code layers=low\), protocol dola"
-    assert re.search(rf"wiki_factor +huggyllama/llama-7b {method} +factor_acc +62\.2", output)
-    assert ("decoding: method DoLa, layers [0, 2]" in output) == (backend == "hf-dola")
-    assert ("protocol dola: scored as by DoLa's script" in output) == (protocol == "dola")
+    assert re.search(rf"wiki_factor +{MODEL} {method} +factor_acc +62\.2", output)
+
+
+@pytest.mark.parametrize(("backend", "is_named"), [("hf-dola", True), ("hf", False)])
+def test_the_decoding_of_a_run_is_named(compare_with_figures, backend, is_named):
+    output = compare_with_figures(backend, "", "dola")
+
+    assert ("decoding: method DoLa, layers [0, 2]" in output) == is_named
+
+
+@pytest.mark.parametrize(("protocol", "is_explained"), [("dola", True), ("paper", False)])
+def test_the_protocol_dola_of_a_run_is_explained(compare_with_figures, protocol, is_explained):
+    output = compare_with_figures("hf", "", protocol)
+
+    assert ("protocol dola: scored as by DoLa's script" in output) == is_explained

@@ -1,4 +1,6 @@
-"""How prefix and completion become one text, by each rule."""
+"""How a prefix and a completion become one text, by each rule."""
+
+import itertools
 
 import pytest
 
@@ -6,70 +8,126 @@ from lm_factuality.benchmarks.audit import ExpectedRun
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import Join
-from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.cli.validation import check_targets
 from lm_factuality.ground.errors import ConfigError
 from tests.conftest import example_row
 
-AUTHORS, DOLA, SPACE, NONE = Join(), Join("dola"), Join("delimiter"), Join("delimiter", "")
+AUTHORS = Join()
+DOLA = Join("dola")
+SPACE = Join("delimiter")
+NO_DELIMITER = Join("delimiter", "")
 
 
 @pytest.mark.parametrize(
-    ("rule", "prefix", "completion", "joined"),
+    ("prefix", "completion", "joined"),
     [
-        (AUTHORS, "It rained. ", "He left.", ("It rained.", " He left.")),
-        (AUTHORS, "It rained.  ", "He left.", ("It rained. ", " He left.")),
-        (AUTHORS, "It rained. ", "  He left.", ("It rained.", " He left.")),
-        (AUTHORS, "It rained.\n", "He left.", ("It rained.\n", "He left.")),
-        (AUTHORS, "Answer:", "  He left.", ("Answer:", "He left.")),
-        (AUTHORS, "", "He left.", ("", "He left.")),
-        (DOLA, "It rained. ", "  He left.", ("It rained. ", "   He left.")),
-        (SPACE, "The capital of France is", "Paris.", ("The capital of France is", " Paris.")),
-        (SPACE, "The capital of France is ", "Paris.", ("The capital of France is", " Paris.")),
-        (SPACE, "The capital of France is", " Paris.", ("The capital of France is", " Paris.")),
-        (SPACE, "The capital of France is ", " Paris.", ("The capital of France is", "  Paris.")),
-        (SPACE, "It rained.\n", "He left.", ("It rained.\n", "He left.")),
-        (SPACE, "It rained.\n", "  He left.", ("It rained.\n", "  He left.")),
-        (SPACE, "", "He left.", ("", "He left.")),
-        (NONE, "法国的首都是", "巴黎。", ("法国的首都是", "巴黎。")),
-        (NONE, "The capital of France is ", "Paris.", ("The capital of France is", " Paris.")),
-        (Join("delimiter", "\n"), "Answer:", "Paris.", ("Answer:\n", "Paris.")),
-        (Join("delimiter", ": "), "Answer", "Paris.", ("Answer:", " Paris.")),
+        ("It rained. ", "He left.", ("It rained.", " He left.")),
+        ("It rained.  ", "He left.", ("It rained. ", " He left.")),
+        ("It rained. ", "  He left.", ("It rained.", " He left.")),
+        ("It rained.\n", "He left.", ("It rained.\n", "He left.")),
+        ("Answer:", "  He left.", ("Answer:", "He left.")),
+        ("", "He left.", ("", "He left.")),
     ],
 )
-def test_each_rule(rule, prefix, completion, joined):
-    assert rule(prefix, completion) == joined
+def test_the_authors_move_the_last_space_of_the_prefix_to_the_completion(
+    prefix, completion, joined
+):
+    assert AUTHORS(prefix, completion) == joined
 
 
-def test_no_rule_but_the_authors_drops_a_character():
-    for prefix in ("It is", "It is ", "It is\n", " "):
-        for completion in ("so.", " so.", "  so.", "\nso."):
-            for rule in (DOLA, SPACE, NONE):
-                text = "".join(rule(prefix, completion))
-                assert text.startswith(prefix)
-                assert text.endswith(completion)
-                assert len(text) - len(prefix) - len(completion) in (0, 1)
+def test_the_script_of_dola_puts_a_space_between_the_two():
+    assert DOLA("It rained. ", "  He left.") == ("It rained. ", "   He left.")
+
+
+FRANCE = "The capital of France is"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "completion", "joined"),
+    [
+        (FRANCE, "Paris.", (FRANCE, " Paris.")),
+        (f"{FRANCE} ", "Paris.", (FRANCE, " Paris.")),
+        (FRANCE, " Paris.", (FRANCE, " Paris.")),
+        (f"{FRANCE} ", " Paris.", (FRANCE, "  Paris.")),
+        ("It rained.\n", "He left.", ("It rained.\n", "He left.")),
+        ("It rained.\n", "  He left.", ("It rained.\n", "  He left.")),
+        ("", "He left.", ("", "He left.")),
+    ],
+)
+def test_a_space_is_put_between_the_two_unless_white_space_is_there(prefix, completion, joined):
+    assert SPACE(prefix, completion) == joined
+
+
+@pytest.mark.parametrize(
+    ("prefix", "completion", "joined"),
+    [
+        ("法国的首都是", "巴黎。", ("法国的首都是", "巴黎。")),
+        (f"{FRANCE} ", "Paris.", (FRANCE, " Paris.")),
+    ],
+)
+def test_an_empty_delimiter_adds_nothing(prefix, completion, joined):
+    assert NO_DELIMITER(prefix, completion) == joined
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "prefix", "joined"),
+    [("\n", "Answer:", ("Answer:\n", "Paris.")), (": ", "Answer", ("Answer:", " Paris."))],
+)
+def test_a_delimiter_is_put_between_the_two(delimiter, prefix, joined):
+    assert Join("delimiter", delimiter)(prefix, "Paris.") == joined
+
+
+PREFIXES = ("It is", "It is ", "It is\n", " ")
+COMPLETIONS = ("so.", " so.", "  so.", "\nso.")
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        pytest.param(DOLA, id="dola"),
+        pytest.param(SPACE, id="space"),
+        pytest.param(NO_DELIMITER, id="no delimiter"),
+    ],
+)
+@pytest.mark.parametrize(("prefix", "completion"), itertools.product(PREFIXES, COMPLETIONS))
+def test_no_rule_but_the_authors_drops_a_character(join, prefix, completion):
+    text = "".join(join(prefix, completion))
+
+    assert text.startswith(prefix)
+    assert text.endswith(completion)
+    num_added = len(text) - len(prefix) - len(completion)
+    assert num_added in (0, 1)
+
+
+def parse_join(**metadata):
+    """Return the rule of a YAML with these settings."""
+    return parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata}).join
 
 
 @pytest.mark.parametrize(
     ("metadata", "join"),
     [
-        ({}, SPACE),
-        ({"delimiter": ""}, NONE),
-        ({"join": "authors"}, AUTHORS),
-        ({"join": "delimiter", "delimiter": "\n"}, Join("delimiter", "\n")),
-        ({"source": "news_factor"}, AUTHORS),
-        ({"source": "news_factor", "join": "delimiter"}, SPACE),
-        ({"protocol": "dola"}, DOLA),
+        pytest.param({}, SPACE, id="one's own rows"),
+        pytest.param({"delimiter": ""}, NO_DELIMITER, id="delimiter"),
+        pytest.param({"join": "authors"}, AUTHORS, id="the authors' rule"),
+        pytest.param(
+            {"join": "delimiter", "delimiter": "\n"},
+            Join("delimiter", "\n"),
+            id="rule and delimiter",
+        ),
+        pytest.param({"source": "news_factor"}, AUTHORS, id="published rows"),
+        pytest.param(
+            {"source": "news_factor", "join": "delimiter"}, SPACE, id="published rows and rule"
+        ),
+        pytest.param({"protocol": "dola"}, DOLA, id="protocol with a rule"),
     ],
 )
-def test_the_yaml_names_the_rule(metadata, join):
-    assert (
-        parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata}).join == join
-    )
+def test_the_rule_follows_from_the_yaml(metadata, join):
+    assert parse_join(**metadata) == join
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "message"),
     [
         (
             {"join": "authors", "delimiter": " "},
@@ -79,58 +137,86 @@ def test_the_yaml_names_the_rule(metadata, join):
         ({"delimiter": 1}, "metadata.delimiter is 1; expected a valid string"),
     ],
 )
-def test_what_is_no_rule_is_refused(metadata, said):
-    with pytest.raises(ConfigError, match=said):
-        parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata})
+def test_an_unknown_rule_is_refused(metadata, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_join(**metadata)
 
 
-def test_rows_of_ones_own_keep_their_words_apart(
-    tmp_path, checkpoint, evaluate, factor_yaml, write_rows, caplog
-):
-    rows = [example_row(turncated_prefixes=prefix) for prefix in ("The library is", "Its lib")]
-    rows[1] |= {
-        key: "rary " + rows[1][key]
-        for key in rows[1]
-        if key.startswith(("completion", "contradiction_"))
-    }
-    write_rows(rows)
-    path = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0})
-    factor_yaml("glued", dataset_path="rows.jsonl", metadata={"version": 1.0, "join": "authors"})
-    (report,) = validate([str(path)])
-    assert (
-        report.first_join == "'The library is' + ' Its first keeper was a ' (join: delimiter ' ')"
-    )
+TRUE_COMPLETION = example_row()["completion"]
+
+
+@pytest.fixture
+def yaml_of_row_without_space(factor_yaml, write_rows):
+    """Return a function that writes the YAML of a row without a space between prefix and choices.
+
+    Its arguments are settings of the YAML.
+    """
+    write_rows([example_row(turncated_prefixes="The library is")])
+
+    def write(**settings):
+        return factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0, **settings})
+
+    return write
+
+
+def test_validate_shows_how_the_first_row_is_joined(yaml_of_row_without_space):
+    (report,) = check_targets([str(yaml_of_row_without_space())])
+
+    join = "'The library is' + ' Its first keeper was a ' (join: delimiter ' ')"
+    assert report.first_join == join
     assert report.problems == ()
-    asked = {}
-    with caplog.at_level("INFO"):
-        for name in ("my_factor", "glued"):
-            caplog.clear()
-            found = evaluate(
-                "hf", [name], tmp_path, {"pretrained": str(checkpoint)}, log_samples=True
-            )
-            asked[name] = [
-                [each["arguments"][0][:2] for each in found["samples"][name]],
-                found["configs"][name]["metadata"],
-            ]
-    requests, metadata = asked["my_factor"]
-    assert requests[0] == ("The library is", f" {rows[0]['completion']}")
-    assert (metadata["join"], metadata["delimiter"]) == ("delimiter", " ")
-    requests, metadata = asked["glued"]
-    assert requests[0] == ("The library is", rows[0]["completion"])
-    assert metadata["join"] == "authors"
 
 
-def test_a_leaderboard_expects_its_rule():
-    doc = {"prefix": "It is", "choices": ["so.", "no."]}
-    sample = {
-        "doc": doc,
+@pytest.mark.parametrize(
+    ("settings", "request_text", "join"),
+    [
+        pytest.param({}, f" {TRUE_COMPLETION}", "delimiter", id="by default words are kept apart"),
+        pytest.param(
+            {"join": "authors"}, TRUE_COMPLETION, "authors", id="the authors' rule adds no space"
+        ),
+    ],
+)
+def test_a_model_is_asked_by_the_rule_of_the_yaml(
+    yaml_of_row_without_space, evaluate, checkpoint, settings, request_text, join
+):
+    path = yaml_of_row_without_space(**settings)
+
+    output = evaluate("hf", ["my_factor"], path.parent, {"pretrained": str(checkpoint)})
+
+    (sample,) = output["samples"]["my_factor"]
+    context, continuation, *_ = sample["arguments"][0]
+    assert context == "The library is"
+    assert continuation == request_text
+    assert output["configs"]["my_factor"]["metadata"]["join"] == join
+
+
+def test_results_name_the_delimiter(yaml_of_row_without_space, evaluate, checkpoint):
+    path = yaml_of_row_without_space()
+
+    output = evaluate("hf", ["my_factor"], path.parent, {"pretrained": str(checkpoint)})
+
+    assert output["configs"]["my_factor"]["metadata"]["delimiter"] == " "
+
+
+@pytest.fixture
+def sample_joined_by_space():
+    """Return a sample whose requests join prefix and choices by a space."""
+    return {
+        "doc": {"prefix": "It is", "choices": ["so.", "no."]},
         "arguments": {
-            f"gen_args_{n}": {"arg_0": "It is", "arg_1": f" {each}", "arg_2": 1024}
-            for n, each in enumerate(doc["choices"])
+            "gen_args_0": {"arg_0": "It is", "arg_1": " so.", "arg_2": 1024},
+            "gen_args_1": {"arg_0": "It is", "arg_1": " no.", "arg_2": 1024},
         },
     }
-    assert FactorAudit(ExpectedRun({"window": 1024})).request_problem(sample) is not None
-    assert (
-        FactorAudit(ExpectedRun({"window": 1024, "join": "delimiter"})).request_problem(sample)
-        is None
-    )
+
+
+def test_a_leaderboard_accepts_requests_by_its_rule(sample_joined_by_space):
+    audit = FactorAudit(ExpectedRun({"window": 1024, "join": "delimiter"}))
+
+    assert audit.request_problem(sample_joined_by_space) is None
+
+
+def test_a_leaderboard_refuses_requests_by_another_rule(sample_joined_by_space):
+    audit = FactorAudit(ExpectedRun({"window": 1024}))  # the authors' rule
+
+    assert audit.request_problem(sample_joined_by_space) is not None
