@@ -98,7 +98,7 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
     )
 
 
-_PROTOCOLS = {
+_NOTE_BY_PROTOCOL = {
     "code": "ties go to the first choice",
     "dola": "scored as by DoLa's script: sums, ties are right, always a space before a completion",
 }
@@ -120,7 +120,8 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
 
     window = task.metadata.get("window")
-    # Without this metric, tokens could not be counted, and so no window was applied.
+    # A backend without a tokenizer cannot count tokens. The run then has neither factor_acc nor a
+    # window, whatever its settings say.
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif window != PAPER_WINDOW:
@@ -128,9 +129,9 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
         yield f"{size}, the paper's is {PAPER_WINDOW}"
 
     protocol = str(task.metadata.get("protocol"))
-    # The protocol `paper` needs no note.
-    if protocol in _PROTOCOLS:
-        yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
+    # The protocol of the paper needs no note.
+    if protocol in _NOTE_BY_PROTOCOL:
+        yield f"protocol {protocol}: {_NOTE_BY_PROTOCOL[protocol]}"
 
 
 _QUESTIONS = load_questions(__package__)
@@ -138,7 +139,7 @@ _ERROR_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read_rows_to_judge(path: Path) -> list[Unit]:
-    """Read the rows of a table whose contradictions people are to judge.
+    """Read a table of FACTOR, and make the questions that people answer about its contradictions.
 
     In section 3.3 of the paper (tables 2 and 3), people say whether the contradictions of a
     benchmark are false, and which error type they have.
@@ -147,13 +148,13 @@ def read_rows_to_judge(path: Path) -> list[Unit]:
         path: A table with the columns of FACTOR's published files.
 
     Returns:
-        All questions about a row, for each row that can be scored.
+        A unit for each row that can be scored, with all questions about it.
 
     Raises:
         ConfigError: A column is missing.
         DataError: There is no such table, or lines of it cannot be read.
     """
-    # Results and samples of runs are read elsewhere.
+    # The command also takes results and samples of runs, but reads them before it calls this.
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
@@ -171,7 +172,7 @@ def read_rows_to_judge(path: Path) -> list[Unit]:
 
 
 def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
-    """Ask every question about every contradiction of a row.
+    """Make the questions about a row: every question about each of its contradictions.
 
     Args:
         row_index: The number of the row in its file, from 0.
@@ -188,9 +189,9 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
         if index == row.gold:
             continue
         for question in _QUESTIONS:
-            known_answer = _known_answer(question, row.error_types[index])
+            answer_in_file = _known_answer(question, row.error_types[index])
             item_id = f"{question}:{index}"
-            items.append(Item(item_id, question, contradiction, context, known_answer))
+            items.append(Item(item_id, question, contradiction, context, answer_in_file))
 
     error_types = named_error_types([row.error_types])
     strata = {"error type": " + ".join(error_types)} if error_types else {}

@@ -130,9 +130,10 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     models, notes_on_omitted_runs = models_on_corpora(runs)
     notes = [*notes_on_omitted_runs, *_notes_on_perplexity_runs(runs)]
 
+    # The first of these tables shows the notes.
     tables = list(_agreement_tables(models, notes))
-    # The notes may say why there is nothing to compare.
     if not tables and notes:
+        # The notes may say why there is nothing to compare, so they get a table without rows.
         tables.append(ComparisonTable("", (), (), notes))
     gains = retrieval_gains(models)
     if gains:
@@ -166,11 +167,12 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
     perplexity_runs, perplexity_notes = newest_runs(
         run for run in runs if run.task.kind == "perplexity"
     )
-    # Both kinds of runs are found by the FACTOR task of the corpus and the model.
+    # The keys are a FACTOR task and a model. The perplexity task on the texts of news_factor is
+    # news_factor_perplexity.
     perplexity_run_by_key = {}
     for run in perplexity_runs:
-        corpus = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
-        perplexity_run_by_key[corpus, run.label] = run
+        factor_task = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
+        perplexity_run_by_key[factor_task, run.label] = run
 
     model_by_key = {}
     for run in factor_runs:
@@ -181,20 +183,20 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
             model_by_key[key] = ModelOnCorpus(run, accuracy, perplexity_run_by_key.get(key))
 
     notes = [*factor_notes, *perplexity_notes]
-    for (corpus, label), run in perplexity_run_by_key.items():
-        if (corpus, label) not in model_by_key:
-            notes.append(_note_on_unpaired(run, corpus))
-    # The order does not depend on the order of files.
+    for key, run in perplexity_run_by_key.items():
+        if key not in model_by_key:
+            notes.append(_note_without_accuracy(run, factor_task=key[0]))
+    # Sorting makes the order independent of that of the files.
     models = sorted(model_by_key.values(), key=lambda model: (model.task, model.model))
     return models, notes
 
 
-def _note_on_unpaired(run: Run, corpus: str) -> str:
-    """Say that a model has a perplexity on a corpus, but no accuracy.
+def _note_without_accuracy(run: Run, factor_task: str) -> str:
+    """Say that a model has a perplexity on the texts of a FACTOR task, but no accuracy there.
 
     Args:
         run: The run of the perplexity task.
-        corpus: The name of the FACTOR task on the same corpus.
+        factor_task: The name of the FACTOR task.
 
     Returns:
         A note such as ``x_factor_perplexity, gpt2: perplexity 8.00, per byte 1.800; no accuracy on
@@ -203,13 +205,13 @@ def _note_on_unpaired(run: Run, corpus: str) -> str:
     value_by_unit = {}
     for unit, score in _PERPLEXITIES.items():
         perplexity = score_figure(run.task, score.name)
-        # The tokens of some models cannot be counted.
-        value_by_unit[unit] = (
-            "none" if perplexity is None else f"{perplexity.value:.{score.decimals}f}"
-        )
+        # Without a tokenizer, there is no perplexity per token.
+        value_by_unit[unit] = "none"
+        if perplexity is not None:
+            value_by_unit[unit] = f"{perplexity.value:.{score.decimals}f}"
     return (
         f"{run.task.task}, {run.label}: perplexity {value_by_unit['token']}, per byte"
-        f" {value_by_unit['byte']}; no accuracy on {corpus} to go with it"
+        f" {value_by_unit['byte']}; no accuracy on {factor_task} to go with it"
     )
 
 
@@ -232,12 +234,12 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
     for model in models:
         perplexity = model.perplexity(unit)
         if perplexity is not None:
-            # The lower perplexity is better, so that its sign is changed.
+            # A lower perplexity is better. With its sign changed, higher is better for both scores.
             negated_perplexities.append(-perplexity.value)
             accuracies.append(model.accuracy.value)
 
     num_models = len(accuracies)
-    # A single model has no rank.
+    # A single model cannot be ranked.
     if num_models < 2:
         return RankAgreement(None, num_models)
     tau = float(kendalltau(negated_perplexities, accuracies, variant="b").statistic)
@@ -256,7 +258,7 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         The difference. It is paired by row and clustered by document if the samples of both runs
         are at hand. Otherwise it has no standard error, and ``shared_rows`` is 0.
     """
-    # These are the accuracies that results files report.
+    # The accuracies that results files report.
     first_value = first.accuracy.value
     second_value = second.accuracy.value
     difference = first_value - second_value
@@ -266,7 +268,8 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
     second_rows = second.run.scored_rows.get(ACCURACY.name)
     if first_rows and second_rows:
         paired = paired_difference(first_rows, second_rows, ACCURACY)
-        # It differs if the two runs scored different rows, or if the samples are of another run.
+        # The difference over shared rows is another one than that of the results if the runs scored
+        # different rows, or if samples and results are not of the same run. It is not used then.
         if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
             return paired
     return PairedDifference(
@@ -285,7 +288,7 @@ def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
         also for those on which perplexity and accuracy agree.
     """
     accuracy_gaps = {}
-    # Each pair comes in both orders, and only one of them has the better model first.
+    # `permutations` gives each pair in both orders. The order with the better model first is kept.
     for first, second in permutations(models, 2):
         if first.accuracy.value > second.accuracy.value:
             accuracy_gaps[first, second] = accuracy_difference(first, second)
@@ -318,7 +321,7 @@ def _units_ranked_differently(
     for unit in _PERPLEXITIES:
         perplexity = better_model.perplexity(unit)
         perplexity_of_worse = worse_model.perplexity(unit)
-        # Without both perplexities the models have no rank.
+        # Perplexity ranks two models only if both have one.
         if perplexity is None or perplexity_of_worse is None:
             continue
         if perplexity_of_worse.value < perplexity.value:
@@ -341,13 +344,14 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
         model_by_variant = {
             (model.run.file.model, model.run.file.variant): model for model in models_of_task
         }
-        # Holm's correction needs all differences of a corpus at once.
+        # The keys are the pairs: first the model without retrieval, then the same model with it.
         differences = {}
-        for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(model_by_variant):
-            difference = accuracy_difference(with_retrieval, without_retrieval)
-            differences[without_retrieval, with_retrieval] = difference
-        for (without_retrieval, with_retrieval), difference in adjust_p_values(differences).items():
-            gains.append(RetrievalGain(without_retrieval, with_retrieval, difference))
+        for pair in pairs_without_and_with_retrieval(model_by_variant):
+            without_retrieval, with_retrieval = pair
+            differences[pair] = accuracy_difference(with_retrieval, without_retrieval)
+        # Holm's correction needs all differences of a corpus at once.
+        for pair, difference in adjust_p_values(differences).items():
+            gains.append(RetrievalGain(*pair, difference))
     return gains
 
 
@@ -404,45 +408,56 @@ _GAIN_COLUMNS = (
 def _agreement_tables(
     models: Sequence[ModelOnCorpus], notes: Sequence[str]
 ) -> Iterator[ComparisonTable]:
-    """Show accuracy and perplexity of all models, and the pairs that the two rank differently.
+    """Show how far accuracy and perplexity rank the same models alike.
 
     Args:
         models: Models on all corpora. Those without a perplexity are left out.
-        notes: What to write below the first table, besides its own notes.
+        notes: Further notes for below the first table.
 
     Yields:
-        The table of all models, unless no model has a perplexity, and the table of pairs, unless
-        there are none.
+        A table of all models with both scores, and a table of the pairs of models that the two
+        scores rank differently. A table without rows is left out.
     """
     # Without a perplexity there is nothing to compare the accuracy with.
     compared_models = [model for model in models if model.has_perplexity]
     if not compared_models:
         return
 
-    # One table shows all corpora, with the remarks on each corpus below it.
+    # One table shows all corpora, with the notes on each corpus below it.
     rows = []
-    remarks = [_TAU_NOTE]
+    notes_on_ranks = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
     for task, models_of_task in _models_by_task(compared_models).items():
         rows += _agreement_rows(models_of_task)
-        for unit in _PERPLEXITIES:
-            agreement = kendall_tau(models_of_task, unit)
-            if agreement.tau is not None:
-                count = f"{agreement.num_models} models"
-                remarks.append(f"{task}: {agreement.tau:.2f} over {count}, perplexity per {unit}")
-        remarks += [f"{task}: {reason}" for reason in _reasons_not_comparable(models_of_task)]
+        notes_of_task = [*_notes_on_tau(models_of_task), *_reasons_not_comparable(models_of_task)]
+        notes_on_ranks += [f"{task}: {note}" for note in notes_of_task]
         disagreements += find_disagreements(models_of_task)
 
     # Without this note, readers could think that the table of pairs is missing.
     if not disagreements:
-        remarks.append("No pair of models on which the two disagree.")
+        notes_on_ranks.append("No pair of models on which the two disagree.")
     title = "\nAccuracy and perplexity on one corpus, as measured"
-    yield ComparisonTable(title, _AGREEMENT_COLUMNS, rows, [*remarks, *notes])
+    yield ComparisonTable(title, _AGREEMENT_COLUMNS, rows, [*notes_on_ranks, *notes])
 
     if disagreements:
-        title = f"\nPairs of models on which the two disagree, as measured: {len(disagreements)}"
+        pair_title = (
+            f"\nPairs of models on which the two disagree, as measured: {len(disagreements)}"
+        )
         pair_rows = [_disagreement_row(disagreement) for disagreement in disagreements]
-        yield ComparisonTable(title, _PAIR_COLUMNS, pair_rows, [_PAIR_NOTE])
+        yield ComparisonTable(pair_title, _PAIR_COLUMNS, pair_rows, [_PAIR_NOTE])
+
+
+def _notes_on_tau(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
+    """Say how far accuracy and perplexity rank models on one corpus alike.
+
+    Yields:
+        A note for each unit of perplexity, such as ``0.67 over 4 models, perplexity per byte``.
+        None for a unit in which there is nothing to rank.
+    """
+    for unit in _PERPLEXITIES:
+        agreement = kendall_tau(models, unit)
+        if agreement.tau is not None:
+            yield (f"{agreement.tau:.2f} over {agreement.num_models} models, perplexity per {unit}")
 
 
 def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
@@ -452,13 +467,14 @@ def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
         models: Models on one corpus, each with a perplexity.
 
     Returns:
-        The cells of each row, in the order of ``_AGREEMENT_COLUMNS``. A cell is empty if its value
-        is not known. The number of tokens shows which models share a tokenizer.
+        The cells of each row: the task, the model, its accuracy, its perplexity per token and per
+        byte, and its number of tokens, which shows which models share a tokenizer. A cell is empty
+        if its value is not known.
     """
     rows = []
     for model in sorted(models, key=lambda model: model.accuracy.value, reverse=True):
         perplexities = [_perplexity_cell(model, unit) for unit in _PERPLEXITIES]
-        # With separators of thousands, such as 12,345.
+        # For example 12,345.
         num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
         rows.append((model.task, model.model, _percent(model), *perplexities, num_tokens))
     return rows
@@ -503,8 +519,9 @@ def _reasons_not_comparable(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
         A sentence if the models have different tokenizers, and one if they had different windows.
         Nothing if all perplexities can be compared.
     """
-    # The same texts with different token counts mean different tokenizers.
+    # If the same texts have different numbers of tokens, they were cut by different tokenizers.
     token_counts = {model.num_tokens for model in models}
+    # None stands for a number that is not known.
     if None in token_counts:
         yield (
             "perplexities per token compare only models of one tokenizer, and not all token counts"
@@ -533,38 +550,41 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         disagreement: The two models, and how far their accuracies are apart.
 
     Returns:
-        The cells, in the order of ``_PAIR_COLUMNS``. Numbers of both models are written as
-        ``8.31 vs 9.02``, that of the model with the lower perplexity first.
+        The cells, in the order of ``_PAIR_COLUMNS``. A cell with numbers of both models, such as
+        ``8.31 vs 9.02``, has that of the model with the lower perplexity first.
     """
-    likelier_model = disagreement.better_by_perplexity
-    accurate_model = disagreement.better_by_accuracy
+    first = disagreement.better_by_perplexity
+    second = disagreement.better_by_accuracy
     gap = disagreement.accuracy_gap
 
     perplexities = []
     for unit, score in _PERPLEXITIES.items():
-        likelier = likelier_model.perplexity(unit)
-        accurate = accurate_model.perplexity(unit)
-        text = ""
-        # Without both perplexities, the cell stays empty.
-        if likelier and accurate:
-            text = f"{likelier.value:.{score.decimals}f} vs {accurate.value:.{score.decimals}f}"
-        perplexities.append(text)
+        first_perplexity = first.perplexity(unit)
+        second_perplexity = second.perplexity(unit)
+        # The cell stays empty if a model has no perplexity per token.
+        cell = ""
+        if first_perplexity and second_perplexity:
+            cell = _versus(first_perplexity.value, second_perplexity.value, score.decimals)
+        perplexities.append(cell)
 
-    # Accuracies are shown in percent.
-    likelier_accuracy = 100 * likelier_model.accuracy.value
-    higher_accuracy = 100 * accurate_model.accuracy.value
     formatted_gap = format_difference(gap, ACCURACY)
     return (
-        likelier_model.task,
-        likelier_model.model,
-        accurate_model.model,
+        first.task,
+        first.model,
+        second.model,
         *perplexities,
-        f"{likelier_accuracy:.1f} vs {higher_accuracy:.1f}",
+        # Accuracies are shown in percent.
+        _versus(100 * first.accuracy.value, 100 * second.accuracy.value, digits=1),
         _with_stderr(gap.difference, gap.stderr, digits=1, factor=100),
         formatted_gap.p_value or "unknown",
         formatted_gap.adjusted_p_value,
         " and ".join(disagreement.units),
     )
+
+
+def _versus(first: float, second: float, digits: int) -> str:
+    """Write the numbers of two models with so many decimals, such as ``8.31 vs 9.02`` with two."""
+    return f"{first:.{digits}f} vs {second:.{digits}f}"
 
 
 def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
@@ -577,15 +597,13 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
         The table, with one row for each model and corpus.
     """
     rows = []
-    # The columns of accuracies are in this order: without retrieval, with it.
     for gain in gains:
-        with_retrieval = gain.with_retrieval
         row = (
-            with_retrieval.task,
+            gain.with_retrieval.task,
             # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
-            with_retrieval.model,
+            gain.with_retrieval.model,
             _percent(gain.without_retrieval),
-            _percent(with_retrieval),
+            _percent(gain.with_retrieval),
             *format_difference(gain.difference, ACCURACY),
         )
         rows.append(row)

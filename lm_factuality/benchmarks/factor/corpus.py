@@ -239,9 +239,10 @@ def check_config(settings_class: type[Yaml], config: Mapping[str, Any]) -> Yaml:
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type. The message names the YAML.
     """
+    # The path of the YAML, for messages. A task may also be given without a file.
     where = INLINE
     metadata = config.get("metadata")
-    # Metadata that are no mapping are refused below, with all other problems.
+    # `read_settings` refuses metadata that are no mapping, together with all other problems.
     if isinstance(metadata, Mapping):
         where = str(metadata.get("config_source", INLINE))
     return read_settings(settings_class, dict(config), where)

@@ -63,8 +63,8 @@ class Join:
         if self.rule == DOLA:
             # DoLa's script always adds a space, even if there is one already.
             return prefix, " " + completion
-        # The first of the two rules moves a space, and the second adds a delimiter.
         if self.rule == AUTHORS:
+            # This rule adds nothing: it only moves a space from the prefix to the completion.
             return _join_as_authors(prefix, completion)
         return self._join_with_delimiter(prefix, completion)
 

@@ -54,22 +54,22 @@ class LoadedData:
     problems: tuple[str, ...] = ()
     """The lines of the file that cannot be read, and why."""
 
-    def rows_after_warning(self, task: str, unit: str) -> tuple[Any, ...]:
-        """Log one warning about all rows that cannot be scored, and return all rows.
+    def checked_rows(self, task: str, unit: str) -> tuple[Any, ...]:
+        """Return all rows if the file could be read, and warn of those that cannot be scored.
 
-        The warning counts the rows, quotes the first problem, and names ``lm-factuality validate``,
-        the command that lists them all.
+        One warning is logged for all of them. It counts them, quotes the first problem, and names
+        ``lm-factuality validate``, the command that lists all problems.
 
         Args:
             task: The name of the task, for the warning.
-            unit: The plural of what the rows are, such as ``rows`` or ``documents``.
+            unit: What the warning calls them, such as ``rows`` or ``documents``.
 
         Raises:
             DataError: Lines of the file cannot be read.
         """
         refuse(self.problems)
         unscorable_rows = [row for row in self.rows if row.problem]
-        # One warning for all of them, since a file may have thousands.
+        # A file may have thousands of them, so not each has a warning of its own.
         if unscorable_rows:
             first_row = unscorable_rows[0]
             logger.warning(
@@ -173,7 +173,9 @@ def _published_table(source: str, data_dir: str | Path | None) -> tuple[Table, J
 
 
 def _local_file(settings: TableYaml, name: str) -> Path:
-    """Return the path of a data file, whose name is relative to the folder of the task's YAML.
+    """Find a user's data file, and refuse settings that do not fit a file.
+
+    A relative name is searched in the folder of the task's YAML.
 
     Args:
         settings: The settings of the task.
@@ -193,6 +195,7 @@ def _local_file(settings: TableYaml, name: str) -> Path:
         )
     # dataset_kwargs are for the datasets library, which does not read this file.
     if settings.dataset_kwargs:
+        # They often say how to parse CSV, so the message says how the suite parses it.
         raise ConfigError(
             f"{settings.where}: dataset_kwargs: found {', '.join(settings.dataset_kwargs)},"
             " expected none for a file on this machine; CSV is read with commas and UTF-8"
@@ -216,7 +219,7 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
         ConfigError: The table lacks a column, or a template fails.
     """
     columns = corpus.metadata.columns
-    # DoLa's script reads whole prefixes, which are in a column of their own.
+    # DoLa's script reads whole prefixes. The YAML names their column besides that of cut prefixes.
     if corpus.dola_prefix:
         columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
     # The YAML names either templates or columns.
@@ -293,7 +296,8 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     """
     names = column_names(table)
     prefix_column = columns.prefix
-    # The published files have more than one column of prefixes.
+    # The published files have more than one column of prefixes. If a table has none of them, the
+    # name "prefix" appears in the error message.
     if prefix_column is None:
         prefix_column = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
 
@@ -307,12 +311,13 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
         )
 
     choice_columns = [columns.completion, *contradiction_columns]
-    # The keys are those by which messages name the columns.
+    # A column's name is a template that gives its cell. The first argument is the key of the YAML
+    # that error messages name.
     compile_template = partial(compile_cell_template, where, columns=names)
     renderers = RowRenderers(
         prefix=compile_template("metadata.columns.prefix", prefix_column),
         choices=compile_template("metadata.columns", choice_columns),
-        # The completion is the first choice.
+        # The true completion is the first choice.
         target=compile_template("doc_to_target", 0),
         error_types=compile_template("metadata.columns.error_types", list(type_columns)),
     )
@@ -388,11 +393,11 @@ def _render_rows(
 
 
 def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:
-    """Make a row of one record of a table.
+    """Make a row of FACTOR from the cells of one record of a table.
 
     Args:
         where: The path of the YAML, for messages.
-        renderers: The functions that make the parts of the row of the record's cells.
+        renderers: The functions that make each part of the row from the cells.
         doc_id: The name of the row's document.
         record: The cells by column, and the line of the file.
 
@@ -419,9 +424,10 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
 
     # A choice that is no text becomes None, which makes the row unscorable.
     texts = [cell_text(choice) for choice in choices]
+    # Every choice needs an error type, which is empty if it is not known.
     types_of_choices = [""] * len(texts)
     if isinstance(error_types, list) and error_types:
-        # The true completion comes first and has no error type.
+        # The columns name types of contradictions. The true completion stands before them.
         types_of_choices = ["", *(cell_text(error_type) or "" for error_type in error_types)]
     return make_row(
         location=record.location,
@@ -436,11 +442,15 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
 def document_ids(where: str, column: str | None, table: Table, unit: str = "row") -> list[str]:
     """Return the name of each row's document, by which standard errors are clustered.
 
+    Example:
+        A table with the cells ``Rome``, empty and ``Rome`` gives ``["Rome", "row 1", "Rome"]``.
+
     Args:
         where: The path of the YAML, for messages.
-        column: The column that holds the name, None for ``doc_id`` if the table has that column.
+        column: The column that holds the names, which must exist. None for the column ``doc_id``,
+            which may be missing.
         table: The table.
-        unit: The first word of the name of a row without one, such as ``row`` in ``row 12``.
+        unit: The first word of the names of rows without a document, such as ``row``.
 
     Returns:
         A name for each row. A row whose cell is empty is a document of its own.
@@ -450,7 +460,6 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
     """
     if column:
         require_column(where, "metadata.columns.doc_id", column, table)
-    # Without a column, names are read from `doc_id`, which records may lack.
     names = []
     for number, record in enumerate(table.records):
         name = cell_text(record.values.get(column or "doc_id"))

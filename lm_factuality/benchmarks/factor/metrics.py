@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
-from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
+from lm_factuality.benchmarks.factor.scoring import ACCURACIES, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, Outcome
@@ -35,8 +35,8 @@ MARGIN_BY_TYPE = "margin_vs_"
 """The beginning of a metric: the margin over the contradictions of one error type."""
 
 GUESS_BASELINE = "guess_baseline"
-_ACCURACIES_WITHOUT_TOKENS = ("acc", "acc_bytes")
-"""The accuracies of a backend that shows no tokenizer, so that tokens cannot be counted."""
+_TOKEN_FREE_ACCURACIES = ("acc", "acc_bytes")
+"""The accuracies that need no number of tokens, which a backend without a tokenizer lacks."""
 
 _CONTINUOUS_OF_SUMS = ("bits_per_byte", "choice_prob", "brier_score")
 CONTINUOUS = (*_CONTINUOUS_OF_SUMS, "pairwise_acc", "margin")
@@ -63,7 +63,7 @@ def row_metrics(
     protocol: str,
     error_types: Sequence[str],
 ) -> JsonObject:
-    """Return every metric of one row, that is, of a prefix with a true and several false choices.
+    """Return every metric of one row: accuracies, continuous scores and why it is unscored.
 
     Args:
         doc: The row (see `lm_factuality.benchmarks.factor.rows.row_document`).
@@ -73,21 +73,22 @@ def row_metrics(
 
     Returns:
         The values by metric. A value is None if the row is unscored or, for an error type, if the
-        row has no contradiction of that type. Without token counts there are no metrics per token.
+        row has no contradiction of that type. If tokens cannot be counted, the metrics that need
+        their number are absent.
     """
     row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
     counts_tokens = has_tokens(scores)
 
     metrics: JsonObject = {}
-    for name in NORMALISATIONS if counts_tokens else _ACCURACIES_WITHOUT_TOKENS:
-        is_right = row_score.correct.get(name)
-        metrics[name] = None if is_right is None else Outcome(is_right, cluster)
+    # A backend that shows no tokenizer has no accuracy per token.
+    accuracies = ACCURACIES if counts_tokens else _TOKEN_FREE_ACCURACIES
+    for name in accuracies:
+        metrics[name] = _outcome_or_none(row_score.correct.get(name), cluster)
     for name in _CONTINUOUS_OF_SUMS:
-        value = row_score.continuous.get(name)
         # Bits are averaged over all bytes of the data, not over rows.
         weight = completion_bytes(doc) if name == "bits_per_byte" else 1
-        metrics[name] = None if value is None else Outcome(value, cluster, weight)
+        metrics[name] = _outcome_or_none(row_score.continuous.get(name), cluster, weight)
     if counts_tokens:
         metrics |= _metrics_of_tokens(doc, row_score, protocol, error_types)
 
@@ -96,6 +97,11 @@ def row_metrics(
     metrics[GUESS_BASELINE] = guess_accuracy(doc["choices"], doc["gold"]) if is_scored else None
     metrics["unscored"] = row_score.unscored or None
     return metrics
+
+
+def _outcome_or_none(value: float | None, cluster: str, weight: int = 1) -> Outcome | None:
+    """Return the value of an unscored row, None, as it is, and any other value as an outcome."""
+    return None if value is None else Outcome(value, cluster, weight)
 
 
 def completion_bytes(doc: JsonObject) -> int:
@@ -133,11 +139,9 @@ def _metrics_of_tokens(
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
         metrics[f"{MARGIN_BY_TYPE}{error_type}"] = comparison.margin
 
-    # None if the row is unscored.
-    is_right = row_score.correct.get("factor_acc")
-    # An unscored row is wrong in the worst case and right in the best.
-    worst = Outcome(bool(is_right), doc["doc_id"])
-    best = Outcome(is_right is not False, doc["doc_id"])
+    # An unscored row has no "factor_acc". It is wrong in the worst case and right in the best.
+    worst = Outcome(row_score.correct.get("factor_acc", False), doc["doc_id"])
+    best = Outcome(row_score.correct.get("factor_acc", True), doc["doc_id"])
     metrics |= worst_and_best_of("factor_acc", worst, best)
     metrics["factor_mean_logprob"] = ChoiceValues(row_score.mean_logprob, doc["gold"])
     metrics["factor_num_tokens"] = list(row_score.num_tokens)
@@ -179,11 +183,12 @@ def _compare_with_contradictions(
     if not leads:
         return ContradictionComparison(None, None)
 
-    # A tie is lost, as in equation 1, unless the protocol is that of DoLa.
+    # A tie counts as lost, as in equation 1, unless the protocol is that of DoLa.
     num_beaten = sum(lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
     cluster = doc["doc_id"]
+    # A share is weighted by its number of pairs, so that all pairs of the data count the same.
     return ContradictionComparison(
-        pairwise_acc=Outcome(num_beaten / len(leads), cluster, len(leads)),
+        pairwise_acc=Outcome(num_beaten / len(leads), cluster, weight=len(leads)),
         margin=Outcome(min(leads), cluster),
     )
 
@@ -201,15 +206,14 @@ def guess_baseline_of(task: TaskResult, metric: str) -> float | None:
     # A guess beats one contradiction half of the time.
     if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
         return 0.5
-    return number_of(task.metrics.get(GUESS_BASELINE)) if metric in NORMALISATIONS else None
+    return number_of(task.metrics.get(GUESS_BASELINE)) if metric in ACCURACIES else None
 
 
 def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
-    """Return how often random weights of words pick the true choice of a row.
+    """Return how often a model that knows nothing would pick the true choice of a row.
 
-    Each word has the same random weight in all rows, and the choice with the highest sum of weights
-    is picked. This is the accuracy of a model that likes some words better than others, but knows
-    no facts.
+    Such a model likes some words better than others: each word has a random weight, the same in all
+    rows, and the model picks the choice with the highest sum of weights.
 
     Args:
         choices: The texts of the true completion and its contradictions.
@@ -226,7 +230,7 @@ def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
             sums[index] += _random_weights(word, seed)
 
     shares = []
-    # The transposed table has a row for each draw.
+    # The transposed table has a row for each draw, with the sums of all choices.
     for sums_of_draw in sums.T.tolist():
         shares.append(pick_probabilities(sums_of_draw)[gold])
     return float(np.mean(shares))
@@ -241,12 +245,14 @@ def _random_weights(word: str, seed: int) -> Ints:
         seed: Selects other weights.
 
     Returns:
-        Whole numbers around 0, since the order of words could break ties of rounded fractions.
+        Whole numbers around 0. Sums of fractions would be rounded differently for other orders of
+        the words, so choices with the same words would not tie.
     """
     text = f"{seed}/{word}".encode("utf-8", "replace")
     digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWS).digest()
 
-    # Without it, all weights would be positive, and the longest choice would win.
+    # The middle is subtracted so that half of the weights are negative. If all were positive, the
+    # longest choice would always win.
     middle = 256**_BYTES_PER_WEIGHT // 2
     weights = []
     for start in range(0, len(digest), _BYTES_PER_WEIGHT):

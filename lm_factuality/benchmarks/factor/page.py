@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     completion_bytes,
 )
 from lm_factuality.benchmarks.factor.rows import named_error_types
-from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
+from lm_factuality.benchmarks.factor.scoring import ACCURACIES
 from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Plot, Point, scatter
@@ -65,11 +65,11 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
     entries = sorted(runs.of_task(task), key=_headline_value, reverse=True)
     scores = reported_scores(entries)
 
-    # Runs differ in their metrics if their backends do.
+    # A run lacks metrics per token if its backend shows no tokenizer, so names are taken from all.
     metric_names = {name for entry in entries for name in entry.result.metrics}
     scores_by_type = [_score_of_error_type(name) for name in sorted(metric_names)]
 
-    # Models of unknown size are left out of this plot.
+    # Models of unknown size are left out of the plot by size.
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
     size_title = f"{task} accuracy by model size"
     return render(
@@ -77,10 +77,10 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
         task=task,
         entries=entries,
         scores=[score for score in scores if score.name not in CONTINUOUS],
-        finer=[score for score in scores if score.name in CONTINUOUS],
-        by_size=_plot_accuracy(size_title, "parameters", entries, sizes, by_size=True),
-        by_type=[score for score in scores_by_type if score],
-        by_perplexity=_plot_by_perplexity(runs, task, entries),
+        continuous_scores=[score for score in scores if score.name in CONTINUOUS],
+        size_plot=_plot_accuracy(size_title, "parameters", entries, sizes, by_size=True),
+        type_scores=[score for score in scores_by_type if score],
+        perplexity_plot=_plot_by_perplexity(runs, task, entries),
     )
 
 
@@ -109,7 +109,7 @@ def _plot_by_perplexity(runs: ReportRuns, task: str, entries: Sequence[Entry]) -
         if name not in scores:
             continue
         perplexities = {run.model.id: run.dot(scores[name]) for run in perplexity_runs}
-        # A run may name the score without a value.
+        # Runs may have the score in their results without a value for it.
         if any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
             return _plot_accuracy(title, scores[name].label.lower(), entries, perplexities)
@@ -145,7 +145,7 @@ def _plot_accuracy(
             label = model.label.rsplit("/", 1)[-1]
             points.append(Point(label, series_name(model.family, model.variant), x, y))
 
-    # One model says nothing about sizes.
+    # A single point says nothing about the effect of size, but is a result against perplexity.
     fewest_points = 2 if by_size else 1
     if len(points) < fewest_points:
         return None
@@ -154,14 +154,17 @@ def _plot_accuracy(
 
 
 def _guess_baseline_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
-    """Return the label and the height in percent of the line for a model that knows nothing.
+    """Return the line at the accuracy of a model that knows nothing, or None if it is not known.
 
-    All runs of a task score the same rows, so the first guess baseline stands for all. None if no
-    run has one.
+    Args:
+        entries: The runs of one task.
+
+    Returns:
+        The label of the line and its height in percent.
     """
     for entry in entries:
         figure = entry.figure(entry.headline)
-        # A run without an accuracy has no guess baseline.
+        # All runs score the same rows, so the first one that has a guess baseline stands for all.
         if figure and figure.guess_baseline is not None:
             return "guess baseline", 100 * figure.guess_baseline
     return None
@@ -187,7 +190,7 @@ def _score_of_error_type(metric: str) -> Score | None:
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a FACTOR sample as the report shows it.
+    """Return a FACTOR sample as the report shows it: its choices with the model's scores of them.
 
     Args:
         result: The results of the task, which this benchmark does not need.
@@ -198,7 +201,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     # Samples hold the fields of a response as strings.
     responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
 
-    # The names are those that page.js reads.
+    # page.js reads these names. "finer" are the continuous scores.
     detail = {
         "means": scores.get(_MEAN_LOGPROB),
         "sums": [response.logprob for response in responses],
@@ -206,10 +209,10 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         "tokens": scores.get("factor_num_tokens"),
         "truncated": bool(sample.get("truncated")),
         "unscored": sample.get("unscored"),
-        "verdicts": {name: bool(scores[name]) for name in NORMALISATIONS if name in scores},
+        "verdicts": {name: bool(scores[name]) for name in ACCURACIES if name in scores},
         "finer": {name: scores[name] for name in CONTINUOUS if name in scores},
     }
-    # Backends that show no tokenizer have no accuracy per token.
+    # If the backend shows no tokenizer, the accuracy per byte decides in place of that per token.
     is_right = scores.get("factor_acc", scores.get("acc_bytes"))
     counts = _score_counts(doc, scores)
     return row_of_choices(sample, is_right, scores.get("margin"), detail, counts)
@@ -218,41 +221,39 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
     """Return what a row adds to each score that two models are compared in.
 
+    A score that the row does not have is left out, so that two models are compared on equal rows.
+
     Args:
         doc: The row.
-        scores: The values of the row by score. Scores that it does not have are left out.
+        scores: The values of the row by the name of the score.
 
     Returns:
-        By score, the value times its weight, and the weight.
+        The value times its weight, and the weight, by the name of the score.
     """
     counts = {}
-    # Scores that the row does not have are left out, so that two models are compared on equal rows.
-    for name in (*NORMALISATIONS, *CONTINUOUS):
+    for name in (*ACCURACIES, *CONTINUOUS):
         if name in scores:
             counts[name] = mean_counts(scores[name], _weight_of_score(doc, name))
 
-    # The mean log-probability is that of the true completion alone.
+    # An unscored row may have a mean log-probability, but no index of its true completion.
     mean_logprobs = scores.get(_MEAN_LOGPROB)
-    is_scored = "factor_acc" in scores or "acc_bytes" in scores
-    if mean_logprobs and is_scored:
+    if mean_logprobs and "unscored" not in scores:
         counts[_MEAN_LOGPROB] = mean_counts(mean_logprobs[doc["gold"]])
 
     # The error types of the data are only known from the names of these scores.
     for name, value in scores.items():
-        if name.startswith(MARGIN_BY_TYPE):
-            counts[name] = mean_counts(value)
-        elif name.startswith(ACCURACY_BY_TYPE):
+        if name.startswith(tuple(_ERROR_TYPE_LABELS)):
             counts[name] = mean_counts(value, _weight_of_score(doc, name))
     return counts
 
 
 def _weight_of_score(doc: JsonObject, name: str) -> int:
-    """Return the weight of a row in a score: the number of pairs or bytes, and else 1.
+    """Return how many values the score of a row is the mean of, by which the row is weighted.
 
     Args:
         doc: The row.
-        name: The name of the score, such as ``pairwise_acc``, whose value for a row is a mean over
-            the pairs of the true completion and a contradiction.
+        name: The name of the score. ``bits_per_byte`` is a mean over bytes. Pairwise accuracies are
+            means over pairs of the true completion and a contradiction. All others have weight 1.
     """
     if name == "bits_per_byte":
         return completion_bytes(doc)
@@ -260,7 +261,8 @@ def _weight_of_score(doc: JsonObject, name: str) -> int:
     if name == "pairwise_acc":
         return len(error_types) - 1
     if name.startswith(ACCURACY_BY_TYPE):
-        # Only pairs with a contradiction of the error type count.
+        # Only pairs with a contradiction of the error type count. A samples file that was changed
+        # may have none, and a weight of 0 would not do.
         return max(1, error_types.count(name.removeprefix(ACCURACY_BY_TYPE)))
     return 1
 
@@ -278,7 +280,7 @@ def row_of_choices(
         sample: A line of a samples file.
         is_right: 1 if the model is right, 0 if not, None if the row is unscored.
         margin: By how much the true completion leads the best contradiction, None if unscored.
-        detail: The responses of the model, for the page's script.
+        detail: What page.js, the script of the page, shows of the model's responses.
         score_counts: What the row adds to each score that two models are compared in.
     """
     doc = sample["doc"]
@@ -287,7 +289,7 @@ def row_of_choices(
     if is_right is not None:
         outcome = "right" if is_right else "wrong"
 
-    # The gold of a broken row is -1, so its first choice is the title.
+    # The index of the true completion is -1 in a broken row, which shows its first choice then.
     title_choice = doc["choices"][max(doc["gold"], 0)]
     return SampleRow(
         key=row_key(sample, doc["prefix"], *doc["choices"]),

@@ -231,7 +231,7 @@ def compile_cell_template(
             renderers.append(compile_cell_template(where, f"{key}[{index}]", item, columns))
         return lambda cells: [render_item(cells) for render_item in renderers]
 
-    # A number stands for itself, such as the index of the true completion.
+    # A number, such as the index of the true completion, is the value for every row.
     if isinstance(template, int):
         return lambda cells: template
     if isinstance(template, str) and template in columns:
@@ -248,9 +248,10 @@ def compile_cell_template(
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
     """Compile a Jinja template into a function of a row's cells.
 
-    The function gives a text, such as ``Rome: a city`` for ``{{ title }}: {{ text }}``. Only a
-    template that is a single expression, such as ``{{ [truth, false_1] }}``, gives the value of the
-    expression, in this example a list.
+    Example:
+        ``{{ title }}: {{ text }}`` gives a text, such as ``Rome: a city``. A template that is a
+        single expression gives the value of the expression: ``{{ [truth, false_1] }}`` gives a
+        list.
 
     Args:
         where: The path of the YAML, for messages.
@@ -261,15 +262,15 @@ def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) 
     Raises:
         ConfigError: The template is not valid, or it uses a name that is not a column.
     """
-    # White space around the braces makes the template a text.
-    expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
-    render: Callable[..., object]
+    # A template with anything around its braces, or with further braces, makes a text.
+    braces = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
+    evaluate: Callable[..., object]
     try:
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
-        if expression and "{{" not in expression[1]:
-            render = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
+        if braces and "{{" not in braces[1]:
+            evaluate = _ENVIRONMENT.compile_expression(braces[1], undefined_to_none=False)
         else:
-            render = _ENVIRONMENT.from_string(template).render
+            evaluate = _ENVIRONMENT.from_string(template).render
     except (TemplateError, RecursionError) as error:
         raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
 
@@ -277,7 +278,7 @@ def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) 
     unknown_names = variables.difference(columns, _ENVIRONMENT.globals)
     if unknown_names:
         raise ConfigError(f"{where}: {key} uses {min(unknown_names)!r}, which is not a column")
-    return lambda cells: render(**cells)
+    return lambda cells: evaluate(**cells)
 
 
 def gold_index(target: object, choices: Sequence[str | None]) -> int:

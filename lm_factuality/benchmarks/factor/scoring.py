@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from lm_factuality.harness.outputs import ScoredContinuation
 
-NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")
+ACCURACIES = ("factor_acc", "acc", "acc_bytes")
 """The accuracies: by mean per token, by sum and by mean per byte."""
 
 
@@ -57,7 +57,7 @@ def score_row(
     problem: str = "",
     protocol: str = "paper",
 ) -> RowScore:
-    """Compare a model's log-probabilities of the true completion and of its contradictions.
+    """Score a row by a model's log-probabilities of its true completion and its contradictions.
 
     Args:
         scores: The log-probability and the number of tokens of each choice.
@@ -90,16 +90,15 @@ def score_row(
     continuous = continuous_scores(sums, gold)
     # From nats to bits.
     continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
-    row_score = replace(row_score, correct=correct, continuous=continuous)
 
+    leads: list[float] = []
     per_token = [mean for mean in row_score.mean_logprob if mean is not None]
-    # A backend that shows no tokenizer counts the tokens of no choice.
-    if len(per_token) < len(scores):
-        return row_score
-    compared_values = sums if protocol == "dola" else per_token
-    correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
-    leads = [compared_values[gold] - value for value in compared_values]
-    return replace(row_score, correct=correct, leads=tuple(leads))
+    # A backend that shows no tokenizer counts no tokens, so the row has no mean per token.
+    if len(per_token) == len(scores):
+        compared_values = sums if protocol == "dola" else per_token
+        correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
+        leads = [compared_values[gold] - value for value in compared_values]
+    return replace(row_score, correct=correct, leads=tuple(leads), continuous=continuous)
 
 
 def _mean_logprob(score: ScoredContinuation) -> float | None:
@@ -118,7 +117,7 @@ def _first_problem(scores: Sequence[ScoredContinuation]) -> str:
     for index, score in enumerate(scores):
         if score.problem:
             return f"choice {index}: {score.problem}"
-        # A model without a problem may still overflow.
+        # A model that reports no problem may still give NaN or infinity, after an overflow.
         if score.logprob is None or not math.isfinite(score.logprob):
             return f"choice {index}: the log-probability is {score.logprob}"
     return ""
@@ -152,8 +151,9 @@ def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
 
     Returns:
         ``choice_prob``, the probability of the true completion given that one of the choices
-        follows (the softmax of the sums), and ``brier_score``, the squared distance of all choices'
-        probabilities from certainty of the truth, from 0 to 2. lm_eval defines them likewise.
+        follows (the softmax of the sums), and ``brier_score``, the sum of the squared differences
+        of all choices' probabilities from 1 for the true one and 0 for the others. It is from 0
+        (best) to 2. lm_eval defines both likewise.
     """
     # Without subtracting the highest sum, exp() would give 0 for every long text.
     highest_sum = max(sums)

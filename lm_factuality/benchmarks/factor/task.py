@@ -75,8 +75,8 @@ class FactorTask(SuiteTask):
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus as documents for lm_eval.
 
-        Sets two attributes of the task: the error types of the data, and an example of how prefix
-        and completion are joined (``first_join``). Records in the metadata where the data is from.
+        Also keeps what the task needs later: the error types of the data, an example of how prefix
+        and completion are joined (``first_join``), and in the metadata where the data is from.
 
         Returns:
             The documents, in the order of the file.
@@ -87,7 +87,7 @@ class FactorTask(SuiteTask):
         """
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
-        rows = loaded.rows_after_warning(corpus.task, "rows")
+        rows = loaded.checked_rows(corpus.task, "rows")
 
         self._error_types = named_error_types(row.error_types for row in rows)
         self.config.metadata["data"] = dict(loaded.provenance)
@@ -97,7 +97,7 @@ class FactorTask(SuiteTask):
 
         documents = [row_document(row) for row in rows]
         if corpus.metadata.protocol == DOLA:
-            # The report has only samples, and has to know that sums decided the row.
+            # The report sees only samples, and must know that sums of log-probabilities decided.
             for document in documents:
                 document["protocol"] = DOLA
         return documents
@@ -115,13 +115,14 @@ class FactorTask(SuiteTask):
         """
         join = self._corpus.join
         if kwargs.get("apply_chat_template"):
-            # A chat template ends as its model expects it, so nothing is put behind it.
+            # A chat template ends as its model expects it, so no delimiter is put behind it.
             join = replace(join, delimiter="")
 
         # lm_eval's requests take no arguments about the chat template.
         instance_arguments = without_chat(kwargs)
         instances = []
         for index, choice in enumerate(doc["choices"]):
+            # What the model sees, what it scores, and the most tokens that it may see.
             request = (*join(ctx, choice), self._corpus.metadata.window)
             instances.append(
                 Instance(requests.REQUEST_TYPE, doc, request, index, **instance_arguments)
@@ -139,7 +140,7 @@ class FactorTask(SuiteTask):
             results: The model's response to each choice, with the fields of a `ScoredContinuation`.
         """
         scores = [ScoredContinuation(*result) for result in results]
-        # A window is a number of tokens.
+        # A window is a number of tokens, so without tokens none was applied.
         if not metrics.has_tokens(scores):
             self.config.metadata["window"] = None
         protocol = self._corpus.metadata.protocol

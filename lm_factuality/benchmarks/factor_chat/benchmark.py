@@ -40,6 +40,9 @@ from lm_factuality.harness.samples import prompt_text, results_in
 def select_for_rescoring(sample: Sample) -> KeptRow:
     """Select the fields of a sample that are needed to score its row again.
 
+    Args:
+        sample: A line of a samples file.
+
     Returns:
         The row with its choices as ``doc``, and the model's answers as ``answers``.
 
@@ -48,7 +51,7 @@ def select_for_rescoring(sample: Sample) -> KeptRow:
     """
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = results_in(sample, WordAnswer)
-    # Both protocols ask as many questions as there are choices.
+    # Whether choices are shown one by one or with letters, there is one question for each choice.
     if len(answers) != len(doc["choices"]):
         raise ValueError(f"{len(answers)} answers for {len(doc['choices'])} choices")
     return {"doc": doc, "answers": answers}
@@ -109,7 +112,7 @@ class FactorChatAudit(PromptAudit):
             What is wrong with the requests, or None if nothing is.
         """
         doc = sample["doc"]
-        # One request for each choice, or for each rotation of the choices.
+        # The protocol asks one question for each choice, or for each rotation of the choices.
         requests = request_arguments(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         if len(requests) != len(subjects):
@@ -117,9 +120,10 @@ class FactorChatAudit(PromptAudit):
 
         expected_words = list(self._protocol.answer_words(len(doc["choices"])))
         for request, subject in zip(requests, subjects, strict=True):
+            # The arguments of a request are the prompt, the words that may answer it, how answers
+            # are read (which is free for each model), and at least one of the generation.
             if len(request) < 4:
                 return UNKNOWN_REQUESTS
-            # The third argument says how answers are read, which each model may do its own way.
             prompt, words, _, *generation_arguments = request
             if words != expected_words:
                 return UNKNOWN_REQUESTS
@@ -159,21 +163,23 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         contradiction.
     """
     doc = sample["doc"]
-    # An AUROC needs the probabilities themselves, so samples hold them under its name.
+    # A row's value of the AUROC is the list of its probabilities (see `metrics.row_metrics`).
     probabilities = sample.get("auroc")
     margin = None
     # An unscored row has no probabilities.
     if probabilities:
-        false_probabilities = list(probabilities)
-        true_probability = false_probabilities.pop(doc["gold"])
-        margin = true_probability - max(false_probabilities)
+        gold = doc["gold"]
+        likeliest_false = max(probabilities[:gold] + probabilities[gold + 1 :])
+        margin = probabilities[gold] - likeliest_false
 
     num_choices = len(doc["choices"])
-    # Each contradiction is one pair, and some scores are of rows. All others are of choices.
+    # A score of a row is a mean over its choices, except for these: a mean over the pairs with a
+    # contradiction, and two single values.
     weights = {"pairwise_acc": num_choices - 1, "chat_acc": 1, "all_right": 1}
     score_counts = {}
     for name in _COMPARED_SCORES:
         value = sample.get(name)
+        # An unscored row adds nothing.
         if value is not None:
             score_counts[name] = mean_counts(value, weights.get(name, num_choices))
 

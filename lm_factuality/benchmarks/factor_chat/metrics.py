@@ -29,6 +29,7 @@ from lm_factuality.scores.statistics import (
     Floats,
     Outcome,
     pooled_stderr,
+    ratio,
 )
 
 _MARKS = " >#\"'(["
@@ -165,11 +166,14 @@ def read_word(text: str, words: Sequence[str]) -> int:
     """Find the word that a text answers with.
 
     The word stands behind "answer", or else at the beginning, or alone on the last line. A stop or
-    a bracket must set it off from an explanation. If there are two words, the explanation must not
-    take the answer back.
+    a bracket must set it off from an explanation.
+
+    Example:
+        ``The answer is **False**.`` answers with ``False``. ``True, but not in 1990`` takes its
+        answer back and ``True or False`` gives none, so both raise the error.
 
     Args:
-        text: What the model wrote. ``The answer is **False**.`` answers with ``False``.
+        text: What the model wrote.
         words: The words that may answer the question.
 
     Returns:
@@ -186,21 +190,28 @@ def read_word(text: str, words: Sequence[str]) -> int:
 
     # For example `True|False`.
     any_word = "|".join(map(re.escape, words))
-    pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<explanation>.*)"
-    answer_words = set()
+    # A quote or a bracket may close the word. Then the line ends, or a stop sets the word off.
+    pattern = rf"""
+        (?P<word>{any_word})
+        (?=["')\]]* (?: $ | [ ]?[.,:;!)\]-] ))
+        (?P<explanation>.*)
+    """
+    lower_words = [word.lower() for word in words]
+    word_indices = set()
     explanations = []
     for line in _lines_with_answer(answer, any_word):
-        match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE)
+        match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE | re.VERBOSE)
         if match:
-            answer_words.add(match["word"].lower())
+            word_indices.add(lower_words.index(match["word"].lower()))
             explanations.append(match["explanation"])
 
-    if not answer_words:
+    if not word_indices:
         raise NoClearAnswerError(f"none of {', '.join(words)} alone")
-    if len(answer_words) > 1:
+    if len(word_indices) > 1:
         raise NoClearAnswerError("two answers that differ")
-    word_index = [word.lower() for word in words].index(answer_words.pop())
-    # "B, but A is close" still answers with B, while "True, but" means False.
+    (word_index,) = word_indices
+    # "True, but" means False, while "B, but A is close" still answers with B. So only answers to
+    # the two words True and False can be taken back.
     if len(words) == 2 and any(_is_taken_back(word_index, rest) for rest in explanations):
         raise NoClearAnswerError("an answer that is taken back")
     return word_index
@@ -214,8 +225,8 @@ def _lines_with_answer(answer: str, any_word: str) -> list[str]:
         any_word: A regular expression for any of the words that may answer.
 
     Returns:
-        What follows ``Answer:`` and the like on each line. If no line has that, the first line, and
-        the last one if it holds nothing but a word.
+        The rest of each line that begins with ``Answer:`` or the like. If no line does, the first
+        line, and the last one if it holds nothing but one of the words.
     """
     lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
     named_answers = []
@@ -228,8 +239,8 @@ def _lines_with_answer(answer: str, any_word: str) -> list[str]:
         return named_answers
 
     # Some models explain first and write the word below.
-    is_word_alone = re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE)
-    return [lines[0], lines[-1]] if is_word_alone else lines[:1]
+    ends_with_word = re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE)
+    return [lines[0], lines[-1]] if ends_with_word else [lines[0]]
 
 
 def _is_taken_back(word_index: int, explanation: str) -> bool:
@@ -282,8 +293,9 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
         protocol: The name of the protocol, ``statements`` or ``letters``.
 
     Returns:
-        The values by metric. If the row is broken or any answer cannot be read, ``unscored`` says
-        why, and of the others only ``unreadable`` and the worst and the best case have values.
+        The values by metric. The row is unscored if it is broken or any answer cannot be read. Then
+        ``unscored`` says why, ``unreadable`` and the worst and the best case of ``chat_acc`` have
+        values, and all others are None.
     """
     words = PROTOCOLS[protocol].answer_words(len(doc["choices"]))
     readable_answers = []
@@ -313,14 +325,16 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
 
 
 def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
-    """Map each metric of a row without a score to None, and give its worst and best case.
+    """Return the metrics of a row without a score.
+
+    They have the same names as those of a scored row, since lm_eval expects all rows to be alike.
 
     Args:
         doc: The row.
-        protocol: The name of the protocol, on which the names of the metrics depend.
+        protocol: The name of the protocol, on which the names depend.
 
     Returns:
-        The values by metric, with the same names as those of a scored row.
+        None for each metric, but values for the worst and the best case of ``chat_acc``.
     """
     names = ["chat_acc", "pairwise_acc", "auroc", "brier", "ece"]
     if protocol == "letters":
@@ -329,7 +343,7 @@ def _unscored_metrics(doc: JsonObject, protocol: str) -> JsonObject:
     else:
         names += ["all_right", "p_true_bias"]
 
-    # An unscored row is wrong in the worst case and right in the best.
+    # An unscored row might have been wrong or right.
     worst = Outcome(0, doc["doc_id"])
     best = Outcome(1, doc["doc_id"])
     return dict.fromkeys(names) | worst_and_best_of("chat_acc", worst, best)
@@ -365,7 +379,7 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     num_pairs = len(false_probabilities)
     return {
         **worst_and_best_of("chat_acc", is_right, is_right),
-        # These two are scores over all rows, which need the probabilities themselves.
+        # Pooled scores are computed from all rows at once. A row only gives its probabilities.
         "auroc": row,
         "ece": row,
         "chat_acc": is_right,
@@ -391,9 +405,9 @@ def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
         ``all_right``, whether the true completion is accepted and every contradiction refused, and
         ``p_true_bias``, the mean probability minus the share of choices that are true.
     """
-    # To accept a statement, the model must give it more than half of the probability.
+    # The model accepts a statement with a probability above 0.5, and refuses it with one below.
     is_all_right = row[row.gold] > 0.5 > max(_false_probabilities(row))
-    # One choice of a row is true.
+    # One choice of a row is true, so unbiased probabilities sum to 1.
     bias = (sum(row) - 1) / len(row)
     return {
         "all_right": Outcome(is_all_right, row.cluster),
@@ -403,6 +417,9 @@ def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
 
 def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities) -> JsonObject:
     """Return how often single prompts are answered rightly, and how often each letter is picked.
+
+    A letter is picked if it has the highest probability in a prompt. With a preference for a letter
+    the model would pick it whatever choice it stands for.
 
     Args:
         answers: The probability of each letter, for each of the prompts of `_rotations`.
@@ -416,9 +433,12 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     num_right = 0
     pick_counts = [0.0] * num_choices
     for rotation, probabilities in enumerate(answers):
+        # Letters are numbers here, 0 for A. Several may have the highest probability.
         highest = max(probabilities)
-        picked_letters = [index for index in range(num_choices) if probabilities[index] == highest]
-        # Each rotation moves the true choice one letter towards A.
+        picked_letters = [
+            letter for letter in range(num_choices) if probabilities[letter] == highest
+        ]
+        # Each rotation moves the true choice one letter towards A, and from A to the last letter.
         true_letter = (row.gold - rotation) % num_choices
         if picked_letters == [true_letter]:
             num_right += 1
@@ -444,13 +464,13 @@ class Placements(NamedTuple):
     """DeLong's placements: for each choice, the share of pairs with it that are ranked rightly.
 
     A pair is a true and a false completion of any two rows. It is ranked rightly if the true one is
-    likelier, and a tie counts half.
+    likelier, and a tie counts half. The mean of each list is the AUROC.
     """
 
-    of_true: list[ClusteredValue]
+    true_choices: list[ClusteredValue]
     """For each true completion, its share of pairs with all false ones."""
 
-    of_false: list[ClusteredValue]
+    false_choices: list[ClusteredValue]
     """For each false completion, its share of pairs with all true ones."""
 
 
@@ -463,16 +483,17 @@ def auroc(rows: Rows) -> float:
     Returns:
         A share from 0 to 1, for which ties count half. NaN if no row has a score.
     """
-    placements = _placements(rows).of_true
-    if not placements:
-        return math.nan
-    return sum(placement.value for placement in placements) / len(placements)
+    # Each true completion is compared with all false ones.
+    placements = _placements(rows).true_choices
+    return ratio(sum(placement.value for placement in placements), len(placements))
 
 
 def auroc_stderr(rows: Rows) -> float:
     """Return the standard error of `auroc`, clustered by document.
 
-    It is DeLong's standard error, with the residuals of a document summed before they are squared.
+    DeLong's variance is the sum of ((p - A) / n)² over all choices: p is the placement of a choice,
+    A the AUROC, and n the number of choices that are true, or false, like this one. Choices of one
+    document are not independent, so their terms are added up before they are squared.
 
     Args:
         rows: The probabilities of each row, None for a row without a score.
@@ -482,10 +503,10 @@ def auroc_stderr(rows: Rows) -> float:
     """
     area = auroc(rows)
     residuals: dict[str, float] = defaultdict(float)
-    # The mean of true and that of false placements are both the AUROC.
+    # First the placements of all true choices, then those of all false ones.
     for placements in _placements(rows):
-        for cluster, share in placements:
-            residuals[cluster] += (share - area) / len(placements)
+        for cluster, placement in placements:
+            residuals[cluster] += (placement - area) / len(placements)
 
     # One document does not show how documents vary.
     num_clusters = len(residuals)
@@ -496,7 +517,10 @@ def auroc_stderr(rows: Rows) -> float:
 
 
 def _placements(rows: Rows) -> Placements:
-    """Compute DeLong's placements of all choices, from which the AUROC and its error follow.
+    """Compute the placement of each choice: its share of pairs that are ranked rightly.
+
+    A true choice of any row makes a pair with each false choice of any row. The model should give
+    the true one the higher probability. DeLong computes the AUROC and its error from these shares.
 
     Args:
         rows: The probabilities of each row, None for a row without a score.
@@ -510,34 +534,37 @@ def _placements(rows: Rows) -> Placements:
         for probability in _false_probabilities(row):
             false_choices.append(ClusteredValue(row.cluster, probability))
 
-    of_false = []
-    for cluster, share in _shares_below(false_choices, true_choices):
-        # A false completion should be the less likely one.
-        of_false.append(ClusteredValue(cluster, 1 - share))
-    return Placements(_shares_below(true_choices, false_choices), of_false)
+    # A true choice is ranked rightly above the false ones that are less likely. A false choice is
+    # ranked rightly below the true ones that are not less likely.
+    true_placements = _shares_below(true_choices, false_choices)
+    false_placements = [
+        ClusteredValue(cluster, 1 - share)
+        for cluster, share in _shares_below(false_choices, true_choices)
+    ]
+    return Placements(true_placements, false_placements)
 
 
 def _shares_below(
-    choices: Sequence[ClusteredValue], references: Sequence[ClusteredValue]
+    choices: Sequence[ClusteredValue], opponents: Sequence[ClusteredValue]
 ) -> list[ClusteredValue]:
-    """Return the share of reference values that lie below the value of each choice.
+    """Return the share of opponents whose value is below that of each choice.
 
     Args:
         choices: The choices, such as all true ones.
-        references: The choices that they are compared with, such as all false ones.
+        opponents: The choices that each is compared with, such as all false ones.
 
     Returns:
-        The shares in the order of the choices. Equal values count half. Empty without references.
+        The shares in the order of the choices. Equal values count half. Empty without opponents.
     """
-    if not references:
+    if not opponents:
         return []
     values = [choice.value for choice in choices]
-    sorted_references = np.sort([reference.value for reference in references])
-    # For each value, the number of references below it, and of those below or equal to it.
-    num_below = np.searchsorted(sorted_references, values, "left")
-    num_not_above = np.searchsorted(sorted_references, values, "right")
+    sorted_values = np.sort([opponent.value for opponent in opponents])
+    # For each choice, the number of opponents below it, and of those below or equal to it.
+    num_below = np.searchsorted(sorted_values, values, "left")
+    num_not_above = np.searchsorted(sorted_values, values, "right")
     # The mean of both numbers counts each equal value half.
-    shares = ((num_below + num_not_above) / 2 / len(references)).tolist()
+    shares = ((num_below + num_not_above) / 2 / len(opponents)).tolist()
     return [
         ClusteredValue(choice.cluster, share) for choice, share in zip(choices, shares, strict=True)
     ]
@@ -560,7 +587,9 @@ def expected_calibration_error(rows: Rows) -> float:
 
 
 def _calibration_sums(rows: Rows) -> list[list[float]]:
-    """Sum what the calibration error needs over the rows of each document.
+    """Add up the bins of the calibration error over the rows of each document.
+
+    The standard error draws documents as a whole, so their sums are kept apart.
 
     Args:
         rows: The probabilities of each row, None for a row without a score.
@@ -576,7 +605,13 @@ def _calibration_sums(rows: Rows) -> list[list[float]]:
 
 
 def _calibration_sums_of_row(row: ChoiceProbabilities) -> Floats:
-    """Group the choices of a row into bins by their probability, and sum each bin.
+    """Sum in each bin how far the probabilities of a row are above the truth.
+
+    A choice is in the bin of its probability. Its truth is 1 for the true completion, else 0.
+
+    Example:
+        With 10 bins, the probabilities 0.75 and 0.25, of which the first is of the true completion,
+        give 0.25 in bin 2, -0.25 in bin 7, 0 in all other bins, and the number 2 at the end.
 
     Returns:
         For each of the `NUM_BINS` bins, the sum of its probabilities minus the number of its true
@@ -585,7 +620,7 @@ def _calibration_sums_of_row(row: ChoiceProbabilities) -> Floats:
     sums = np.zeros(NUM_BINS + 1)
     for probability in row:
         sums[_bin_index(probability)] += probability
-    # One choice of a row is true.
+    # The truth is 1 for one choice of a row, and 0 for all others.
     sums[_bin_index(row[row.gold])] -= 1
     sums[-1] = len(row)
     return sums
@@ -598,11 +633,9 @@ def _bin_index(probability: float) -> int:
 
 def _calibration_error(sums: Sequence[float]) -> float:
     """Return the calibration error that follows from the sums of `_calibration_sums`."""
-    # The last number counts choices.
+    # The last number counts choices. The error is NaN if there are none.
     *differences, num_choices = sums
-    if not num_choices:
-        return math.nan
-    return sum(abs(difference) for difference in differences) / num_choices
+    return ratio(sum(map(abs, differences)), num_choices)
 
 
 SCORES = load_scores(

@@ -13,6 +13,7 @@ from lm_eval.api.instance import Instance
 from judges.templates import Prompts
 from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, check_config
 from lm_factuality.benchmarks.factor.task import FactorTask
+from lm_factuality.benchmarks.factor_chat import metrics
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_chat.metrics import (
     LETTERS,
@@ -20,7 +21,6 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     POSITION,
     PROTOCOLS,
     Protocol,
-    row_metrics,
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import answers
@@ -79,14 +79,14 @@ class FactorChatTask(FactorTask):
         return check_config(ChatCorpus, config)
 
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the YAML, and set ``_corpus`` to its settings, by which `FactorTask` reads rows.
+        """Check the YAML, and remember it in ``_corpus``, by which `FactorTask` reads the rows.
 
         Args:
             config: The YAML of the task.
             metadata: Its metadata with those of the command line, which ``config`` also has.
 
         Returns:
-            The settings for lm_eval, and the metadata that results files record.
+            The keys of the YAML that lm_eval needs, and the settings that results files record.
 
         Raises:
             ConfigError: The YAML cannot be used.
@@ -153,7 +153,7 @@ class FactorChatTask(FactorTask):
 
         Args:
             doc: The document of the row.
-            num_fewshot: 0, since FACTOR has no demonstrations.
+            num_fewshot: The number of demonstrations, which FACTOR has none of. It is always 0.
             **kwargs: The other arguments of lm_eval, such as the chat template.
 
         Returns:
@@ -162,9 +162,10 @@ class FactorChatTask(FactorTask):
         """
         prompts = []
         for subject in self._protocol.subjects(doc["prefix"], doc["choices"]):
-            prompt = self._prompts.render(self._protocol.prompt, subject)
-            # lm_eval takes the text of a prompt from the document.
-            prompt_document = {**doc, "prefix": prompt}
+            question = self._prompts.render(self._protocol.prompt, subject)
+            # In this task, lm_eval takes the text of a prompt from the field "prefix" of a document
+            # (`doc_to_text`). So a copy of the document gets the question there.
+            prompt_document = {**doc, "prefix": question}
             prompts.append(super().fewshot_context(prompt_document, num_fewshot, **kwargs))
         return prompts
 
@@ -192,20 +193,21 @@ class FactorChatTask(FactorTask):
         ]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
-        """Return the metrics of one row, and record how its answers were read.
+        """Return the metrics of one row, and note in the metadata how answers were read.
 
-        Sets ``answers_read`` in the task's metadata to ``words`` or ``logprobs``.
+        Results show the note: ``answers_read`` is ``words`` (the model's text) or ``logprobs``.
 
         Args:
             doc: The document of the row.
             results: The model's answer to each question, with the fields of a `WordAnswer`.
         """
         answers_to_row = [WordAnswer(*result) for result in results]
-        # A row without any answer does not show how answers are read.
-        if not all(answer.problem for answer in answers_to_row):
-            answered_in_words = all(answer.logprobs is None for answer in answers_to_row)
-            self.config.metadata["answers_read"] = "words" if answered_in_words else "logprobs"
-        return row_metrics(doc, answers_to_row, self._metadata.protocol)
+        # A row with problems alone does not show how answers are read.
+        has_answer = any(not answer.problem for answer in answers_to_row)
+        if has_answer:
+            only_words = all(answer.logprobs is None for answer in answers_to_row)
+            self.config.metadata["answers_read"] = "words" if only_words else "logprobs"
+        return metrics.row_metrics(doc, answers_to_row, self._metadata.protocol)
 
     def families(self) -> dict[str, Sequence[str]]:
         """Return the letters that the metric of picked letters is reported for."""

@@ -87,7 +87,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample: A line of its samples file.
 
     Returns:
-        The row, whose margin is the share of true ones among its true and false generations.
+        The row. Its ``margin``, by which people sort rows, is the share of true ones among its true
+        and false generations.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
@@ -134,8 +135,8 @@ def _outcome_of_marks(marks: Sequence[str | None]) -> str:
         marks: The mark of each generation, None for an unscored one.
 
     Returns:
-        ``wrong`` if any generation is false, ``right`` if others are true, ``unscored`` if the rest
-        has unscored ones, and ``none`` if all are neutral or there are none.
+        The first that applies: ``wrong`` if any generation is false, ``right`` if any is true,
+        ``unscored`` if any has no mark. Otherwise ``none``: all are neutral, or there are none.
     """
     if FALSE in marks:
         return "wrong"

@@ -102,7 +102,7 @@ def find_minimal_fact(
     for index, error_type in enumerate(row.error_types):
         if index == row.gold or contradiction_type not in (FIRST, error_type):
             continue
-        # A contradiction may leave nothing to generate, and the next one is tried.
+        # If a contradiction leaves nothing to generate, the next one may do.
         try:
             return _fact_of_contradiction(row, index, join)
         except ValueError as error:
@@ -126,7 +126,8 @@ def _fact_of_contradiction(row: Row, index: int, join: Join) -> MinimalFact:
     fact = find_first_difference(row.choices[row.gold], row.choices[index])
     # Most tokenizers put the space before a word into the word's first token, so a prompt may not
     # end in a space.
-    prompt = "".join(join(row.prefix, fact.stem)) if fact.stem else row.prefix.rstrip(" ")
+    bare_prefix = row.prefix.rstrip(" ")
+    prompt = "".join(join(row.prefix, fact.stem)) if fact.stem else bare_prefix
     if not prompt:
         raise ValueError("the prefix is empty, and the completions differ from the first word on")
     return replace(fact, prompt=prompt, contradiction=index, error_type=row.error_types[index])
@@ -156,7 +157,7 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
     true_texts = [word[0] for word in true_words]
     false_texts = [word[0] for word in false_words]
 
-    # Given lists, commonprefix compares their items.
+    # The number of words that both begin with. Given lists, commonprefix compares their items.
     num_common = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071
     if num_common == len(true_words) == len(false_words):
         raise ValueError("the completions differ in no word")
@@ -166,19 +167,22 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
 
     stem = ""
     if num_common:
+        # The stem ends after the last common word, or after a comma that follows it in both.
         true_gap = _text_before_word(true, true_words, num_common)
         false_gap = _text_before_word(false, false_words, num_common)
-        stem = true[: true_words[num_common - 1].end()] + _common_punctuation(true_gap, false_gap)
+        last_common_word = true_words[num_common - 1]
+        stem = true[: last_common_word.end()] + _common_punctuation(true_gap, false_gap)
 
+    # The edits begin with the first word that differs.
+    true_rest = true_words[num_common:]
+    false_rest = false_words[num_common:]
     edit_lengths = _first_edit_lengths(true_texts[num_common:], false_texts[num_common:])
-    true_edit = true_words[num_common : num_common + edit_lengths.true]
-    false_edit = false_words[num_common : num_common + edit_lengths.false]
     return MinimalFact(
         stem=stem,
         true=true,
         false=false,
-        true_edit=true[true_edit[0].start() : true_edit[-1].end()],
-        false_edit=false[false_edit[0].start() : false_edit[-1].end()],
+        true_edit=_text_of_words(true, true_rest[: edit_lengths.true]),
+        false_edit=_text_of_words(false, false_rest[: edit_lengths.false]),
     )
 
 
@@ -190,22 +194,29 @@ class EditLengths(NamedTuple):
 
 
 def _first_edit_lengths(true_rest: Sequence[str], false_rest: Sequence[str]) -> EditLengths:
-    """Count the first words that differ, in what follows the common words of two completions.
+    """Count how many words at the beginning of two texts differ, before they agree again.
 
     Example:
-        ``sailor from Wales`` and ``young baker from Wales`` give 1 true and 2 false words.
+        ``sailor from Wales`` and ``young baker from Wales`` give 1 true and 2 false words, since
+        both go on with ``from Wales``.
 
     Args:
-        true_rest: The words of the true completion, of which the first differs.
-        false_rest: The words of the false completion.
+        true_rest: The rest of the true completion, behind the words common to both.
+        false_rest: The rest of the false completion. Its first word is another one.
     """
     matcher = SequenceMatcher(None, true_rest, false_rest, autojunk=False)
+    # The first operation is an edit of the first words. It names the ends of both edits.
     _, _, num_true, _, num_false = matcher.get_opcodes()[0]
     if num_true and num_false:
         return EditLengths(num_true, num_false)
-    # One side has no word, as where "never" was put in. The next word, which both have, then
-    # belongs to the difference.
+    # One side has no word, as where "never" was put in. An edit must have a word in both wordings,
+    # so it also takes the next word, which both have.
     return EditLengths(num_true + 1, num_false + 1)
+
+
+def _text_of_words(text: str, words: Sequence[re.Match[str]]) -> str:
+    """Return the part of a text from the first to the last of some words, with what is between."""
+    return text[words[0].start() : words[-1].end()]
 
 
 def _text_before_word(text: str, words: Sequence[re.Match[str]], index: int) -> str:
@@ -236,17 +247,21 @@ def _common_punctuation(true_gap: str, false_gap: str) -> str:
 def complete_sentence(stem: str, generation: str) -> str | None:
     """Return the stem with what was generated after it, up to the end of the sentence or line.
 
+    Example:
+        The stem ``He was a`` and the generation `` baker. He then left.`` give ``He was a baker.``
+
     Args:
         stem: The beginning of the sentence, which may be empty.
         generation: What the model wrote after it.
 
     Returns:
-        The sentence. The stem ``He was a`` and the generation `` baker. He then left.`` give
-        ``He was a baker.`` None if the generation has no word, or is an unfinished thought.
+        The sentence. None if the generation has no word, or is an unfinished thought.
     """
     # A model that goes on writes more lines, which are not part of the sentence.
     continuation = generation.strip("\n").split("\n", 1)[0]
-    if without_thinking(generation) is None or not _LETTER.search(continuation):
+    # There is no text without the thinking if the model was cut off while it thought.
+    is_unfinished_thought = without_thinking(generation) is None
+    if is_unfinished_thought or not _LETTER.search(continuation):
         return None
     # Tokenizers of the SentencePiece kind lose the space before a generation.
     if _LETTER.match(continuation):
@@ -255,12 +270,14 @@ def complete_sentence(stem: str, generation: str) -> str | None:
     # Only the last word of the stem matters for where the sentence ends: the full stop of "U.S."
     # does not end it, while that of another word may.
     last_word = stem.split()[-1] if stem else ""
-    stem_before_last_word = stem[: len(stem) - len(last_word)]
-    return (stem_before_last_word + _end_of_sentence(last_word, continuation)).lstrip()
+    stem_before_last_word = stem.removesuffix(last_word)
+    return (stem_before_last_word + _first_sentence(last_word, continuation)).lstrip()
 
 
-def _end_of_sentence(last_word: str, continuation: str) -> str:
-    """Return a word with what follows it, up to the first end of a sentence with a new word.
+def _first_sentence(last_word: str, continuation: str) -> str:
+    """Return a word and what was generated after it, up to the end of the first sentence.
+
+    The sentence has at least one generated word.
 
     Example:
         ``a`` and `` baker. He left.`` give ``a baker.``
@@ -272,7 +289,7 @@ def _end_of_sentence(last_word: str, continuation: str) -> str:
     sentence = ""
     for piece in split_sentences(last_word + continuation):
         sentence = f"{sentence} {piece}" if sentence else piece
-        # The stem's own word may be a sentence for itself, which does not count.
+        # A stem may end in a full stop. Its last word alone is then no sentence of the model.
         has_generated_word = _LETTER.search(sentence[len(last_word) :])
         if has_generated_word:
             break
@@ -376,11 +393,13 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
 def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pair]:
     """Return the true and the false wording of a fact as claims about the generated sentence.
 
+    A judge that only counts the content words that claim and sentence share would find the words
+    common to both wordings. It therefore compares the words in which they differ with what the
+    model generated.
+
     Args:
         subject: The variables of the prompt ``factor_generation/mark``.
-        matches_words: Whether the judge only counts the content words that a claim and a text
-            share. Its claims are then the words in which the wordings differ, and its text is what
-            was generated, without the words before it.
+        matches_words: Whether the judge only counts common words.
 
     Returns:
         The true claim and the false one, each with the text that may support it. Empty if the judge
@@ -394,7 +413,7 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
     false_edit = subject["false_edit"]
     true_words = parse_text(true_edit).stem_set
     false_words = parse_text(false_edit).stem_set
-    # "he" and "she" are no content words.
+    # Wordings that differ in "he" and "she" have no content words, as those are none.
     if not true_words or not false_words or true_words == false_words:
         return []
     generated_text = subject["sentence"][len(subject["stem"]) :].strip()

@@ -96,7 +96,10 @@ class FactorGeneration(JudgedMethod):
         return None
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        """Let a judge mark all responses.
+        """Ask the judge what each response says about the fact of its row.
+
+        All sentences are sent to the judge at once. It is not asked about a response without a
+        word.
 
         Args:
             judge: The judge.
@@ -109,13 +112,13 @@ class FactorGeneration(JudgedMethod):
         sentences_by_doc = list(map(_sentences, docs, responses))
         subjects = []
         for doc, sentences in zip(docs, sentences_by_doc, strict=True):
-            # A response without a word is not shown to the judge.
             subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
         marks = iter(_ask_for_marks(judge, subjects))
 
         records = []
         for doc, texts, sentences in zip(docs, responses, sentences_by_doc, strict=True):
-            # The judge's marks are in the order of the sentences of all documents.
+            # The judge's marks follow the order of the sentences, so the next one belongs to the
+            # next sentence.
             marks_of_doc = [next(marks) if sentence else _UNMARKED for sentence in sentences]
             records.append(_make_record(doc, texts, marks_of_doc))
         return records
@@ -161,9 +164,9 @@ class FactorGeneration(JudgedMethod):
             verdict: The record on it.
 
         Returns:
-            The values by metric. All scores of marks have the same value, the tally of the row,
-            since each is computed from the sums of all tallies. ``unscored`` is the number of
-            generations without a mark.
+            The values by metric. Most scores are computed from the sums over all rows, so a row
+            gives each of them its whole tally, the numbers that it adds to these sums. ``unscored``
+            is the number of generations without a mark.
         """
         row_tally = tally.tally_row(doc, verdict)
         metrics: JsonObject = {score.name: row_tally for score in tally.SCORES}
@@ -175,21 +178,21 @@ class FactorGeneration(JudgedMethod):
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
-        """Check a record from a file, and the row's own accuracy.
+        """Check that a record from a file, and the accuracy of its row, can be true.
 
         Args:
             doc: The document.
             verdict: The record on it.
 
         Raises:
-            ValueError: A mark is unknown, a mark has a reason or none has no reason, or
-                ``factor_acc`` does not follow from ``mean_logprob``.
+            ValueError: A mark is unknown, a marked sentence has a reason, an unmarked one has none,
+                or ``factor_acc`` does not follow from ``mean_logprob``.
         """
         for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
+            is_known = mark in (*MARKS, None)
+            # A reason says why a sentence has no mark, so only such a sentence has one.
             has_reason = isinstance(reason, str)
-            # Only an unscored sentence has a reason.
-            is_valid = has_reason if mark is None else mark in MARKS and not has_reason
-            if not is_valid:
+            if not is_known or has_reason != (mark is None):
                 raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
 
         accuracy = doc["factor_acc"]
@@ -318,11 +321,12 @@ def _make_record(doc: Doc, responses: Sequence[str], sentence_marks: Sequence[Ma
     Args:
         doc: The document.
         responses: The responses to it.
-        sentence_marks: A mark for each response. That of a response without a word is replaced by
-            the reason why there is none.
+        sentence_marks: A mark for each response. A response without a word gets no mark, whatever
+            is given here, and the reason says that it has no word or is an unfinished thought.
 
     Returns:
-        The record (see `FactorGeneration`).
+        The record, with lists of ``sentences``, ``marks`` and ``reasons`` in the order of the
+        responses (see `FactorGeneration`).
     """
     sentences = _sentences(doc, responses)
     marks = []
@@ -335,7 +339,7 @@ def _make_record(doc: Doc, responses: Sequence[str], sentence_marks: Sequence[Ma
         else:
             marks.append(_UNMARKED)
 
-    # The row is unscored only if no generation has a mark.
+    # One marked generation is enough for a row to be scored.
     unscored = None
     if not any(mark.label for mark in marks):
         first_reason = marks[0].reason if marks else "no generation"

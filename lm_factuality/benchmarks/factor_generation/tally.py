@@ -43,11 +43,20 @@ GROUPS = (RIGHT, WRONG, UNSPLIT)
 
 WEIGHTED = "weighted"
 POOLED = "pooled"
-SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
+_GROUPS_OF_SUBSET = {
+    RIGHT: (RIGHT,),
+    WRONG: (WRONG,),
+    WEIGHTED: (RIGHT, WRONG),
+    POOLED: GROUPS,
+}
+"""The groups of rows in each subset that scores are computed of."""
+
 ACCURACY = "accuracy"
 
 _NUM_COUNTS = len(MARKS) + 1
 """The number of counts of a group of rows: one for each mark, and one of unscored generations."""
+_NUM_SUMS = _NUM_COUNTS * len(GROUPS) + 2
+"""The length of `Sums`. The last two numbers count pairs of completions."""
 
 Sums = Sequence[float]
 """The sums over rows of what `RowTally.to_array` returns.
@@ -83,17 +92,18 @@ class RowTally(NamedTuple):
 
 
 def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
-    """Return what a row adds to the table.
+    """Return what one row adds to the table of section 6.2: its generations by mark, and pairs.
 
     Args:
         doc: The document of the row, with the model's scores of its choices.
         verdict: The judge's marks of its generations, None for an unscored one.
 
     Returns:
-        The numbers of generations by mark, and of pairs of a true and a false completion.
+        The numbers of generations by mark, and of pairs of a true and a false completion. Its group
+        says whether the model prefers the true completion in the pair that it continued.
     """
     pairs_won = _pairs_won(doc)
-    # The pair that generations are about decides the group of the row.
+    # A row is in neither group if its pair has no scores.
     group = UNSPLIT
     if doc["contradiction"] in pairs_won:
         group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
@@ -103,14 +113,18 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
 
 
 def _pairs_won(doc: Doc) -> dict[int, bool]:
-    """Return whether a true completion is likelier per token than each contradiction of a row.
+    """Compare the true completion of a row with each contradiction by the model's scores.
+
+    Example:
+        If the means per token are ``[-2, -3, -1]`` and choice 0 is true, ``{1: True, 2: False}``.
 
     Args:
-        doc: The document of the row, with the mean log-probability per token of each choice.
+        doc: The document of the row. Its ``mean_logprob`` has the mean log-probability per token of
+            each choice, and ``problem`` says why the row cannot be scored, if it cannot.
 
     Returns:
-        The outcomes by the index of the contradiction. Pairs without a score are left out, and a
-        tie is not won.
+        Whether the true completion is likelier, by the index of the contradiction. Pairs without a
+        score are left out, and a tie is not won.
     """
     means = doc["mean_logprob"]
     gold = doc["gold"]
@@ -127,8 +141,8 @@ def _pairs_won(doc: Doc) -> dict[int, bool]:
 
 
 def sum_tallies(rows: Iterable[RowTally]) -> Sums:
-    """Return the sums over all rows."""
-    totals = np.zeros(_NUM_COUNTS * len(GROUPS) + 2)
+    """Add up the tallies of all rows, in the order of `Sums`."""
+    totals = np.zeros(_NUM_SUMS)
     for row in rows:
         totals += row.to_array()
     sums: Sums = totals.tolist()
@@ -184,7 +198,7 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
 
     counts = counts_by_group(sums)
     numbers = dict.fromkeys(MARKS, 0.0)
-    for group in GROUPS if subset == POOLED else (subset,):
+    for group in _GROUPS_OF_SUBSET[subset]:
         # The last count is that of unscored generations.
         *marked_counts, _ = counts[group]
         for mark, count in zip(MARKS, marked_counts, strict=True):
@@ -209,10 +223,11 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
         # If the model is right in all pairs, the marks of wrong rows do not matter.
         if not weight:
             continue
-        numbers = marks_of_subset(sums, group)
-        num_marked = sum(numbers.values())
-        for mark, number in numbers.items():
-            shares[mark] += weight * ratio(number, num_marked)
+        counts = marks_of_subset(sums, group)
+        num_marked = sum(counts.values())
+        for mark, count in counts.items():
+            # A share of no marked generation is NaN.
+            shares[mark] += weight * ratio(count, num_marked)
     return shares
 
 
@@ -261,31 +276,31 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
     """
     counts = counts_by_group(sums)
     filled_sums = [
-        *_count_unscored_as(mark, counts[RIGHT]),
-        *_count_unscored_as(mark, counts[WRONG]),
+        *_move_unscored_to_mark(mark, counts[RIGHT]),
+        *_move_unscored_to_mark(mark, counts[WRONG]),
         # The weighted accuracy does not depend on unsplit rows.
         *counts[UNSPLIT],
         # The last two sums count pairs of completions.
         *sums[-2:],
     ]
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
-    # It is not defined if all generations are neutral, or no pair has scores.
-    return float(mark == TRUE) if math.isnan(accuracy) else accuracy
+    if math.isnan(accuracy):
+        # All generations are neutral, or no pair has scores.
+        return float(mark == TRUE)
+    return accuracy
 
 
-def _count_unscored_as(mark: str, counts: Sequence[float]) -> list[float]:
-    """Count the unscored generations of a group of rows under a mark.
+def _move_unscored_to_mark(mark: str, counts: Sequence[float]) -> list[float]:
+    """Count the unscored generations of a group of rows as if all had the same mark.
 
     Example:
-        For the mark ``true``, the counts ``[5, 2, 1, 3]`` become ``[8, 2, 1, 0]``.
+        For the mark ``true``, the counts ``[5, 2, 1, 3]`` become ``[8, 2, 1, 0]``. A group without
+        any generation gets one: ``[0, 0, 0, 0]`` becomes ``[1, 0, 0, 0]``, so that it also takes
+        part in the worst and the best case.
 
     Args:
         mark: ``true``, ``false`` or ``neutral``.
         counts: The true, false, neutral and unscored generations.
-
-    Returns:
-        The counts. If they were all 0, the mark gets 1, so that an empty group has the share of an
-        extreme case too.
     """
     *marked_counts, num_unscored = counts
     index = MARKS.index(mark)
@@ -297,21 +312,24 @@ def _count_unscored_as(mark: str, counts: Sequence[float]) -> list[float]:
 
 
 def why_undefined(sums: Sums) -> str:
-    """Return the reason why the accuracy over right and wrong rows is not defined.
+    """Return why there is no accuracy over right and wrong rows, or an empty text if there is.
+
+    It needs a pair with scores, a marked generation in each group of rows that has a weight, and
+    a generation that is true or false.
 
     Args:
         sums: The sums over rows.
 
     Returns:
         The reason, such as ``the model is wrong in 25.0% of pairs, but no generation of such a row
-        has a mark``. Empty if there is an accuracy.
+        has a mark``.
     """
     if math.isnan(right_weight(sums)):
         return "no pair of a true and a false completion has scores"
 
     for group, weight in _weights_of_groups(sums).items():
         has_marks = any(marks_of_subset(sums, group).values())
-        # A group without any weight needs no marks.
+        # If the model is right in all pairs, wrong rows have no weight and need no marks.
         if weight and not has_marks:
             return (
                 f"the model is {group} in {weight:.1%} of pairs, but no generation of such a row"
@@ -349,7 +367,7 @@ def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> i
         name: ``accuracy``, to which neutral generations add nothing, or a mark, of whose share all
             marked generations are the whole.
     """
-    groups = {POOLED: GROUPS, WEIGHTED: (RIGHT, WRONG)}.get(subset, (subset,))
+    groups = _GROUPS_OF_SUBSET[subset]
     # True and false generations come first in the counts of a row, then neutral ones.
     num_marks = 2 if name == ACCURACY else 3
     return sum(row.group in groups and any(row.counts[:num_marks]) for row in rows)
@@ -399,7 +417,8 @@ def aggregate_sums(
     return Aggregation(score.value, score.stderr, score.interval, count_rows)
 
 
-# Each score with its label, and whether more of it is better. A neutral generation is neither.
+# The name of each score of a subset, its label in tables, and whether more of it is better. It is
+# neither good nor bad if a generation is neutral.
 _LABELS = (
     (ACCURACY, "True of true and false", True),
     (TRUE, "True", True),
@@ -415,19 +434,20 @@ def _scores_of_marks() -> Iterator[Score]:
         The scores, such as ``accuracy`` and ``accuracy_right``. Only those of the weighted subset
         have a label, with which tables show them.
     """
-    for subset in SUBSETS:
+    for subset in _GROUPS_OF_SUBSET:
         for name, label, higher_is_better in _LABELS:
             aggregation = aggregate_sums(
-                partial(subset_score, subset=subset, name=name),
-                partial(count_rows_with_score, subset=subset, name=name),
+                score_of_sums=partial(subset_score, subset=subset, name=name),
+                count_rows=partial(count_rows_with_score, subset=subset, name=name),
             )
-            if subset == WEIGHTED:
-                note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
-                yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
-            else:
+            if subset != WEIGHTED:
                 # For example accuracy_right, the accuracy in the rows that the model has right.
                 full_name = f"{name}_{subset}"
                 yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
+                continue
+            # The accuracy is the headline, so tables explain it.
+            note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
+            yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
 
 
 def _bounds_of_accuracy() -> Iterator[Score]:

@@ -89,22 +89,23 @@ class FactorGenerationTask(JudgedTask):
     def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Check the YAML, and set ``_corpus`` and ``_contradiction_type`` to its settings.
+        """Check the YAML, and remember its settings in ``_corpus`` and ``_contradiction_type``.
+
+        The base class calls this while lm_eval makes the task.
 
         Args:
             config: The YAML of the task.
             metadata: Its metadata with those of the command line.
 
         Returns:
-            The method of judging, and the settings for lm_eval with the metadata that results files
-            record.
+            The method that asks the judge, which is the same for every YAML. Also the keys that
+            lm_eval needs, and the settings that results files record.
 
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        corpus = parse_corpus(
-            {key: value for key, value in config.items() if key not in _GENERATION_KEYS}
-        )
+        factor_config = {key: value for key, value in config.items() if key not in _GENERATION_KEYS}
+        corpus = parse_corpus(factor_config)
         if corpus.metadata.protocol == "dola":
             raise ConfigError(
                 f"{corpus.where}: the protocol dola only scores choices; open generation has the"
@@ -125,26 +126,26 @@ class FactorGenerationTask(JudgedTask):
         return FACTOR_GENERATION, TaskSettings(lm_eval_settings, recorded_metadata)
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return how each metric becomes one number, by the name of the metric.
+        """Return how the rows' values of each metric become one number, by the metric's name.
 
-        Computing the accuracy also records why it is not defined, if it is not.
+        The accuracy may not be defined, for example if all generations are neutral. Its function
+        here then also records the reason, since neither samples nor results would show it.
         """
         aggregations = super().aggregation()
-        # Samples do not show why there is no accuracy, so the task records the reason.
         declared_accuracy = aggregations[ACCURACY]
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
-            """Return the accuracy, after recording why it is not defined, if it is not."""
-            self._add_caution(why_undefined(sum_tallies(rows)))
+            """Return the declared accuracy of the rows. If it is NaN, record why."""
+            self._caution_if_undefined(why_undefined(sum_tallies(rows)))
             return declared_accuracy.value(rows)
 
         return {**aggregations, ACCURACY: replace(declared_accuracy, value=accuracy_with_caution)}
 
-    def _add_caution(self, reason: str) -> None:
-        """Log why there is no accuracy, and add it to ``caution`` in the task's metadata.
+    def _caution_if_undefined(self, reason: str) -> None:
+        """If there is no accuracy, log why, and add it to ``caution`` in the task's metadata.
 
         Args:
-            reason: Why the accuracy is not defined. Empty if it is, which needs no caution.
+            reason: Why the accuracy is not defined. Empty if it is defined.
         """
         if not reason:
             return
@@ -167,7 +168,7 @@ class FactorGenerationTask(JudgedTask):
         """
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
-        rows = loaded.rows_after_warning(corpus.task, "rows")
+        rows = loaded.checked_rows(corpus.task, "rows")
         self._check_contradiction_type(rows)
         log_first_join(corpus.task, rows, corpus.join)
 
@@ -212,13 +213,14 @@ class FactorGenerationTask(JudgedTask):
         Returns:
             The requests, that of the generations last.
         """
-        # Only generations are repeated, so scores get other metadata.
         task, doc_id, repeats = kwargs.pop("metadata")
+        # Only generations are repeated. A score is the same every time.
         score_metadata = (task, doc_id, 1)
         arguments = without_chat(kwargs)
         corpus = self._corpus
         instances = []
         for index, choice in enumerate(doc["choices"]):
+            # What the model sees and what it scores, and the most tokens that it may see.
             request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
             instances.append(
                 Instance(requests.REQUEST_TYPE, doc, request, index, score_metadata, **arguments)
@@ -232,9 +234,10 @@ class FactorGenerationTask(JudgedTask):
         return instances
 
     def apply_filters(self) -> None:
-        """Score the choices of all rows, and hand the generations to the judge.
+        """Score the choices of all rows, and let the judge mark the generations.
 
-        Replaces the requests of the task by its generations, the only ones that samples show.
+        lm_eval calls this when the model has answered all requests. Afterwards ``_instances`` holds
+        the generations alone, because samples show no other requests.
         """
         generations = [
             instance
@@ -246,26 +249,31 @@ class FactorGenerationTask(JudgedTask):
             scores = self._score_choices(generation.doc, responses_by_row[generation.doc_id])
             self._scores_by_row[generation.doc_id] = scores
 
-        # The judge sees copies with the scores, since the documents themselves stay the same for
-        # every model. A copy shares the dictionary of filtered responses with its original.
-        self._instances = [
-            replace(generation, doc=generation.doc | self._scores_by_row[generation.doc_id])
-            for generation in generations
-        ]
-        # Nothing is judged in a run with --predict_only.
         if self.only_predicts:
+            # Nothing is judged in a run with --predict_only.
             for generation in generations:
                 generation.filtered_resps["none"] = generation.resps
         else:
+            # The judge needs the scores, but the documents must stay the same for every model. So
+            # the base class, which judges ``_instances``, gets copies with the scores. It writes
+            # its verdicts into `filtered_resps`, a dictionary that copy and original share.
+            self._instances = [
+                replace(generation, doc=generation.doc | self._scores_by_row[generation.doc_id])
+                for generation in generations
+            ]
             super().apply_filters()
         self._instances = generations
 
     def _choice_responses(self) -> Mapping[int, list[ScoredContinuation]]:
-        """Return the model's log-probability of each choice, by the number of the row."""
+        """Return the model's scores of the choices of each row, by the number of the row.
+
+        A score has the log-probability of the choice and its number of tokens.
+        """
         responses_by_row: dict[int, list[ScoredContinuation]] = defaultdict(list)
         for instance in self._instances:
+            # All other requests are generations.
             if instance.request_type == requests.REQUEST_TYPE:
-                # A request for a score comes back with one response.
+                # Only generations are repeated, so there is one response.
                 response = ScoredContinuation(*instance.resps[0])
                 responses_by_row[instance.doc_id].append(response)
         return responses_by_row

@@ -50,14 +50,16 @@ class FelmTask(SuiteTask):
     problem_key = "problem"
 
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Read the settings from the YAML, and store them and the user's data file in the task.
+        """Read FELM's settings from the YAML, and remember them for `read_documents`.
+
+        Sets ``_settings``, and ``_own_data`` to the user's data file or None.
 
         Args:
             config: The YAML as lm_eval read it.
             metadata: The metadata of the YAML, together with ``--metadata`` of the command line.
 
         Returns:
-            The config for lm_eval, and the settings to add to the metadata in results.
+            The config for lm_eval, and the settings of FELM that results files record.
 
         Raises:
             ConfigError: A setting is wrong, or the file in ``dataset_path`` does not exist.

@@ -94,7 +94,7 @@ class PerplexityMetadata(JoinMetadata):
         else:
             kind_of_data = "texts"
             unused_columns = FactorColumns.model_fields.keys() - {"doc_id"}
-        # Only columns that the YAML names are in this set, and no defaults.
+        # `model_fields_set` has the columns that the YAML names, but no default ones.
         wrong_columns = unused_columns & self.columns.model_fields_set
         if wrong_columns:
             names = ", ".join(sorted(wrong_columns))
@@ -167,19 +167,21 @@ def load_documents(settings: TextsYaml, data_dir: str | Path | None = None) -> L
     """Load the documents that the settings of a task name.
 
     Args:
-        settings: The settings, which name a table of texts or a FACTOR file.
+        settings: The settings. ``documents_of`` names a FACTOR file, from whose rows documents are
+            rebuilt. Otherwise ``dataset_path`` names a table of texts.
         data_dir: A folder with the published FACTOR files.
 
     Returns:
-        The documents, where they come from with their number, and broken lines of the file. A
-        document that cannot be scored is among them and names its problem.
+        The documents, where they come from and how many they are, and the lines of the file that
+        cannot be read. A document that cannot be scored is among them and names its problem.
 
     Raises:
         ConfigError: The table lacks a column.
         DataError: A file is missing, or nothing in it can be read.
     """
-    if settings.metadata.documents_of:
-        return _load_documents_of_factor(settings, settings.metadata.documents_of, data_dir)
+    factor_file = settings.metadata.documents_of
+    if factor_file:
+        return _load_documents_of_factor(settings, factor_file, data_dir)
 
     # The rows of a table of texts are whole documents already.
     table, provenance = load_table(settings)
@@ -188,25 +190,25 @@ def load_documents(settings: TextsYaml, data_dir: str | Path | None = None) -> L
 
 
 def _load_documents_of_factor(
-    settings: TextsYaml, file: str, data_dir: str | Path | None
+    settings: TextsYaml, factor_file: str, data_dir: str | Path | None
 ) -> LoadedData:
     """Load the rows of a FACTOR file, and rebuild the documents that they were made from.
 
     Args:
         settings: The settings of the task.
-        file: The path of a table, or the name of a published file such as ``wiki_factor``.
+        factor_file: The path of a table, such as ``my_rows.csv``, or the name of a published file,
+            such as ``wiki_factor``.
         data_dir: A folder with the published files.
 
     Returns:
-        The documents, the numbers of rows and documents with where they come from, and broken lines
-        of the file.
+        The documents, where they come from and how many rows and documents there are, and the lines
+        of the file that cannot be read.
     """
-    # Names of published files have no extension.
-    is_path = file.lower().endswith(tuple(FORMATS))
-    source = None if is_path else file
-    # A published file is read by its name, and the path then has no effect.
-    settings_with_path = settings.model_copy(update={"dataset_path": file})
-    table, provenance = load_table(settings_with_path, source, data_dir)
+    is_path = factor_file.lower().endswith(tuple(FORMATS))
+    published_name = None if is_path else factor_file
+    # `load_table` reads the table in dataset_path, unless it is given the name of a published file.
+    table_settings = settings.model_copy(update={"dataset_path": factor_file})
+    table, provenance = load_table(table_settings, published_name, data_dir)
 
     columns: FactorColumns = settings.metadata.columns
     # The published files cut their usual prefixes, and have the whole ones in another column.
@@ -214,7 +216,7 @@ def _load_documents_of_factor(
         columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
 
     rows = rows_from_columns(settings.where, columns, table)
-    documents = rebuild_documents(rows, settings.metadata.join_of(source))
+    documents = rebuild_documents(rows, settings.metadata.join_of(published_name))
     counts = {
         "rows": len(rows),
         "rows_in_longer_texts": len(rows) - len(documents),
@@ -226,9 +228,10 @@ def _load_documents_of_factor(
 def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
     """Rebuild the documents that FACTOR's rows were made from, without counting any text twice.
 
-    The text of a row is its prefix joined to its true completion. It is dropped if a longer text of
-    the same document contains it or continues its prefix, or if any other text equals it or begins
-    with it. So each document keeps its longest text, and every text that begins differently.
+    The text of a row is its prefix joined to its true completion. A document may have several rows,
+    whose texts overlap. So a text is dropped if a longer text of the same document contains it or
+    begins with its prefix, and if a text of any document equals it or begins with it. Each document
+    keeps its longest text, and every text that begins differently.
 
     Example:
         Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
@@ -241,6 +244,7 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         The kept texts in the order of the rows.
     """
     row_texts = [_join_row(row, join) for row in rows]
+    # The texts with which a longer one begins, in any document.
     beginnings = _find_beginnings({row_text.plain_text for row_text in row_texts})
     longer_texts_by_document: dict[str, list[str]] = defaultdict(list)
     seen_texts = set()
@@ -248,17 +252,18 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
     # A text can only be part of a longer one, so the longest come first.
     for row_text in sorted(row_texts, key=lambda item: len(item.plain_text), reverse=True):
         plain_text = row_text.plain_text
-        is_repeated = plain_text in seen_texts
+        is_in_other_text = plain_text in seen_texts or plain_text in beginnings
         seen_texts.add(plain_text)
 
         longer_texts = longer_texts_by_document[row_text.row.doc_id]
         if _is_part_of(row_text, longer_texts):
             continue
-        # Shorter texts of the document are part of it, also if it is in another document itself.
+        # A text that another document has is dropped too, but shorter texts of its own document
+        # are still part of it.
         longer_texts.append(plain_text)
-        is_elsewhere = is_repeated or plain_text in beginnings
-        # An empty text is kept, so that the user hears of it.
-        if not (plain_text and is_elsewhere):
+        # An empty text is always kept, so that the user hears of it.
+        is_empty = plain_text == ""
+        if is_empty or not is_in_other_text:
             kept_texts.add(row_text)
 
     return [
@@ -297,7 +302,7 @@ def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
     """
     prefix = _normalise_spaces(row_text.row.prefix)
     for longer_text in longer_texts:
-        # Every text begins with an empty prefix, so an empty prefix must not count.
+        # Every text begins with an empty prefix, which therefore says nothing.
         continues_prefix = prefix and longer_text.startswith(prefix)
         if continues_prefix or row_text.plain_text in longer_text:
             return True
@@ -340,7 +345,7 @@ def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument
         text: The text, or None if the cell of the table holds none.
 
     Returns:
-        The document. Its text is always one that can be written as UTF-8, also if it has a problem.
+        The document. What cannot be written as UTF-8 is replaced in its text.
     """
     problem = ""
     if text is None:

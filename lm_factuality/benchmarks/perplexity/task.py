@@ -38,7 +38,7 @@ class PerplexityTask(SuiteTask):
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the YAML of the task, and set ``_settings`` to its settings.
+        """Check the YAML of the task, and remember its settings in ``_settings``.
 
         Args:
             config: The YAML as lm_eval read it.
@@ -76,8 +76,8 @@ class PerplexityTask(SuiteTask):
         self.config.metadata["data"] = dict(loaded.provenance)
 
         docs = []
-        for document in loaded.rows_after_warning(self.config.task, "documents"):
-            # Samples are the same on every machine, so they have no folders in them.
+        for document in loaded.checked_rows(self.config.task, "documents"):
+            # The folder is left out, so that samples are the same on every machine.
             location = Path(document.location).name
             docs.append({**vars(document), "location": location})
         return docs
