@@ -598,14 +598,15 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
     """
     rows = []
     for gain in gains:
-        row = (
-            gain.with_retrieval.task,
-            # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
-            gain.with_retrieval.model,
-            _percent(gain.without_retrieval),
-            _percent(gain.with_retrieval),
-            *format_difference(gain.difference, ACCURACY),
+        rows.append(
+            (
+                gain.with_retrieval.task,
+                # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
+                gain.with_retrieval.model,
+                _percent(gain.without_retrieval),
+                _percent(gain.with_retrieval),
+                *format_difference(gain.difference, ACCURACY),
+            )
         )
-        rows.append(row)
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

@@ -161,8 +161,8 @@ def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
     total_weight = sum(weights)
 
     probabilities = [weight / total_weight for weight in weights]
-    squared_errors = []
-    for index, probability in enumerate(probabilities):
-        truth = 1 if index == gold else 0
-        squared_errors.append((probability - truth) ** 2)
+    # The truth is 1 for the true completion, and 0 for each contradiction.
+    squared_errors = [
+        (probability - int(index == gold)) ** 2 for index, probability in enumerate(probabilities)
+    ]
     return {"choice_prob": probabilities[gold], "brier_score": sum(squared_errors)}

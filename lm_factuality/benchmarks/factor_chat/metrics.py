@@ -371,11 +371,10 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     num_wins = sum(
         _win_or_half(true_probability, probability) for probability in false_probabilities
     )
-    squared_errors = []
-    for index, probability in enumerate(row):
-        truth = 1 if index == row.gold else 0
-        squared_errors.append((probability - truth) ** 2)
-
+    # The truth is 1 for the true completion, and 0 for each contradiction.
+    squared_errors = [
+        (probability - int(index == row.gold)) ** 2 for index, probability in enumerate(row)
+    ]
     num_pairs = len(false_probabilities)
     return {
         **worst_and_best_of("chat_acc", is_right, is_right),

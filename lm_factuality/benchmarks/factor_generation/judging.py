@@ -254,15 +254,13 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record with their marks in place of the judge's.
         """
+        # There is one answer for each non-empty sentence, in the same order.
         remaining_answers = iter(answers)
-        marks = []
-        reasons = []
-        for sentence, reason in zip(verdict["sentences"], verdict["reasons"], strict=True):
-            # There is one answer for each non-empty sentence.
-            mark = next(remaining_answers) if sentence else None
-            marks.append(mark)
-            # A reason says why there is no mark.
-            reasons.append(None if mark else reason)
+        marks = [next(remaining_answers) if sentence else None for sentence in verdict["sentences"]]
+        # A reason says why there is no mark.
+        reasons = [
+            None if mark else reason for mark, reason in zip(marks, verdict["reasons"], strict=True)
+        ]
         return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 
 

@@ -442,8 +442,9 @@ def _scores_of_marks() -> Iterator[Score]:
             )
             if subset != WEIGHTED:
                 # For example accuracy_right, the accuracy in the rows that the model has right.
-                full_name = f"{name}_{subset}"
-                yield Score(full_name, aggregation, SHARE, higher_is_better=higher_is_better)
+                yield Score(
+                    f"{name}_{subset}", aggregation, SHARE, higher_is_better=higher_is_better
+                )
                 continue
             # The accuracy is the headline, so tables explain it.
             note = "weighted as in section 6 of the paper" if name == ACCURACY else ""

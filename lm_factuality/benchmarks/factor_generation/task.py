@@ -300,7 +300,7 @@ class FactorGenerationTask(JudgedTask):
             The number and the document of each row.
         """
         for doc_id, doc in super().doc_iterator(**kwargs):
-            yield doc_id, {**doc, **self._scores_by_row.get(doc_id, {})}
+            yield doc_id, doc | self._scores_by_row.get(doc_id, {})
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         """Return the metrics of one row, and collect why its generations are unscored.

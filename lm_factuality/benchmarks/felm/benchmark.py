@@ -111,14 +111,15 @@ def segment_items(
 
     items = []
     for number, segment in enumerate(segments):
-        item = Item(
-            id=f"segment:{number}",
-            question="segment",
-            text=segment,
-            context=tuple(context),
-            judge=verdicts[number] if verdicts else None,
+        items.append(
+            Item(
+                id=f"segment:{number}",
+                question="segment",
+                text=segment,
+                context=tuple(context),
+                judge=verdicts[number] if verdicts else None,
+            )
         )
-        items.append(item)
     return items
 
 
@@ -182,7 +183,7 @@ def _describe_method(task: TaskResult) -> str:
     mode = _setting_of_run(task, "mode")
     description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
 
-    # The task is meant for claims from a judge, so only other claims need a remark.
+    # A judge should extract claims, so the description only mentions claims cut by rules.
     num_cut_by_rules = as_mapping(task.metadata.get("claims_from")).get(RULES)
     if num_cut_by_rules:
         description += " (clauses cut by rules)"
@@ -206,15 +207,17 @@ def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
     for entry in entries:
         result = entry.result
         method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
-        # Scores on different data cannot be compared, so each file has its own block.
+        # A block of the table is for one model. Scores on different data cannot be compared, so
+        # each file of data has a block of its own.
         block = _Table4Block(_data_of_run(result), entry.model)
         runs_by_block[block][method] = entry
 
+    # The columns of the table are the methods: how the judge was asked.
+    methods = [_Table4Method(**column) for column in TABLE4["columns"]]
     blocks = []
     for block, run_by_method in runs_by_block.items():
         # A method that the model was not run with leaves its column empty.
-        runs = [run_by_method.get(_Table4Method(**column)) for column in TABLE4["columns"]]
-        rows = _table4_rows(runs)
+        rows = _table4_rows([run_by_method.get(method) for method in methods])
         blocks.append({"model": block.model.label, "data": block.data, "rows": rows})
     return blocks
 
@@ -275,10 +278,11 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     outputs = flatten_responses(sample["filtered_resps"])
     judged = read_judged_document(doc, outputs, _setting_of_run(result, "protocol"))
 
+    # None if the response has no verdict.
     is_wrong_by_segment = None
     if judged.flagged is not None:
         pairs = zip(judged.errors, judged.flagged, strict=True)
-        # A missed error and a false alarm are equally wrong.
+        # The model is wrong if it misses an error, and if it flags a correct segment.
         is_wrong_by_segment = [has_error != is_flagged for has_error, is_flagged in pairs]
 
     return segments_row(
@@ -288,7 +292,8 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         row_doc={
             **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
             "id": doc["index"],
-            # Labels are true for factual segments, and the page wants true for errors.
+            # page.js reads these names. Its "gold" is true for errors, and labels are true for
+            # factual segments.
             "gold": [not is_factual for is_factual in doc["labels"]],
         },
         detail={
@@ -318,13 +323,15 @@ def segments_row(
         detail: The texts and verdicts that the row shows for this model.
 
     Returns:
-        The row. Its margin is the negative share of wrong segments, so that higher is better.
+        The row. Its ``outcome`` colours it, its ``margin`` sorts it, and its ``facets`` filter it.
     """
+    # An unscored row adds nothing to a score.
     outcome = "unscored"
     margin = None
     score_counts = {}
     if is_wrong_by_segment is not None:
         outcome = "wrong" if any(is_wrong_by_segment) else "right"
+        # The share of wrong segments, negative so that higher is better.
         margin = -sum(is_wrong_by_segment) / max(1, len(is_wrong_by_segment))
         # The report compares two models by the counts of each row.
         for score in scores:

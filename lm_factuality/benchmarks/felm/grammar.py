@@ -65,7 +65,8 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     Args:
         text: The output without thinking and markup.
         num_units: The number of units that the model was shown.
-        is_cut_off: Whether the model had to stop because it reached its token limit.
+        is_cut_off: Whether the output ends because the model reached its token limit. Its last
+            number may be missing then.
 
     Returns:
         The 1-based numbers of the wrong units.
@@ -76,7 +77,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     # Models of mathematics write answers such as \text{2}.
     full_output = _PATTERNS["latex_text"].sub(r"\1", text)
     output = _drop_invented_questions(full_output)
-    # A model that went on to invent questions had finished its answer before.
+    # If questions were dropped, the model had finished its answer before it reached the limit.
     is_answer_cut_off = is_cut_off and output == full_output
 
     answers = _find_answers(output)
@@ -140,6 +141,7 @@ def _find_answer_marks(text: str) -> list[_AnswerMark]:
     marks = [_AnswerMark(*match.span()) for match in _PATTERNS["answer_word"].finditer(text)]
     for match in _PATTERNS["boxed_or_json"].finditer(text):
         boxed = match["boxed"]
+        # The pattern matches either a box or an object. An object may repeat the key.
         values = _answers_in_json(match["json"]) if boxed is None else [boxed]
         for value in values:
             # The line break keeps the answer apart from an explanation that follows.
@@ -161,7 +163,8 @@ def _answers_in_json(text: str) -> list[str]:
     """
     try:
         # A dict would lose repeated keys, and repeated answers may contradict each other. So
-        # the object becomes a list of pairs of a key and a value.
+        # objects become lists of pairs of a key and a value. The text is in braces, so all of it
+        # is an object.
         pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return []
@@ -192,8 +195,11 @@ def _is_bare_answer(text: str) -> bool:
 def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> frozenset[int]:
     """Read one answer: the unit numbers or ALL_CORRECT at its beginning, then an explanation.
 
+    The explanation may neither take the answer back nor add to it.
+
     Example:
-        ``2, 3 because the dates are wrong`` → ``{2, 3}``
+        ``2, 3 because the dates are wrong`` → ``{2, 3}``; ``ALL_CORRECT`` → an empty set;
+        ``2, and maybe 3`` has no clear end
 
     Args:
         body: The text behind "Answer:".
@@ -216,10 +222,12 @@ def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> frozense
     if all_correct:
         flagged = frozenset[int]()
         end = all_correct.end()
-        is_taken_back = _contradicts_all_correct(body[end:])
+        # "ALL_CORRECT, but 2 has a mistake" says the opposite.
+        is_taken_back = _mentions_error(body[end:])
     else:
         flagged, end = _read_leading_ids(body, num_units, is_below_heading)
-        is_taken_back = _clears_flagged_units(body, end, len(flagged) == num_units)
+        # "2 is correct" lists a unit only to clear it.
+        is_taken_back = _clears_listed_units(body, end, len(flagged) == num_units)
 
     explanation = body[end:]
     if is_taken_back or _extends_answer(explanation, flagged, num_units):
@@ -227,7 +235,7 @@ def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> frozense
     if flagged and re.search(r"\ball_correct\b", explanation, re.IGNORECASE):
         raise UnreadableAnswerError(CONTRADICTORY)
 
-    # Of a list that ends with the output, a number may be missing.
+    # If the output was cut off right behind the numbers, the next number may be missing.
     if is_cut_off and not _PATTERNS["more_text"].match(explanation):
         raise UnreadableAnswerError(CUT_OFF_WITHIN)
     return flagged
@@ -250,17 +258,19 @@ def _read_leading_ids(body: str, num_units: int, is_below_heading: bool) -> _Lea
     Raises:
         UnreadableAnswerError: The answer begins otherwise, or a number is that of no unit.
     """
+    # A match is a number or a range, with the comma or the word before it.
     match = _PATTERNS["first_id"].match(body)
     if match is None:
         raise UnreadableAnswerError(MORE_THAN_IDS)
 
+    # Numbers are separated by commas or by "and". Below a heading, each may have its own line.
     next_id = _PATTERNS["next_id"]
-    # Below a heading, each line may have one number.
     if is_below_heading and re.match(r"[.,;]?\n", body[match.end() :]):
         next_id = _PATTERNS["id_on_next_line"]
 
     ids: set[int] = set()
     end = 0
+    # The loop ends where no further number follows directly.
     while match:
         ids.update(_ids_in_range(match, num_units))
         end = match.end()
@@ -280,6 +290,7 @@ def _ids_in_range(match: re.Match[str], num_units: int) -> range:
     Raises:
         UnreadableAnswerError: A number is that of no unit, or the range runs backwards.
     """
+    # Of a number with a billion or more, int() would be slow, and no unit has it anyway.
     first = int(match[1][:_MAX_DIGITS])
     # A single number is a range of one.
     last = int((match[2] or match[1])[:_MAX_DIGITS])
@@ -291,15 +302,19 @@ def _ids_in_range(match: re.Match[str], num_units: int) -> range:
     return range(first, last + 1)
 
 
-def _contradicts_all_correct(explanation: str) -> bool:
-    """Return whether the text behind ALL_CORRECT mentions an error after all."""
+def _mentions_error(explanation: str) -> bool:
+    """Return whether the text behind ALL_CORRECT mentions an error, and so takes it back.
+
+    Example:
+        ``, but the date is a mistake`` mentions one, ``: there are no errors`` does not.
+    """
     # "There are no errors" confirms the answer, so it is removed before the search for "error".
     without_denials = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", explanation)
     return bool(_PATTERNS["mentions_error"].search(without_denials))
 
 
-def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
-    """Return whether an answer calls the units correct that it has just listed as wrong.
+def _clears_listed_units(body: str, end: int, are_all_listed: bool) -> bool:
+    """Return whether an answer calls the units correct whose numbers it has just listed.
 
     Example:
         ``2 is correct`` and ``1, 3. Both are accurate`` list units only to clear them.
@@ -307,7 +322,7 @@ def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
     Args:
         body: The whole answer.
         end: The offset behind the list of units.
-        are_all_flagged: Whether the list has all units of the response.
+        are_all_listed: Whether the list has all units of the response.
     """
     is_cleared = _PATTERNS["clears_id"].search(body) or _PATTERNS["clears_ids_before"].match(
         body, end
@@ -315,7 +330,7 @@ def _clears_flagged_units(body: str, end: int, are_all_flagged: bool) -> bool:
     if is_cleared:
         return True
     # A list of all units with a note on each, such as "1 (right), 2 (wrong)", only repeats them.
-    return are_all_flagged and bool(re.search(r"\([^\W\d]", body[:end]))
+    return are_all_listed and bool(re.search(r"\([^\W\d]", body[:end]))
 
 
 def _extends_answer(explanation: str, flagged: frozenset[int], num_units: int) -> bool:
@@ -349,6 +364,7 @@ def _units_named_in(explanation: str, num_units: int) -> set[int]:
         num_units: The number of units that the model was shown.
     """
     units = set()
+    # Each match has the word before a number, such as "segment" or nothing, and the digits.
     for unit_word, digits in _PATTERNS["unit_number"].findall(explanation):
         number = int(digits[:_MAX_DIGITS])
         if unit_word or 1 <= number <= num_units:

@@ -85,7 +85,7 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
         samples=1,
         max_tokens=CLAIM_TOKENS,
     )
-    # One sample was asked for, so each row has a single reply.
+    # One sample was asked for, so the list of replies to each row has a single one.
     return [
         claims_from_reply(row, reply, judge.name)
         for row, (reply,) in zip(rows, samples_by_row, strict=True)
@@ -106,10 +106,10 @@ class FelmTrial:
         Raises:
             DataError: The rows or the claims cannot be read.
         """
-        sample = None
-        if options.sample:
-            sample = tasks_folder() / "sample" / "sample_felm.jsonl"
-        path, self.data = find_data(sample, FELM, options.data_dir)
+        # With --sample, the rows are those that the suite ships instead of the published file.
+        shipped_file = tasks_folder() / "sample" / "sample_felm.jsonl"
+        own_file = shipped_file if options.sample else None
+        path, self.data = find_data(own_file, FELM, options.data_dir)
         self._rows = read_felm_rows(path)
         # Without a file of claims, rules cut the segments into clauses.
         self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
@@ -203,15 +203,15 @@ class FelmTrial:
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        """Return the hashes of all prompts that the judge may be asked with.
+        """Return the hashes of all prompts that the judge may be asked with, by their names.
 
         Args:
             judge: The judge, whose configuration may replace prompts.
         """
         unit = self._settings.unit
         mode = self._settings.mode
-        # Rows of math and reasoning are asked by segments, and without references. The prompt
-        # for reasoning step by step (cot) shows none in any case.
+        # Rows of math and reasoning are always asked by segments and without references. Of the
+        # modes, only vanilla and cot (reasoning step by step) show no references.
         mode_without_references = "cot" if mode == "cot" else "vanilla"
         names = {f"felm/{unit}_{mode}", f"felm/segment_{mode_without_references}"}
         return judge.prompts.hashes(names)
@@ -229,11 +229,12 @@ class FelmTrial:
         scores_by_label = _label_scores(certificate, judge)
         rows = []
         for level in LEVELS:
-            # Only the score of the judge on all responses has an interval.
-            intervals = {judge: format_interval(certificate["intervals"][level]["f1"])}
+            interval = format_interval(certificate["intervals"][level]["f1"])
             for label, scores in scores_by_label.items():
                 cells = [format_number(scores[level][measure]) for measure in MEASURES]
-                rows.append((f"{label}, {level}", *cells, intervals.get(label, "")))
+                # Only the score of the judge on all responses has an interval.
+                last_cell = interval if label == judge else ""
+                rows.append((f"{label}, {level}", *cells, last_cell))
 
         # Columns of numbers begin with "#", which the terminal aligns to the right.
         columns = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
@@ -241,9 +242,10 @@ class FelmTrial:
 
 
 def _label_scores(certificate: Mapping[str, Any], judge: str) -> dict[str, JsonObject]:
-    """Return the scores in a certificate by the label that the table shows.
+    """Return the scores in a certificate by the label of their line in the table.
 
-    They are those of the judge, overall and in each domain, and of the baselines.
+    The lines are the judge, each domain, each baseline and, if some responses have no verdict, each
+    baseline on the other responses (``flag everything where it has a verdict``).
 
     Args:
         certificate: The result of `FelmTrial.measure`.
@@ -257,7 +259,8 @@ def _label_scores(certificate: Mapping[str, Any], judge: str) -> dict[str, JsonO
         scores_by_label[f"  {domain}"] = scores[domain]
     scores_by_label |= certificate["baselines"]
 
-    # The judge and its baselines are compared on the same responses.
+    # The judge has scores only where it has a verdict. For a fair comparison, baselines are also
+    # scored there, which makes a difference if any response is unscored.
     if unscored["responses"]:
         for name, baseline in certificate["baselines_where_scored"].items():
             scores_by_label[f"{name} where it has a verdict"] = baseline
@@ -268,12 +271,12 @@ def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
     """Compute the 95% bootstrap interval of every score, by level and name of the score."""
     intervals: JsonObject = {}
     for level in LEVELS:
+        # Whole responses are drawn, since the segments of one are not independent.
         counts = [count_detections(response, level) for response in responses]
-        intervals[level] = {}
-        for measure in MEASURES:
-            # Whole responses are drawn, since the segments of one are not independent.
-            bounds = pooled_interval(counts, measure_from_totals(measure))
-            intervals[level][measure] = interval_or_none(bounds)
+        intervals[level] = {
+            measure: interval_or_none(pooled_interval(counts, measure_from_totals(measure)))
+            for measure in MEASURES
+        }
     return intervals
 
 
@@ -328,6 +331,7 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         segments (``units``), how many of them the labels call factual (``supported``), and on how
         many the judge's verdict is ``wrong``.
     """
+    # Each pair is a segment with the passages that may support it. Labels are in the same order.
     pairs = []
     labels: list[bool] = []
     for row in rows:
@@ -340,16 +344,17 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         labels += row.labels
 
     edges = [number / _CALIBRATION_BINS for number in range(_CALIBRATION_BINS + 1)]
-    bins: list[JsonObject] = []
-    for low, high in pairwise(edges):
-        bins.append({"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0})
-
+    bins: list[JsonObject] = [
+        {"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0}
+        for low, high in pairwise(edges)
+    ]
     for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
-        # The judge gave no verdict, so there is no probability to check.
+        # Without a verdict there is no probability to check.
         if verdict.score is None:
             continue
-        # The bin with the highest lower edge that the probability reaches. 1 is in the last bin.
-        calibration_bin = bins[bisect(edges[:-1], verdict.score) - 1]
+        # `bisect` counts the lower edges that the probability reaches. 1 is in the last bin.
+        num_reached = bisect(edges[:-1], verdict.score)
+        calibration_bin = bins[num_reached - 1]
         is_supported = verdict.verdict == SUPPORTED
         calibration_bin["units"] += 1
         calibration_bin["supported"] += is_factual

@@ -98,7 +98,7 @@ def count_detections(response: JudgedResponse, level: str) -> list[int]:
 
 
 def count_best(response: JudgedResponse, level: str) -> list[int]:
-    """Count detections, in the best case: the missing verdict on a response would be right.
+    """Count detections as if a response without a verdict had been judged rightly.
 
     Args:
         response: The response. If it has a verdict, that verdict is counted.
@@ -110,16 +110,20 @@ def count_best(response: JudgedResponse, level: str) -> list[int]:
 
 
 def count_worst(response: JudgedResponse, level: str) -> list[int]:
-    """Count detections, in the worst case: the missing verdict on a response would be wrong.
+    """Count detections as if a response without a verdict had been judged wrongly throughout.
 
     Args:
         response: The response. If it has a verdict, that verdict is counted.
         level: ``segment`` or ``response``, as for `count_detections`.
+
+    Returns:
+        The numbers of true positives, false positives, false negatives and true negatives.
     """
     counts = count_best(response, level)
     if response.flagged is not None:
         return counts
-    # Each error found would be missed, and each correct unit would be a false alarm.
+    # In the best case each error is found and each correct unit is passed. In the worst case each
+    # error is missed and each correct unit is a false alarm.
     num_errors, _, _, num_correct = counts
     return [0, num_correct, num_errors, 0]
 
@@ -133,7 +137,7 @@ def _count_units(errors: Sequence[bool], flagged: Sequence[bool], level: str) ->
         level: ``segment``, or ``response`` to count all segments together as one unit.
     """
     if level == "response":
-        # A response is wrong if any of its segments is.
+        # The whole response is the only unit. It is wrong if any of its segments is.
         errors = [any(errors)]
         flagged = [any(flagged)]
 
@@ -168,9 +172,9 @@ def _report_unscored(responses: Sequence[JudgedResponse]) -> JsonObject:
         responses: All responses of a judge, also those with a verdict.
 
     Returns:
-        The number of ``responses`` and ``segments`` without a verdict, the number of responses for
-        each of ``reasons`` and ``domains``, and the scores if all missing verdicts had been wrong
-        (``worst``) or right (``best``).
+        The number of ``responses`` and ``segments`` without a verdict, and how many of these
+        responses have each reason (``reasons``) and are of each domain (``domains``). ``worst`` and
+        ``best`` are the scores if all missing verdicts were wrong, or right.
     """
     unscored = [response for response in responses if response.flagged is None]
     reasons = Counter(response.reason for response in unscored)
@@ -209,6 +213,7 @@ def score_pooled_counts(
     for level in LEVELS:
         totals = [0, 0, 0, 0]
         for response in responses:
+            # Add the four counts of the response to the totals.
             counts = count(response, level)
             totals = [total + number for total, number in zip(totals, counts, strict=True)]
 
@@ -219,20 +224,22 @@ def score_pooled_counts(
 
 
 def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> JsonObject:
-    """Compute the part of one response in every score of a FELM task.
+    """Return what one response adds to each score of a FELM task.
 
     Args:
         doc: The document of the response, as lm_eval's samples hold it.
         texts: The outputs of the model. If there are several, the majority decides.
         protocol: The task's protocol, ``paper`` or ``code``.
-        mode: The mode that the task asks for. ``doc["mode"]`` is the mode in which it was asked.
+        mode: The mode that the task asks for. A row without the references for it was asked in
+            another mode, ``doc["mode"]``.
 
     Returns:
         The counts of the response under the name of each score, and zeros under the names of the
-        other domains. ``unscored`` holds the reason if there is no verdict.
+        other domains. ``unscored`` and ``unscored_math`` (or another domain) hold the reason if
+        there is no verdict.
     """
     response = read_judged_document(doc, texts, protocol)
-    # lm_eval wants the same metrics of every row, those of other domains included.
+    # lm_eval wants the same metrics of every row, so those of other domains are None.
     metrics: JsonObject = {f"unscored{suffix}": None for suffix in SUFFIXES}
     for suffix in _suffixes_of(response):
         metrics[f"unscored{suffix}"] = response.reason
@@ -254,7 +261,10 @@ def _suffixes_of(response: JudgedResponse) -> tuple[str, str]:
 
 
 def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
-    """Return the counts of a response for every score of segments, or of responses.
+    """Return the counts of a response under the name of every score of one level.
+
+    All measures, such as precision and F1, are later computed from the sums of the same four
+    counts. So all get the counts of the response. Those of other domains get zeros.
 
     Example:
         A response about math: ``{"segment_f1": [1, 0, 2, 3], "segment_f1_math": [1, 0, 2, 3],
@@ -300,9 +310,10 @@ def measure_from_totals(measure: str) -> Callable[[Sequence[float]], float]:
 
 
 def _declare_scores() -> Iterator[Score]:
-    """Yield every score of a FELM task, such as ``segment_f1`` and, of a domain, ``segment_f1_wk``.
+    """Yield every score of a FELM task.
 
-    The scores that the report shows in tables come first. Only these have a label.
+    For example ``segment_f1``, and for one domain ``segment_f1_wk``. Tables show the scores with a
+    label, in their order here, so these come first.
     """
     aggregations = {measure: pooled(measure_from_totals(measure)) for measure in MEASURES}
     labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
@@ -311,11 +322,11 @@ def _declare_scores() -> Iterator[Score]:
             name = f"{level}_{measure}"
             yield Score(name, aggregations[measure], SHARE, f"{label}, {level}s")
 
-    # The first suffix is empty: its scores are those of all domains together.
     for suffix in SUFFIXES:
         for level, measure in product(LEVELS, MEASURES):
-            is_in_tables = suffix == "" and measure in labels
-            if not is_in_tables:
+            # Those with a label, of all domains together, were made above.
+            has_label = suffix == "" and measure in labels
+            if not has_label:
                 yield Score(f"{level}_{measure}{suffix}", aggregations[measure], SHARE)
         yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
 

@@ -121,9 +121,13 @@ class FelmSettings:
         if self.claims == RULES:
             return {row.index: split_claims(row) for row in rows_with_claims}
 
-        # A row that the file lacks is no error. It stays unscored.
-        claims = read_claims(Path(self.claims), rows)
-        return {row.index: claims[row.index] for row in rows_with_claims if row.index in claims}
+        # Otherwise the setting is the path of a file. A row that the file lacks stays unscored.
+        claims_in_file = read_claims(Path(self.claims), rows)
+        return {
+            row.index: claims_in_file[row.index]
+            for row in rows_with_claims
+            if row.index in claims_in_file
+        }
 
     def make_question(
         self,
@@ -147,13 +151,17 @@ class FelmSettings:
         unit = self.unit_for(row)
         if unit == "segment":
             units = [format_segment(segment, self.protocol) for segment in row.segments]
+        elif claims and not claims.problem:
+            units = claims.all_claims()
         else:
-            units = claims.all_claims() if claims and not claims.problem else []
+            # The file of claims lacks the row, or the judge that should extract them failed.
+            units = []
         if not units:
             return None
 
         references = self._references_to_show(row, units, reference_texts)
-        # A prompt that announces references and then shows none would confuse the judge.
+        # A prompt that announces references and then shows none would confuse the judge. A row
+        # without references is asked plainly instead.
         lacks_references = self.mode in MODES_WITH_REFERENCES and not any(references.values())
         mode = "vanilla" if lacks_references else self.mode
         subject = {**_template_variables(f"{unit}s", row, units), **references}
@@ -174,7 +182,7 @@ class FelmSettings:
             ``doc``). Both lists are empty if there is nothing to show.
         """
         references: dict[str, list[str]] = {"links": [], "passages": []}
-        # The authors' script never shows references, whatever the mode is.
+        # Math and reasoning have no references, and the authors' script shows none in any mode.
         if row.domain in WITHOUT_REFERENCES or self.protocol == "code":
             return references
 
@@ -346,9 +354,10 @@ def render_authors_prompt(
 ) -> str:
     """Render the question about a row with the prompt that the authors of FELM published.
 
-    The question and the segments are written byte for byte as the authors' script writes them,
-    which leaves segments without letters empty. The script never writes claims or references.
-    These follow the examples in the authors' prompts.
+    Question and segments have exactly the characters that the authors' script gives to its judge.
+    It drops what precedes the first letter of a segment, so that a segment without letters is
+    empty. The script never writes claims or references. These follow the examples in the authors'
+    prompts.
 
     Args:
         checkout: The folder of a checkout of the authors' repository.
@@ -367,6 +376,7 @@ def render_authors_prompt(
         heading = f"\n\nQuestion: {subject['question']}\nClaims: \n"
         units = subject["units"]
     else:
+        # The units of the subject are formatted as in the suite's own prompts.
         heading = f"\n\nQuestion: {row.prompt}\nSegments: "
         units = [format_segment(segment, "code") for segment in row.segments]
 
@@ -396,13 +406,14 @@ def _read_authors_instructions(
         DataError: The checkout lacks the file.
     """
     mode = question.mode
-    # The script uses the instructions about references although it shows no references.
+    # The script keeps the instructions of the mode, although it then shows no references. A
+    # question without references has the mode vanilla.
     if settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES:
         mode = settings.mode
 
-    # Domains without prompts of their own use those of world knowledge.
     unit = "claim" if question.subject["kind"] == "claims" else "segment"
     files_by_domain = _AUTHORS_FILES[unit]
+    # Domains without prompts of their own use those of world knowledge.
     file = files_by_domain.get(row.domain, files_by_domain["wk"])[mode]
     return read_text(Path(checkout, PROMPTS_FOLDER, file), "expected a checkout of hkust-nlp/felm")
 

@@ -231,8 +231,8 @@ def _clauses_of(segment: str) -> list[str]:
     """
     clauses = []
     # A line break or a semicolon ends a clause also in the middle of a sentence.
-    for line in _CLAUSE_END.split(segment):
-        for sentence in split_sentences(line):
+    for part in _CLAUSE_END.split(segment):
+        for sentence in split_sentences(part):
             if len(words_in(sentence)) > 1:
                 clauses.append(" ".join(sentence.split()))
     return clauses
@@ -314,11 +314,12 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     """
     segment_counts = {row.index: len(row.segments) for row in rows}
 
+    # `read_lines` calls this for each line, and reports all lines for which it raises ValueError.
     def parse_claims(record: object) -> RowClaims:
-        """Check the claims of one row against the number of its segments."""
+        """Read the claims of one row, and compare them with the number of its segments."""
         row_claims = to_model(RowClaims, record)
         expected_count = segment_counts.get(row_claims.index)
-        # Nothing is expected of rows that are not scored, and of rows without claims.
+        # Rows that are not scored are not checked. Rows with a problem have no claims.
         if expected_count is None or row_claims.problem is not None:
             return row_claims
 
@@ -331,7 +332,7 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
             )
         return row_claims
 
-    # The same advice helps if the file is missing and if lines of it are wrong.
+    # The same advice ends the message about a missing file and that about wrong lines.
     advice = f"make it with: lm-factuality claims extract --out {path}"
     claims = read_lines(path, parse_claims, expected=advice, advice=advice)
     return {row_claims.index: row_claims for row_claims in claims}

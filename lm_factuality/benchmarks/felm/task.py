@@ -100,7 +100,7 @@ class FelmTask(SuiteTask):
         rows = read_felm_rows(path)
 
         claims = self._settings.load_claims(rows)
-        # Scores by clauses and scores by extracted claims cannot be compared.
+        # Scores depend on who made the claims (rules or a judge), so results name the source.
         if claims:
             metadata["claims_from"] = count_claim_sources(claims.values())
 
@@ -158,7 +158,8 @@ class FelmTask(SuiteTask):
             text = row.prompt
             problem = f"no claims: {_why_no_claims(claims)}"
 
-        # Samples hold labels and claims, so that a saved run can be scored again.
+        # Samples hold labels and claims, so that a saved run can be scored again. The "owners" are
+        # the numbers of the segments that the claims belong to.
         return {
             "index": row.index,
             "domain": row.domain,
@@ -179,18 +180,20 @@ class FelmTask(SuiteTask):
             return render_authors_prompt(checkout, row, question, self._settings)
         return self._prompts.render(question.prompt, question.subject)
 
-    def _clause_claims_warning(self, claims_by_row: Sequence[RowClaims]) -> str:
-        """Warn if the claims were cut by rules, since most segments are then a single clause.
+    def _clause_claims_warning(self, claims_of_rows: Sequence[RowClaims]) -> str:
+        """Warn if rules cut the claims, since most segments are then a single clause.
+
+        Such a task is nearly the same as the task by segments.
 
         Args:
-            claims_by_row: The claims of each row that is judged by claims.
+            claims_of_rows: The claims of the rows that are judged by claims.
 
         Returns:
             The warning, or an empty text if a judge extracted the claims or none are needed.
         """
-        if not claims_by_row or self._settings.claims != RULES:
+        if not claims_of_rows or self._settings.claims != RULES:
             return ""
-        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims_by_row))
+        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims_of_rows))
         # A segment with one clause is judged as a whole, as in the task by segments.
         num_single = sum(len(segment_claims) == 1 for segment_claims in segments)
         share = num_single / max(1, len(segments))
@@ -202,7 +205,7 @@ class FelmTask(SuiteTask):
         )
 
     def _missing_references_warning(self, docs: Sequence[Mapping[str, Any]]) -> str:
-        """Warn of rows whose prompt shows no references although the task is about showing them.
+        """Warn of rows without references, in a task whose prompts should show them.
 
         Args:
             docs: The documents of the task.
@@ -214,17 +217,18 @@ class FelmTask(SuiteTask):
             return ""
         # Math and reasoning have no references in any mode, so they are not counted.
         modes = [doc["mode"] for doc in docs if doc["domain"] not in WITHOUT_REFERENCES]
-        num_lacking = sum(mode not in MODES_WITH_REFERENCES for mode in modes)
-        if not num_lacking:
+        # A row without references was asked in another mode.
+        num_without = sum(mode not in MODES_WITH_REFERENCES for mode in modes)
+        if not num_without:
             return ""
         return (
-            f"{num_lacking} of {len(modes)} rows that should show references show none and are"
+            f"{num_without} of {len(modes)} rows that should show references show none and are"
             " asked as vanilla (without_references). Fetch the pages: lm-factuality data"
             " fetch-references, then --metadata references=DIR."
         )
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        """Compute the part of one row in every score (see `response_metrics`).
+        """Return what one row adds to each score (see `response_metrics`).
 
         Args:
             doc: The document of the row.

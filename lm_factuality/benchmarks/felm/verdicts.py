@@ -60,8 +60,8 @@ def read_judged_response(
         domain: The domain of the response.
         labels: Whether each segment is factual, by the annotators.
         answers: The outputs of the judge. If there are several, the majority decides.
-        segment_of_claim: The 1-based segment of each claim if claims were judged, otherwise
-            empty.
+        segment_of_claim: The 1-based number of the segment that each claim is from, such as ``[1,
+            1, 2]``, if claims were judged. Otherwise empty.
         problem: Why the judge was not asked. Empty if it was.
         protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
 
@@ -79,9 +79,10 @@ def read_judged_response(
     except UnreadableAnswerError as error:
         return JudgedResponse(domain, errors, flagged=None, reason=str(error))
 
+    # Units are segments, unless claims were judged.
     flagged_segments = flagged_units
     if segment_of_claim:
-        # A segment is wrong if any of its claims is.
+        # A segment is wrong if any of its claims is. Numbers of claims begin at 1.
         flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in flagged_units)
     flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
     return JudgedResponse(domain, errors, flagged)
@@ -101,21 +102,19 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
     Raises:
         UnreadableAnswerError: No answer can be read.
     """
+    # A request that failed has no text. If all failed, the first one gives the reason.
+    if answers and all(answer.text is None for answer in answers):
+        raise UnreadableAnswerError(answers[0].error or "no answer")
+
     ballots = []
     reasons = []
     for answer in answers:
-        # A request that failed has no text.
         if answer.text is None:
             continue
         try:
             ballots.append(read_verdict(answer.text, num_units, protocol, answer.is_cut_off))
         except UnreadableAnswerError as error:
             reasons.append(str(error))
-
-    have_all_failed = answers and not ballots and not reasons
-    if have_all_failed:
-        # No answer has a text, so the first failed request gives the reason.
-        raise UnreadableAnswerError(answers[0].error or "no answer")
     return majority_vote(ballots, reasons)
 
 
@@ -204,9 +203,10 @@ def majority_vote(ballots: Sequence[frozenset[int]], reasons: Sequence[str]) -> 
         votes = Counter(chain.from_iterable(ballots))
         return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
 
+    # No ballot means no verdict.
     if not reasons:
         raise UnreadableAnswerError("no output")
-    # The reason of a single output can be counted together with the same reason of others.
+    # Reports count responses by their reason, so the reason of a single output stays as it is.
     if len(reasons) == 1:
         raise UnreadableAnswerError(reasons[0])
     raise UnreadableAnswerError(
@@ -214,27 +214,25 @@ def majority_vote(ballots: Sequence[frozenset[int]], reasons: Sequence[str]) -> 
     )
 
 
-def _flatten_outputs(output: object) -> list[object]:
-    """Flatten the outputs of one line of a file into a list.
+def _flatten_outputs(field: object) -> list[object]:
+    """Flatten the outputs in a field of a line into a list.
 
-    lm_eval's samples hold a list of texts for each request. Null counts as an empty output.
+    lm_eval's samples hold a list of texts for each request. A plain line may hold a single text.
+    Null counts as an empty output.
 
     Example:
         ``"Answer: 1"`` → ``["Answer: 1"]``; ``[["Answer: 1", "Answer: 2"]]`` →
         ``["Answer: 1", "Answer: 2"]``
     """
-    if output is None:
+    if field is None:
         return [""]
-    # A plain line may hold one text instead of a list.
-    if not isinstance(output, list):
-        return [output]
+    if not isinstance(field, list):
+        return [field]
 
     outputs: list[object] = []
-    for item in output:
-        if isinstance(item, list):
-            outputs.extend(item)
-        else:
-            outputs.append(item)
+    for item in field:
+        # An item is the list of a request, or a single text.
+        outputs += item if isinstance(item, list) else [item]
     return outputs
 
 
@@ -284,28 +282,29 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
             exist or that has another domain, or repeat a row. The message lists all such lines.
     """
     row_by_index = {row.index: row for row in rows}
-    lines: dict[str, JudgeOutput] = {}
+    line_by_index: dict[str, JudgeOutput] = {}
 
+    # `read_lines` calls this for each line, and reports all lines for which it raises ValueError.
     def add_line(record: object) -> None:
-        """Check one line of the file and add it to ``lines``."""
+        """Check one line of the file and add it to ``line_by_index``."""
         line = to_model(JudgeOutput, record)
         row = row_by_index.get(line.index)
         if row is None:
             raise ValueError(f"no row has the index {line.index!r}; the data has {len(rows)} rows")
-        # Other data may use the same indices. A wrong domain shows that these are not its outputs.
+        # Outputs about other data may have the same indices, but often other domains.
         if line.domain not in (None, row.domain):
             raise ValueError(
                 f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}; are these"
                 " outputs about other data?"
             )
-        if line.index in lines:
+        if line.index in line_by_index:
             raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
-        lines[line.index] = line
+        line_by_index[line.index] = line
 
     read_lines(path, add_line, _EXPECTED)
-    if not lines:
+    if not line_by_index:
         raise DataError(f"{path}: no outputs; {_EXPECTED}")
-    return [_read_saved_line(row, lines.get(row.index), protocol) for row in rows]
+    return [_read_saved_line(row, line_by_index.get(row.index), protocol) for row in rows]
 
 
 def _read_saved_line(row: FelmRow, line: JudgeOutput | None, protocol: str) -> JudgedResponse:

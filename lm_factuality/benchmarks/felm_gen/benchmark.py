@@ -48,7 +48,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         },
     )
     if record["no_answer"]:
-        # A refusal is neither right, nor wrong, nor a failure of the judge.
+        # A refusal is neither right, nor wrong, nor a failure of the judge ("unscored").
         return replace(row, outcome="none")
     return row
 

@@ -66,14 +66,20 @@ def error_rate(totals: Sequence[float]) -> float:
 def _declare_scores() -> Iterator[Score]:
     """Yield every score of FELM-gen: error rates, their bounds, and counts of errors.
 
-    Only the error rates of all domains together have a label, so tables show no other score.
+    Tables show the scores with a label, which are the error rates of all domains together.
     """
     aggregation = pooled(error_rate)
-    rates = []
-    for level in LEVELS:
-        label = f"{level.capitalize()}s with errors"
-        name = f"{level}_error_rate"
-        rates.append(Score(name, aggregation, ERROR_RATE, label, higher_is_better=False))
+    rates = [
+        Score(
+            f"{level}_error_rate",
+            aggregation,
+            ERROR_RATE,
+            f"{level.capitalize()}s with errors",
+            higher_is_better=False,
+        )
+        for level in LEVELS
+    ]
+    # The scores of tables come first.
     yield from rates
 
     for rate in rates:
@@ -171,15 +177,19 @@ class FelmGen(JudgedMethod):
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """Compute the part of one response in every score.
+        """Return what one response adds to each score.
+
+        Example:
+            An answer about math with 3 segments, of which one has an error of reasoning, adds 1 to
+            ``errors_reasoning``, ``[1, 3]`` to ``segment_error_rate`` and
+            ``segment_error_rate_math``, and ``[1, 1]`` to ``response_error_rate``.
 
         Args:
             doc: The document.
             verdict: The record of the response.
 
         Returns:
-            The metrics by name. An error rate has the number of units with an error and the number
-            of units, or None if the response is unscored.
+            The metrics by name. An error rate is None if the response is unscored.
         """
         errors_by_type = Counter(verdict["errors"] or ())
         metrics: JsonObject = {
@@ -211,13 +221,14 @@ class FelmGen(JudgedMethod):
         """
         errors = verdict["errors"]
         segments = verdict["segments"]
-        # A verdict on other segments would shift every mark.
+        # There is one verdict for each segment: None, or the type of its error.
         if errors is not None and len(errors) != len(segments):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
 
-        has_errors = errors is not None
+        # A response has either verdicts or a reason why it has none.
+        has_verdicts = errors is not None
         has_reason = isinstance(verdict["unscored"], str)
-        if has_errors == has_reason:
+        if has_verdicts == has_reason:
             raise ValueError("it needs either errors or a reason why it has none, and not both")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
@@ -245,7 +256,7 @@ class FelmGen(JudgedMethod):
             verdict: The record, whose marks people are compared with.
             response: The response of the model.
         """
-        # People see a verdict in place of the None of a factual segment.
+        # In a record, None stands for a factual segment. Without a verdict, there are no marks.
         marks = verdict["errors"] and [error or FACTUAL for error in verdict["errors"]]
         references = doc.get("reference_texts") or ()
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
@@ -257,13 +268,17 @@ class FelmGen(JudgedMethod):
             doc: The document.
             verdict: The record with the marks of the judge.
             answers: For each segment ``factual`` or the type of its error.
+
+        Returns:
+            The record as if people had been the judge.
         """
         errors: list[str | None] = []
         for answer in answers:
             if answer == FACTUAL:
                 errors.append(None)
             elif doc["domain"] in WITHOUT_REFERENCES:
-                # All errors in math and reasoning are reasoning errors, as in the paper.
+                # In the domains math and reasoning, the paper counts every error as one of
+                # reasoning, whatever type people choose.
                 errors.append("reasoning")
             else:
                 errors.append(answer)
@@ -287,15 +302,19 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         ``no_answer`` as well if the model declined to answer.
     """
     problem = why_no_answer(response)
-    # A model that never ends its thinking has not declined to answer.
-    declined = None if problem == UNFINISHED else problem
+    no_answer = None
+    unscored = problem
+    # A model that never ends its thinking has no verdict, but it has not declined to answer.
+    if problem not in (None, UNFINISHED):
+        no_answer = problem
+        unscored = f"no answer: {problem}"
     record = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
-        "no_answer": declined,
-        "unscored": f"no answer: {problem}" if declined else problem,
+        "no_answer": no_answer,
+        "unscored": unscored,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
@@ -320,7 +339,7 @@ def _cut_again_by_judge(
     Returns:
         The records, those of the cut answers with the judge's segments.
     """
-    # The key is the position of the record.
+    # The answers to cut, by the position of their record.
     answers: dict[int, str] = {}
     for position, record in enumerate(records):
         # Responses that are no answers have no segments.
@@ -331,7 +350,7 @@ def _cut_again_by_judge(
         if len(split_into_pieces(answer)) > 1:
             answers[position] = answer
 
-    samples_by_answer = judge.ask_typed(
+    replies_by_answer = judge.ask_typed(
         CUT_PROMPT,
         CutReply,
         [cutting_subject(answer) for answer in answers.values()],
@@ -341,11 +360,12 @@ def _cut_again_by_judge(
         max_tokens=CUT_TOKENS,
     )
     new_records = list(records)
-    # One sample was asked for, so each answer has a single reply.
-    for (position, answer), (reply,) in zip(answers.items(), samples_by_answer, strict=True):
-        cut = apply_judge_cut(answer, records[position]["domain"], reply)
-        # The fields of a cut are fields of the record.
-        new_records[position] = {**records[position], **asdict(cut)}
+    for position, replies in zip(answers, replies_by_answer, strict=True):
+        record = records[position]
+        # One sample was asked for, so there is a single reply.
+        cut = apply_judge_cut(answers[position], record["domain"], replies[0])
+        # A cut has the segments and how they were found, which replace those of the rules.
+        new_records[position] = {**record, **asdict(cut)}
     return new_records
 
 
@@ -360,24 +380,24 @@ def _mark_segments(judge: Judge, docs: Docs, records: Sequence[Verdict]) -> list
     Returns:
         The records with the judge's marks. Those of responses that are no answers are unchanged.
     """
-    # The key is the position of the record.
+    # The variables of the prompt about each answer, by the position of its record.
     subjects: dict[int, JsonObject] = {}
     for position, record in enumerate(records):
         # Refusals and empty outputs have a reason already. The judge never sees them.
         if record["unscored"] is None:
             subjects[position] = marking_subject(docs[position], record["segments"])
 
-    samples_by_answer = judge.ask_typed(
+    replies_by_answer = judge.ask_typed(
         MARK_PROMPT, MarksReply, list(subjects.values()), "marking segments", find_marks_problem
     )
     marked_records = list(records)
-    for position, replies in zip(subjects, samples_by_answer, strict=True):
-        marked_records[position] = _with_marks(records[position], replies)
+    for position, replies in zip(subjects, replies_by_answer, strict=True):
+        marked_records[position] = _add_marks(records[position], replies)
     return marked_records
 
 
-def _with_marks(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> Verdict:
-    """Return the record of an answer with the marks in a judge's replies.
+def _add_marks(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> Verdict:
+    """Return a copy of the record of an answer with the judge's decision on each segment.
 
     Args:
         record: The record with the segments of the answer.
@@ -387,12 +407,15 @@ def _with_marks(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> 
         The record with the judge's ``outputs``, and with the error type of each segment under
         ``errors`` or the reason why there is no verdict under ``unscored``.
     """
-    outputs = [reply.answer.text or "" for reply in replies]
+    errors = None
+    unscored = None
     try:
         errors = combine_marks(replies, len(record["segments"]), record["domain"])
     except UnreadableAnswerError as error:
-        return {**record, "errors": None, "unscored": str(error), "outputs": outputs}
-    return {**record, "errors": errors, "unscored": None, "outputs": outputs}
+        unscored = str(error)
+    # A request that failed has no text.
+    outputs = [reply.answer.text or "" for reply in replies]
+    return {**record, "errors": errors, "unscored": unscored, "outputs": outputs}
 
 
 def _has_judge_failed(record: Verdict) -> bool:
@@ -417,14 +440,18 @@ def _error_rate_bounds(record: Verdict, level: str) -> JsonObject:
         counts = _count_errors(record, level)
         return worst_and_best_of(name, counts, counts)
 
-    # An answer that never came has no segments. It counts as one.
+    # A model that never ended its thinking has an answer without segments, which counts as one.
     num_segments = max(1, len(record["segments"]))
     units = num_segments if level == "segment" else 1
     return worst_and_best_of(name, [units, units], [0, units])
 
 
 def _count_errors(record: Verdict, level: str) -> list[int]:
-    """Count the units with an error, and all units, of a response.
+    """Count the units of a response that have an error, and all its units.
+
+    Example:
+        For a response of three segments, one of them wrong: ``[1, 3]`` by segment, and ``[1, 1]``
+        by response.
 
     Args:
         record: The record of the response. Without ``errors`` both counts are 0.

@@ -49,7 +49,7 @@ TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = "untyped"
 """The type of an error for which the judge names none. The lexical judge never names one."""
 
-_BY_SENTENCES = frozenset({"wk", "science"})
+_SENTENCE_DOMAINS = frozenset({"wk", "science"})
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _NO_EVIDENCE = "no evidence"
 _PATTERNS = load_patterns(__package__)
@@ -97,6 +97,7 @@ def why_no_answer(generation: str) -> str | None:
         if _PATTERNS["refusing"].search(sentence):
             has_refused = True
         elif not _PATTERNS["apology_or_offer"].search(sentence):
+            # A sentence that neither refuses nor is polite states something.
             return None
     return REFUSAL if has_refused else None
 
@@ -124,7 +125,9 @@ class Cut:
 
 
 def cut_by_rules(response: str, domain: str) -> Cut:
-    """Cut an answer into sentences and, outside ``wk`` and ``science``, at empty lines as well.
+    """Cut an answer into sentences, and in some domains at empty lines as well.
+
+    The paper cut the domains ``wk`` and ``science`` by sentences alone.
 
     Example:
         ``It is red. It has two moons.`` → ``It is red.``, ``It has two moons.``
@@ -136,7 +139,7 @@ def cut_by_rules(response: str, domain: str) -> Cut:
     Returns:
         The segments, and in ``cut_by`` the rules that found them.
     """
-    if domain in _BY_SENTENCES:
+    if domain in _SENTENCE_DOMAINS:
         return Cut(split_sentences(response), "sentences")
 
     sentences: list[str] = []
@@ -186,13 +189,15 @@ def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) ->
         reply: The judge's groups of pieces. If they cannot be used, rules cut the answer.
 
     Returns:
-        The segments. Each is copied from the answer with its line breaks and spaces.
+        The segments, each with the line breaks and spaces inside it.
     """
     if reply.value is None:
         return replace(cut_by_rules(response, domain), cut_refused=reply.problem)
 
     pieces = split_into_pieces(response)
     segments = []
+    # Pieces lack the line breaks and spaces around them, so segments are copied from the answer.
+    # Each segment begins where the one before it ends.
     rest = response
     for piece_numbers in reply.value.segments:
         # Some judges write empty groups.
@@ -208,8 +213,8 @@ def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) ->
 def _end_of_segment(text: str, segment: str) -> int:
     """Return the offset at which a segment ends in the text that begins with it.
 
-    A segment that is joined from pieces lacks white space that the text has between them. So all
-    other characters are counted.
+    The segment was joined from pieces, without the white space that the text has between them. So
+    its length is compared without white space.
 
     Example:
         ``It is red.  It is old. It`` begins with ``It is red.It is old.`` up to the offset 22.
@@ -218,11 +223,12 @@ def _end_of_segment(text: str, segment: str) -> int:
         text: The text, which may have white space before the segment.
         segment: The segment.
     """
-    num_missing = len("".join(segment.split()))
+    length = len("".join(segment.split()))
+    num_characters = 0
     for end, character in enumerate(text, start=1):
-        if not character.isspace():
-            num_missing -= 1
-        if num_missing == 0:
+        # White space is not counted.
+        num_characters += not character.isspace()
+        if num_characters == length:
             return end
     return len(text)
 
@@ -259,17 +265,18 @@ def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObje
     """
     question = str(doc["prompt"])
     units = [format_segment(segment) for segment in segments]
-    # Math and reasoning are checked without references, as in the paper. The prompt then asks
-    # for errors of reasoning.
-    has_no_references = doc["domain"] in WITHOUT_REFERENCES
-    reference_texts = () if has_no_references else tuple(doc.get("reference_texts") or ())
+    # In math and reasoning, the prompt asks for errors of reasoning and shows no references, as in
+    # the paper.
+    is_reasoning = doc["domain"] in WITHOUT_REFERENCES
+    reference_texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
+    # BM25 finds the chunks that share words with the question and the answer.
     query = "\n".join([question, *units])
     return {
         "kind": "marks",
         "question": question.strip(),
         "units": units,
         "passages": best_chunks(reference_texts, query),
-        "is_reasoning": has_no_references,
+        "is_reasoning": is_reasoning,
     }
 
 
@@ -308,6 +315,7 @@ def combine_marks(
     Raises:
         UnreadableAnswerError: No reply can be used. The message is the reason.
     """
+    # Each reply that can be used has one vote, and each other reply has a reason.
     ballots = []
     reasons = []
     marks: list[WrongSegment] = []
@@ -335,7 +343,8 @@ def _most_frequent_types(segments: Iterable[int], marks: Sequence[WrongSegment])
 
     Args:
         segments: The 1-based numbers of the wrong segments.
-        marks: The marks in all replies of the judge, also those on other segments.
+        marks: The marks in all replies of the judge. Some may be on segments that are not wrong,
+            since most replies do not mark them.
 
     Returns:
         The type by segment. ``untyped`` stands for a segment for which no type was given.

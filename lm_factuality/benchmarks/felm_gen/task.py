@@ -75,19 +75,24 @@ class FelmGenTask(JudgedTask):
         for row in rows:
             # Blank pages would leave the judge without evidence, so they count as missing.
             texts = [text for text in reference_texts[row.index] if text.strip()]
-            doc = {
-                "index": row.index,
-                "domain": row.domain,
-                "prompt": row.prompt,
-                "text": row.prompt.strip(),
-                "reference_texts": texts,
-            }
-            docs.append(doc)
+            docs.append(
+                {
+                    "index": row.index,
+                    "domain": row.domain,
+                    # What FELM's annotators saw, and what the model is asked.
+                    "prompt": row.prompt,
+                    "text": row.prompt.strip(),
+                    "reference_texts": texts,
+                }
+            )
         self._add_caution_about_references(docs)
         return docs
 
     def _add_caution_about_references(self, docs: Sequence[JsonObject]) -> None:
         """Add a caution to the metadata if the judge needs references that rows do not have.
+
+        Judges such as classifiers compare answers with references. A language model as the judge
+        also marks answers without any.
 
         Args:
             docs: The documents of the task.
@@ -106,5 +111,4 @@ class FelmGenTask(JudgedTask):
         )
         # The base class may have added a caution about the judge itself.
         metadata = self.config.metadata
-        earlier_caution = metadata.get("caution")
-        metadata["caution"] = f"{earlier_caution} {caution}" if earlier_caution else caution
+        metadata["caution"] = f"{metadata.get('caution') or ''} {caution}".strip()

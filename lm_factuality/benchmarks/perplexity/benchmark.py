@@ -55,10 +55,10 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
         The metrics by name. None stands for a metric of a document without a score. Metrics per
         token are left out if the tokens of the model cannot be counted.
     """
-    # Windows are counted in tokens. Without them the tokenizer is not known.
+    # A backend that shows no tokenizer has no window, since windows are counted in tokens.
     token_metrics = () if scored.window is None else _TOKEN_METRICS
     metrics: JsonObject = dict.fromkeys((*_BYTE_METRICS, *token_metrics))
-    # Either the text or the model may be the reason why there is no score.
+    # All metrics are None so far. They stay so if the text cannot be scored or the model failed.
     problem = doc["problem"] or scored.problem
     metrics["unscored"] = problem or None
     logprob = scored.logprob
@@ -67,6 +67,7 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
 
     doc_id = doc["doc_id"]
     num_bytes = len(doc["text"].encode("utf-8"))
+    # From nats to bits.
     bits_per_byte = -logprob / num_bytes / math.log(2)
     metrics["byte_perplexity"] = _perplexity(logprob, num_bytes, doc_id)
     # The number of bytes is the weight of the document in the mean over all documents.
@@ -77,6 +78,7 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     if token_metrics:
         metrics["num_tokens"] = scored.num_tokens
         metrics["num_windows"] = scored.num_windows
+        # A text may have no token.
         if scored.num_tokens:
             metrics["perplexity"] = _perplexity(logprob, scored.num_tokens, doc_id)
     return metrics
@@ -222,6 +224,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         cluster=str(doc["doc_id"]),
         title=snippet(doc["text"]),
         doc={"id": doc["doc_id"], "text": doc["text"]},
+        # A document that was scored is neither right nor wrong.
         outcome="unscored" if logprob is None else "none",
         margin=None if bits_per_byte is None else -bits_per_byte,
         facets=(),

@@ -262,8 +262,7 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         # are still part of it.
         longer_texts.append(plain_text)
         # An empty text is always kept, so that the user hears of it.
-        is_empty = plain_text == ""
-        if is_empty or not is_in_other_text:
+        if not plain_text or not is_in_other_text:
             kept_texts.add(row_text)
 
     return [

@@ -118,6 +118,7 @@ class PerplexityTask(SuiteTask):
         """
         scored = ScoredText(*results[0])
         metadata = self.config.metadata
+        # The window that was asked for is in the metadata already.
         if scored.window is None:
             # Without token counts, neither the window nor the stride was applied.
             metadata["window"] = None
