@@ -1,241 +1,347 @@
-"""What is said before a model is loaded, as the command line says it: one line, exit code 1, no
-traceback."""
+"""``lm-factuality run`` finds mistakes in its arguments before it loads a model."""
 
 from __future__ import annotations
 
 import sys
 
 import pytest
+import torch
+from lm_eval import evaluator
+from lm_eval.tasks import TaskManager
+from lm_eval.tasks._index import TaskIndex
 
 from lm_factuality.cli import main
-from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.cli.validation import check_targets
 from lm_factuality.ground.errors import ModelError
-from lm_factuality.harness import checkpoints
+from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.tasks import find_configs
 from tests.conftest import REPOSITORY, TASKS
 
 CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
 
 
+class ModelLoadingError(Exception):
+    """Raised in place of loading a model, which is what a run without mistakes does."""
+
+
 @pytest.fixture
-def said(capsys, monkeypatch):
-    """What ``run`` says of a command line, which would load a model if it found nothing wrong."""
-    from lm_eval import evaluator
+def error_of_run(capsys, monkeypatch):
+    """Return a function that starts a run with a mistake, and returns its error message.
 
-    def load(*arguments, **options):
-        raise AssertionError("it goes on to load the model")
+    It takes arguments of ``lm-factuality run``, and the model's class and checkpoint.
+    """
 
-    def said(*arguments, model="hf", pretrained=CHECKPOINT):
-        monkeypatch.setattr(sys, "argv", list(sys.argv))
-        monkeypatch.setattr(evaluator, "simple_evaluate", load)
-        given = [
-            "--model",
-            model,
-            *(["--model_args", f"pretrained={pretrained}"] if pretrained else []),
-        ]
-        assert main(["run", *given, *arguments]) == 1
-        return capsys.readouterr().err.partition("lm-factuality: ")[2]
+    def fail_to_load(*arguments, **options):
+        raise ModelLoadingError
 
-    return said
+    # A run changes the arguments of the process.
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(evaluator, "simple_evaluate", fail_to_load)
+
+    def start(*arguments: str, model: str = "hf", pretrained: str | None = CHECKPOINT) -> str:
+        command = ["run", "--model", model, *arguments]
+        if pretrained is not None:
+            command += ["--model_args", f"pretrained={pretrained}"]
+        exit_code = main(command)
+        assert exit_code == 1
+        _, _, message = capsys.readouterr().err.partition("lm-factuality: ")
+        return message
+
+    return start
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("task", "message"),
     [
-        (["--tasks", "sample_facto"], "did you mean sample_factor"),
-        (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is not a task"),
-        (["--tasks", "no_such.yaml"], "no_such.yaml: no such file"),
-        (["--tasks", "a.yaml"], "a.yaml: no such file"),
-        (
-            ["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")],
+        pytest.param("sample_facto", "did you mean sample_factor", id="misspelt"),
+        pytest.param("zzzzqqqq", "'zzzzqqqq' is not a task", id="like no task"),
+        pytest.param("no_such.yaml", "no_such.yaml: no such file", id="missing file"),
+        pytest.param("a.yaml", "a.yaml: no such file", id="missing file with a short name"),
+        pytest.param(
+            str(REPOSITORY / "configs/corpora/sample.yaml"),
             "a build of factor-gen, run the YAML that it writes",
-        ),
-        (["--tasks", "sample_factor", "--metadata", "windoww=4096"], "did you mean window?"),
-        (
-            ["--tasks", "sample_factor", "--metadata", "judge=lexical"],
-            "--metadata judge: no task of this run has such a setting",
-        ),
-        (
-            ["--tasks", "sample_felm", "--metadata", "protocol=papr"],
-            "protocol is 'papr'; expected 'paper' or 'code'",
-        ),
-        (
-            ["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"],
-            "did you mean lexical?",
-        ),
-        (
-            ["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"],
-            "nowhere.db: no such file",
-        ),
-        (
-            ["--tasks", "felm_gen", "--metadata", "judge=lexical,data_dir=/nowhere"],
-            "/nowhere/all.jsonl: no such file",
+            id="config of factor-gen",
         ),
     ],
-    ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
-def test_tasks_settings_judges_and_data(said, arguments, expected):
-    assert expected in said(*arguments)
+def test_an_unknown_task_is_refused(error_of_run, task, message):
+    assert message in error_of_run("--tasks", task)
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("task", "setting", "message"),
     [
-        ({"model": "hff"}, "--model hff: no such model class; did you mean hf?"),
-        ({"pretrained": None}, "--model hf: which one?"),
-        (
-            {"pretrained": "./lager"},
-            "pretrained=./lager: no such folder; did you mean larger?",
+        pytest.param("sample_factor", "windoww=4096", "did you mean window?", id="misspelt name"),
+        pytest.param(
+            "sample_factor",
+            "judge=lexical",
+            "--metadata judge: no task of this run has such a setting",
+            id="of other tasks",
         ),
-        ({"pretrained": "checkpoints"}, "pretrained=checkpoints: a folder without config.json"),
-        ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it cannot be loaded"),
-        ({"pretrained": "what is this"}, "pretrained=what is this cannot be loaded"),
+        pytest.param(
+            "sample_felm",
+            "protocol=papr",
+            "protocol is 'papr'; expected 'paper' or 'code'",
+            id="misspelt value",
+        ),
+        pytest.param("sample_felm_gen", "judge=lexicl", "did you mean lexical?", id="judge"),
+        pytest.param(
+            "sample_ambigbio",
+            "knowledge=nowhere.db",
+            "nowhere.db: no such file",
+            id="knowledge source",
+        ),
+        pytest.param(
+            "felm_gen",
+            "judge=lexical,data_dir=/nowhere",
+            "/nowhere/all.jsonl: no such file",
+            id="data folder",
+        ),
     ],
-    ids=str,
 )
-def test_models(said, options, expected, tmp_path, monkeypatch):
+def test_a_wrong_setting_is_refused(error_of_run, task, setting, message):
+    assert message in error_of_run("--tasks", task, "--metadata", setting)
+
+
+def test_a_misspelt_model_class_is_refused(error_of_run):
+    message = error_of_run("--tasks", "sample_factor", model="hff")
+
+    assert "--model hff: no such model class; did you mean hf?" in message
+
+
+def test_a_model_class_without_a_checkpoint_is_refused(error_of_run):
+    message = error_of_run("--tasks", "sample_factor", pretrained=None)
+
+    assert "--model hf: which one?" in message
+
+
+@pytest.mark.parametrize(
+    ("pretrained", "message"),
+    [
+        pytest.param("./lager", "no such folder; did you mean larger?", id="misspelt folder"),
+        pytest.param("checkpoints", "a folder without config.json", id="folder without a model"),
+        pytest.param("nobody/has-it", "cannot be loaded", id="name that the Hub does not have"),
+        pytest.param("what is this", "cannot be loaded", id="name that the Hub cannot have"),
+    ],
+)
+def test_a_checkpoint_that_does_not_exist_is_refused(
+    error_of_run, tmp_path, monkeypatch, pretrained, message
+):
     monkeypatch.chdir(tmp_path)
-    for name in ("larger", "checkpoints"):
-        (tmp_path / name).mkdir()
-    assert expected in said("--tasks", "sample_factor", **options)
+    (tmp_path / "larger").mkdir()
+    (tmp_path / "checkpoints").mkdir()
+
+    error = error_of_run("--tasks", "sample_factor", pretrained=pretrained)
+
+    assert f"pretrained={pretrained}" in error
+    assert message in error
 
 
+@pytest.fixture
+def model_classes() -> None:
+    """Let lm_eval register its model classes, among which a model is looked up."""
+    import lm_eval.models  # noqa: F401
+
+
+@pytest.mark.usefixtures("model_classes")
 def test_a_folder_in_the_format_of_mistral_is_a_checkpoint(tmp_path):
-    import lm_eval.models  # noqa: F401  # fills the registry of model classes
+    (tmp_path / "params.json").write_text("{}", encoding="utf-8")
 
-    (tmp_path / "params.json").write_text("{}")
-    checkpoints.check_model("vllm", {"pretrained": str(tmp_path)}, "")
+    check_model("vllm", {"pretrained": str(tmp_path)}, device="")
 
 
+@pytest.mark.usefixtures("model_classes")
 @pytest.mark.parametrize(
     ("model", "arguments"),
     [
-        (
+        pytest.param(
             "hf",
             {"pretrained": CHECKPOINT, "offload_folder": "./offload", "cache_dir": "~/none/yet"},
+            id="folders that are made later",
         ),
-        ("hf", {"pretrained": str(TASKS / "sample" / "models"), "subfolder": "larger"}),
-        (
+        pytest.param(
+            "hf",
+            {"pretrained": str(TASKS / "sample" / "models"), "subfolder": "larger"},
+            id="subfolder",
+        ),
+        pytest.param(
             "local-completions",
             {"pretrained": "my-model", "base_url": "http://127.0.0.1:1/v1/completions"},
+            id="model of a server",
         ),
-        ("vllm", {"pretrained": "s3://bucket/model"}),
+        pytest.param("vllm", {"pretrained": "s3://bucket/model"}, id="URL"),
     ],
-    ids=str,
 )
-def test_models_that_only_who_loads_them_can_judge(model, arguments, tmp_path, monkeypatch):
+def test_a_checkpoint_that_may_exist_is_accepted(model, arguments, tmp_path, monkeypatch):
+    """Only the class that loads a model knows what else its arguments may name."""
     monkeypatch.chdir(tmp_path)
-    import lm_eval.models  # noqa: F401  fills the registry
 
-    checkpoints.check_model(model, arguments, "cpu")
+    check_model(model, arguments, device="cpu")
 
 
-GROUP = """group: mine
+@pytest.mark.parametrize(
+    ("num_gpus", "device", "message"),
+    [
+        pytest.param(0, "cuda:0", "--device cuda:0: this machine shows no GPU", id="no GPU"),
+        pytest.param(
+            2,
+            "cuda:2",
+            "--device cuda:2: no such GPU, and lm_eval would take the first instead",
+            id="third of two GPUs",
+        ),
+    ],
+)
+def test_a_gpu_that_does_not_exist_is_refused(monkeypatch, num_gpus, device, message):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+
+    with pytest.raises(ModelError, match=message):
+        check_model("hf", {"pretrained": CHECKPOINT}, device)
+
+
+@pytest.mark.usefixtures("model_classes")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_gpu_that_exists_is_accepted(monkeypatch, device):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+    check_model("hf", {"pretrained": CHECKPOINT}, device)
+
+
+def group_yaml(first_task: str) -> str:
+    """Return the YAML of a group with groups written out in it, whose first task has a name."""
+    return f"""\
+group: mine
 task:
   - group: within
-    task: [sample_factor, {task: sample_felm, num_fewshot: 0}]
+    task: [{first_task}, {{task: sample_felm, num_fewshot: 0}}]
   - group: written
     task:
-      - {task: made_here, dataset_path: nobody/has-it, output_type: loglikelihood}
-  - group: deep_in
+      - {{task: made_here, dataset_path: nobody/has-it, output_type: loglikelihood}}
+  - group: named_group
 """
 
 
-def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, tmp_path):
-    (tmp_path / "mine.yaml").write_text(GROUP, encoding="utf-8")
-    (tmp_path / "deep.yaml").write_text(
-        "group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8"
-    )
-    assert [name for name, _ in find_configs("mine", [str(tmp_path)])] == [
-        *("sample_factor", "sample_felm", "made_here", "sample_factor_perplexity")
-    ]
-    (tmp_path / "mine.yaml").write_text(
-        GROUP.replace("[sample_factor,", "[sample_facto,"), encoding="utf-8"
-    )
-    assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
+NAMED_GROUP_YAML = """\
+group: named_group
+task: [sample_factor_perplexity]
+"""
 
 
-@pytest.mark.parametrize(
-    ("device", "gpus", "expected"),
-    [
-        ("cuda:0", 0, "--device cuda:0: this machine shows no GPU"),
-        ("cuda:2", 2, "--device cuda:2: no such GPU, and lm_eval would take the first instead"),
-        ("cuda", 2, None),
-        ("cuda:1", 2, None),
-    ],
-)
-def test_a_gpu_that_is_not_there(monkeypatch, device, gpus, expected):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
-    arguments = {"pretrained": CHECKPOINT}
-    if expected is None:
-        checkpoints.check_model("hf", arguments, device)
-    else:
-        with pytest.raises(ModelError, match=expected):
-            checkpoints.check_model("hf", arguments, device)
+def test_the_tasks_of_groups_within_a_group_are_found(tmp_path):
+    (tmp_path / "mine.yaml").write_text(group_yaml("sample_factor"), encoding="utf-8")
+    (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
+
+    names = [name for name, _ in find_configs("mine", [str(tmp_path)])]
+
+    assert names == ["sample_factor", "sample_felm", "made_here", "sample_factor_perplexity"]
 
 
-def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypatch):
-    import torch
+def test_a_misspelt_task_of_a_group_within_a_group_is_refused(error_of_run, tmp_path):
+    (tmp_path / "mine.yaml").write_text(group_yaml("sample_facto"), encoding="utf-8")
+    (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
 
-    def too_large(*arguments, **options):
-        raise torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB."
-        )
+    message = error_of_run("--tasks", "mine", "--include_path", str(tmp_path))
 
-    monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
-    told = said("--tasks", "sample_factor")
-    assert told.startswith(
-        "CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB.;"
-        " take a smaller --batch_size, --model hf-tree"
-    )
+    assert "did you mean sample_factor" in message
 
 
-@pytest.mark.parametrize(
-    ("tasks", "with_lm_evals"),
-    [
-        ("sample_felm_gen,sample_ambigbio", False),
-        pytest.param("sample_felm_gen,arc_easy", True, marks=pytest.mark.slow),
-    ],
-)
-def test_all_is_well_and_lm_evals_own_tasks_are_indexed_where_they_are_wanted(
-    said, monkeypatch, tasks, with_lm_evals
-):
-    from lm_eval.tasks import TaskManager
-    from lm_eval.tasks._index import TaskIndex
+def test_the_error_of_a_gpu_out_of_memory_says_what_to_do(error_of_run, monkeypatch):
+    memory_error = "CUDA out of memory. Tried to allocate 2.25 GiB."
 
-    indexed, build, whole = [], TaskIndex.build, TaskManager.__init__
+    def run_out_of_memory(*arguments, **options):
+        raise torch.OutOfMemoryError(memory_error)
 
-    def watched(paths, **options):
-        indexed.extend(str(path) for path in paths)
+    monkeypatch.setattr("lm_eval._cli.run.Run._execute", run_out_of_memory)
+
+    message = error_of_run("--tasks", "sample_factor")
+
+    assert message.startswith(f"{memory_error}; take a smaller --batch_size, --model hf-tree")
+
+
+@pytest.fixture
+def indexed_folders(monkeypatch) -> list[str]:
+    """Return the list of the folders that lm_eval reads for tasks from now on."""
+    folders = []
+    build = TaskIndex.build
+
+    def record_and_build(paths, **options):
+        folders.extend(str(path) for path in paths)
         return build(paths, **options)
 
-    monkeypatch.setattr(TaskIndex, "build", staticmethod(watched))
-    with pytest.raises(AssertionError, match="goes on to load"):
-        said("--tasks", tasks, "--metadata", "judge=lexical,thinking_tokens=0")
-    assert any("site-packages" in path for path in indexed) == with_lm_evals
-    assert TaskManager.__init__ is whole
+    monkeypatch.setattr(TaskIndex, "build", staticmethod(record_and_build))
+    return folders
 
 
 @pytest.mark.parametrize(
-    ("lines", "expected"),
+    ("tasks", "reads_tasks_of_lm_eval"),
     [
-        ("colums: [a]", "unknown key 'colums'"),
-        (
-            "metadata: {demonstratons: ambiguous}",
-            "metadata: no setting 'demonstratons'; did you mean demonstrations?",
+        pytest.param("sample_felm_gen,sample_ambigbio", False, id="tasks of the suite"),
+        pytest.param(
+            "sample_felm_gen,arc_easy", True, id="a task of lm_eval", marks=pytest.mark.slow
         ),
-        ("metadata: {my_note: of no matter}", ""),
     ],
 )
-def test_misspelt_keys_of_a_yaml(said, tmp_path, lines, expected):
-    yaml = tmp_path / "own.yaml"
-    data = TASKS / "sample" / "sample_ambigbio.json"
-    yaml.write_text(
-        f"include: {TASKS}/ambigbio/_ambigbio.yaml\ntask: own\ndataset_path: {data}\n{lines}\n",
-        encoding="utf-8",
-    )
-    (report,) = validate([str(yaml)])
-    assert expected in " ".join(report.problems)
-    assert bool(report.problems) == bool(expected)
-    if expected:
-        assert expected in said("--tasks", str(yaml), "--metadata", "judge=lexical")
+def test_the_tasks_of_lm_eval_are_read_only_if_the_run_has_one(
+    error_of_run, indexed_folders, tasks, reads_tasks_of_lm_eval
+):
+    """Reading all tasks of lm_eval takes seconds."""
+    original_init = TaskManager.__init__
+    settings = "judge=lexical,thinking_tokens=0"
+
+    # All is well, so the run goes on to load the model.
+    with pytest.raises(ModelLoadingError):
+        error_of_run("--tasks", tasks, "--metadata", settings)
+
+    was_lm_eval_read = any("site-packages" in folder for folder in indexed_folders)
+    assert was_lm_eval_read == reads_tasks_of_lm_eval
+    assert TaskManager.__init__ is original_init
+
+
+@pytest.fixture
+def write_ambigbio_yaml(tmp_path):
+    """Return a function that writes an AmbigBio task with one more line, and returns its path."""
+
+    def write(line: str) -> str:
+        path = tmp_path / "mine.yaml"
+        path.write_text(
+            f"""\
+include: {TASKS}/ambigbio/_ambigbio.yaml
+task: mine
+dataset_path: {TASKS}/sample/sample_ambigbio.json
+{line}
+""",
+            encoding="utf-8",
+        )
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param("colums: [a]", "unknown key 'colums'", id="key"),
+        pytest.param(
+            "metadata: {demonstratons: ambiguous}",
+            "metadata: no setting 'demonstratons'; did you mean demonstrations?",
+            id="setting",
+        ),
+    ],
+)
+def test_a_misspelt_key_of_a_yaml_is_reported_by_validate_and_run(
+    error_of_run, write_ambigbio_yaml, line, message
+):
+    path = write_ambigbio_yaml(line)
+
+    (report,) = check_targets([path])
+    error = error_of_run("--tasks", path, "--metadata", "judge=lexical")
+
+    assert message in " ".join(report.problems)
+    assert message in error
+
+
+def test_a_note_in_the_metadata_is_no_mistake(write_ambigbio_yaml):
+    path = write_ambigbio_yaml("metadata: {my_note: of no matter}")
+
+    (report,) = check_targets([path])
+
+    assert not report.problems
