@@ -1,8 +1,8 @@
-"""Judged tasks through lm_eval's models of servers: their samples are read by everything that reads
-samples."""
+"""Judged tasks of a model behind a server: every command that reads samples can read theirs."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,92 +17,94 @@ from tests.judges.server import Act, JudgeServer
 
 TASKS = ["sample_felm_gen", "sample_ambigbio"]
 ANSWER = "Orla Weaver was born in 1920 [1]. She wrote 2 books."
+RUN_CONFIG = REPOSITORY / "configs" / "leaderboard" / "sample.yaml"
+SAMPLE_RULES = REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml"
 
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """The sample's leaderboard without the task that needs log-likelihoods, which chat servers do
-    not give."""
-    folder = tmp_path / "rules"
-    folder.mkdir()
-    content = yaml.safe_load(
-        (REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml").read_text(
-            encoding="utf-8"
-        )
-    )
+    """Return a folder with the sample's rules for ``TASKS`` alone.
+
+    The third task needs log-likelihoods, which chat servers do not give.
+    """
+    content = yaml.safe_load(SAMPLE_RULES.read_text(encoding="utf-8"))
     content["tasks"] = {name: content["tasks"][name] for name in TASKS}
     content["chat_template"] = True
+    folder = tmp_path / "rules"
+    folder.mkdir()
     (folder / "sample.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return folder
 
 
-@pytest.mark.parametrize(
-    ("client", "path", "is_chat"),
-    [
-        ("local-chat-completions", "chat/completions", True),
-        pytest.param("local-completions", "completions", False, marks=pytest.mark.slow),
-    ],
+CHAT_CLIENT = ("local-chat-completions", "chat/completions", ["--apply_chat_template"])
+COMPLETIONS_CLIENT = ("local-completions", "completions", [])
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(CHAT_CLIENT, id="chat"),
+        pytest.param(COMPLETIONS_CLIENT, id="completions", marks=pytest.mark.slow),
+    ]
 )
-def test_a_run_is_reported_packed_and_checked(
-    client, path, is_chat, rules, certificate, tmp_path, monkeypatch, capsys
-):
+def results(request, tmp_path, monkeypatch) -> Path:
+    """Run the two tasks on a server that always gives one answer, and return their results."""
+    client, endpoint, options = request.param
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    server = JudgeServer(lambda prompt, attempt: Act(text=ANSWER))
-    out = tmp_path / "results"
-    arguments = f"model=m,base_url={server.base_url}/{path},tokenizer_backend=None,num_concurrent=8"
-    command = [
-        "run",
-        "--config",
-        str(REPOSITORY / "configs" / "leaderboard" / "sample.yaml"),
-        "--tasks",
-        ",".join(TASKS),
-    ]
-    command += [
-        "--model",
-        client,
-        "--model_args",
-        arguments,
-        "--output_path",
-        str(out),
-        "--batch_size",
-        "1",
-    ]
-    try:
-        assert main([*command, *(["--apply_chat_template"] if is_chat else [])]) == 0
-    finally:
-        server.close()
-    (results,) = read_results_files([out])
+    folder = tmp_path / "results"
+    with closing(JudgeServer(lambda prompt, attempt: Act(text=ANSWER))) as server:
+        address = f"{server.base_url}/{endpoint}"
+        model_args = f"model=m,base_url={address},tokenizer_backend=None,num_concurrent=8"
+        arguments = [
+            *("--config", str(RUN_CONFIG)),
+            *("--tasks", ",".join(TASKS)),
+            *("--model", client),
+            *("--model_args", model_args),
+            *("--output_path", str(folder)),
+            *("--batch_size", "1"),
+        ]
+        assert main(["run", *arguments, *options]) == 0
+    return folder
+
+
+def assert_scores_follow_from_samples(results: Path) -> None:
+    """Assert that each sample has a verdict, and that the verdicts give the stated scores."""
+    (results_file,) = read_results_files([results])
     for name in TASKS:
-        task = results.task(name)
-        assert task is not None
-        assert task.samples is not None
+        task = results_file.task(name)
         samples = list(read_samples(task.samples))
-        assert all(isinstance(verdict_of(sample), dict) for sample in samples)
+        for sample in samples:
+            assert isinstance(verdict_of(sample), dict)
         assert differences(task, recompute(task, samples)) == []
-    assert main(["report", str(out), "--out", str(tmp_path / "report")]) == 0
-    packed = [
-        "--model",
-        "example/m",
-        "--dtype",
-        "float32",
-        "--revision",
-        "f" * 40,
-        "--certificate",
-        str(certificate),
-        "--out",
-        str(tmp_path / "submissions"),
+
+
+def test_samples_of_a_model_behind_a_server_are_read_by_every_command(
+    results, rules, certificate, tmp_path, capsys
+):
+    # One test, because the run takes most of the time.
+    assert_scores_follow_from_samples(results)
+
+    assert main(["report", str(results), "--out", str(tmp_path / "report")]) == 0
+
+    submissions = str(tmp_path / "submissions")
+    options = [
+        *("--rules", str(rules)),
+        *("--model", "example/m"),
+        *("--dtype", "float32"),
+        *("--revision", "f" * 40),
+        *("--certificate", str(certificate)),
+        *("--out", submissions),
     ]
-    assert main(["leaderboard", "pack", str(out), "--rules", str(rules), *packed]) == 0, (
-        capsys.readouterr().err.splitlines()[-3:]
-    )
-    assert (
-        main(["leaderboard", "check", str(tmp_path / "submissions"), "--rules", str(rules)]) == 0
-    ), capsys.readouterr().out[-2000:]
-    judged = [
-        "--samples",
-        str(next(out.rglob("samples_sample_ambigbio_*.jsonl"))),
-        "--judge",
-        "lexical",
+    packed = main(["leaderboard", "pack", str(results), *options])
+    assert packed == 0, capsys.readouterr().err
+
+    checked = main(["leaderboard", "check", submissions, "--rules", str(rules)])
+    assert checked == 0, capsys.readouterr().out
+
+    (samples_path,) = results.rglob("samples_sample_ambigbio_*.jsonl")
+    options = [
+        *("--samples", str(samples_path)),
+        *("--judge", "lexical"),
+        *("--out", str(tmp_path / "judged")),
     ]
-    assert main(["judge", "ambigbio", *judged, "--out", str(tmp_path / "judged")]) == 0
+    assert main(["judge", "ambigbio", *options]) == 0

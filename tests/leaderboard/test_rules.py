@@ -1,182 +1,262 @@
-"""The rules fit the suite: tasks, data, run configs and digests."""
+"""The rules of each leaderboard fit the suite: its tasks, data, run configs and digests."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from lm_factuality.benchmarks import all_sources
+from judges.templates import Prompts
+from lm_factuality.benchmarks import all_sources, make_judged_method
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.harness.tasks import find_configs
 from lm_factuality.leaderboard.documents import DocumentDigest, digest_tasks
 from lm_factuality.leaderboard.rules import leaderboard_names, read_rules
 from tests.conftest import REPOSITORY
 
-RUNS = REPOSITORY / "configs" / "leaderboard"
+RUN_CONFIGS = REPOSITORY / "configs" / "leaderboard"
+SAMPLE_RULES = RUN_CONFIGS / "rules" / "sample.yaml"
+NAMES = leaderboard_names()
+NAMES_WITH_PUBLISHED_DATA = [name for name in NAMES if name != "sample"]
+ALL_TASK_RULES = [rules for name in NAMES for rules in read_rules(name).by_task.values()]
 
 
-@pytest.mark.parametrize("name", leaderboard_names())
-def test_the_run_config_makes_what_the_rules_want(name):
+def read_run_config(name: str) -> dict[str, Any]:
+    """Read the configuration with which models are run for a leaderboard."""
+    return yaml.safe_load((RUN_CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_run_config_runs_the_tasks_of_the_rules(name):
+    assert read_run_config(name)["tasks"] == list(read_rules(name).by_task)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_run_config_logs_samples_and_shows_no_examples(name):
+    run_config = read_run_config(name)
+
+    assert run_config["log_samples"] is True
+    assert run_config["num_fewshot"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_run_config_names_a_judge_if_the_rules_want_a_certificate(name):
+    has_judge = "judge" in read_run_config(name).get("metadata", {})
+
+    assert has_judge == (read_rules(name).certificate != "none")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_task_of_the_suite_s_leaderboards_ranks_models(name):
     rules = read_rules(name)
-    config = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert config["tasks"] == [each.task for each in rules.by_task.values()]
-    assert config["log_samples"] is True
-    assert config["num_fewshot"] == 0
-    assert ("judge" in config.get("metadata", {})) == (rules.certificate != "none")
-    assert set(rules.headlines) == set(config["tasks"])
+
+    assert set(rules.headlines) == set(rules.by_task)
 
 
-@pytest.mark.parametrize("name", [each for each in leaderboard_names() if each != "sample"])
-def test_data_is_that_of_the_registry(name):
-    blobs = {source.blob: source.rows for source in all_sources().values()}
+@pytest.mark.parametrize("name", NAMES_WITH_PUBLISHED_DATA)
+def test_the_data_of_the_rules_are_published_files_of_the_suite(name):
+    rows_by_blob = {source.blob: source.rows for source in all_sources().values()}
+
     for task in read_rules(name).by_task.values():
-        assert blobs[task.git_blob] == task.documents
+        assert rows_by_blob[task.git_blob] == task.documents
 
 
-@pytest.mark.parametrize("name", leaderboard_names())
-def test_judges_are_asked_with_the_prompts_of_this_suite(name):
-    from judges.templates import Prompts
-    from lm_factuality.benchmarks import make_judged_method
-
-    for rules in read_rules(name).by_task.values():
-        kind = next(
-            (kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task),
-            None,
-        )
-        expected = Prompts().hashes(make_judged_method(kind).prompt_names) if kind else {}
-        assert rules.judge_prompts == expected
+def kind_of_judged_task(task: str) -> str | None:
+    """Return the kind of benchmark of a task with a judge, or None for a task without one."""
+    for kind in ("felm_gen", "factor_generation", "ambigbio"):
+        if kind in task:
+            return kind
+    return None
 
 
-def test_versions_of_lm_eval_have_a_beginning():
-    rules = read_rules("factor")
-    taken = {
-        version: rules.allows_lm_eval(version)
-        for version in ("0.4.13", "0.4.14.dev1", "0.4.0", "0.4.9", "0.5", "", "0.4.x")
-    }
-    assert taken == {
-        "0.4.13": True,
-        "0.4.14.dev1": True,
-        "0.4.0": False,
-        "0.4.9": False,
-        "0.5": False,
-        "": False,
-        "0.4.x": False,
-    }
+@pytest.mark.parametrize("rules", ALL_TASK_RULES, ids=lambda rules: rules.task)
+def test_the_judge_s_prompts_of_the_rules_are_those_of_the_suite(rules):
+    kind = kind_of_judged_task(rules.task)
+
+    hashes = {}
+    if kind is not None:
+        hashes = Prompts().hashes(make_judged_method(kind).prompt_names)
+    assert rules.judge_prompts == hashes
 
 
-@pytest.mark.parametrize("name", leaderboard_names())
-def test_generation_is_as_the_tasks_have_it(name):
-    from lm_factuality.harness.tasks import find_configs
+@pytest.mark.parametrize("version", ["0.4.13", "0.4.14.dev1"])
+def test_recent_versions_of_lm_eval_are_allowed(version):
+    assert read_rules("factor").allows_lm_eval(version)
 
-    changes = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8")).get(
-        "gen_kwargs", {}
-    )
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("0.4.0", id="too old"),
+        pytest.param("0.4.9", id="older, although 9 looks like more than 13"),
+        pytest.param("0.5", id="not released yet"),
+        pytest.param("", id="none"),
+        pytest.param("0.4.x", id="no version"),
+    ],
+)
+def test_other_versions_of_lm_eval_are_not_allowed(version):
+    assert not read_rules("factor").allows_lm_eval(version)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rules_want_the_generation_settings_of_tasks_and_run_config(name):
+    changes_of_run = read_run_config(name).get("gen_kwargs", {})
+
     for rules in read_rules(name).by_task.values():
         ((_, config),) = find_configs(rules.task)
-        expected = config.get("generation_kwargs")
-        assert rules.generation_kwargs == (None if expected is None else {**expected, **changes})
+        generation_kwargs = config.get("generation_kwargs")
+        if generation_kwargs is not None:
+            generation_kwargs = {**generation_kwargs, **changes_of_run}
+        assert rules.generation_kwargs == generation_kwargs
         assert rules.repeats == config.get("repeats", 1)
         assert rules.version == str(config["metadata"]["version"])
 
 
-def test_digests_of_the_sample_are_those_of_its_data():
-    rules = read_rules("sample").by_task.values()
-    found = digest_tasks([each.task for each in rules])
-    assert {each.task: (each.documents, each.digest) for each in rules} == {
-        name: (each.count, each.hexdigest()) for name, each in found.items()
-    }
+def test_the_rules_of_the_sample_have_the_digests_of_its_data():
+    task_rules = read_rules("sample").by_task
+
+    digests = digest_tasks(list(task_rules))
+
+    for task, rules in task_rules.items():
+        assert rules.documents == digests[task].count
+        assert rules.digest == digests[task].hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("leaderboard", "tasks", "folder"),
+    ("leaderboard", "task", "data_folder"),
     [
-        ("factor", ["expert_factor", "expert_factor_clean"], "factor"),
-        ("factor_generation", ["expert_factor_generation"], "factor"),
-        ("felm", ["felm_segment_vanilla", "felm_segment_doc"], "felm"),
-        ("felm_gen", ["felm_gen"], "felm"),
+        ("factor", "expert_factor", "factor"),
+        ("factor", "expert_factor_clean", "factor"),
+        ("factor_generation", "expert_factor_generation", "factor"),
+        ("felm", "felm_segment_vanilla", "felm"),
+        ("felm", "felm_segment_doc", "felm"),
+        ("felm_gen", "felm_gen", "felm"),
     ],
 )
-def test_digests_are_those_of_the_published_data(leaderboard, tasks, folder, shared):
-    found = digest_tasks(tasks, str(shared / "data" / folder))
-    for name in tasks:
-        assert read_rules(leaderboard).by_task[name].digest == found[name].hexdigest()
+def test_the_rules_have_the_digests_of_the_published_data(leaderboard, task, data_folder, shared):
+    digests = digest_tasks([task], str(shared / "data" / data_folder))
+
+    assert read_rules(leaderboard).by_task[task].digest == digests[task].hexdigest()
 
 
-def test_a_digest_depends_on_every_document_and_not_on_their_order():
-    docs = {number: {"text": str(number), "mean_logprob": [number]} for number in range(3)}
-
-    def digest(items):
-        found = DocumentDigest(("mean_logprob",))
-        for number, doc in items:
-            found.add(number, doc)
-        return found.hexdigest()
-
-    one = digest(docs.items())
-    assert digest(reversed(docs.items())) == one
-    assert (
-        digest({**docs, 1: {"text": "1", "mean_logprob": [None]}}.items()) == one
-    )  # what a model said is no part
-    assert digest({**docs, 1: {"text": "2"}}.items()) != one
-    assert digest(list(docs.items())[:2]) != one
+def digest_of(documents: dict[int, dict[str, Any]]) -> str:
+    """Return the digest of documents by number; ``mean_logprob`` is an output of the model."""
+    digest = DocumentDigest(model_outputs=("mean_logprob",))
+    for number, document in documents.items():
+        digest.add(number, document)
+    return digest.hexdigest()
 
 
-def test_an_unknown_leaderboard_is_an_error():
+TWO_DOCUMENTS = {0: {"text": "a", "mean_logprob": [0]}, 1: {"text": "b", "mean_logprob": [1]}}
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param({1: TWO_DOCUMENTS[1], 0: TWO_DOCUMENTS[0]}, id="order"),
+        pytest.param(
+            {0: {"text": "a", "mean_logprob": [None]}, 1: TWO_DOCUMENTS[1]},
+            id="output of the model",
+        ),
+    ],
+)
+def test_a_digest_does_not_depend_on_the_order_or_the_model(documents):
+    assert digest_of(documents) == digest_of(TWO_DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param({0: TWO_DOCUMENTS[0], 1: {"text": "c"}}, id="another text"),
+        pytest.param({0: TWO_DOCUMENTS[0]}, id="a document less"),
+    ],
+)
+def test_a_digest_depends_on_every_document(documents):
+    assert digest_of(documents) != digest_of(TWO_DOCUMENTS)
+
+
+def test_an_unknown_leaderboard_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="did you mean factor"):
         read_rules("factr")
+
+
+def test_a_path_is_no_name_of_a_leaderboard():
     with pytest.raises(ConfigError, match="no leaderboard is called"):
         read_rules("../judges/lexical")
 
 
+def write_changed_rules(folder: Path, line: str, changed_line: str) -> Path:
+    """Write the sample's rules with one changed line as ``mine.yaml``, and return its path."""
+    text = SAMPLE_RULES.read_text(encoding="utf-8")
+    assert line in text
+    path = folder / "mine.yaml"
+    path.write_text(text.replace(line, changed_line), encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "message"),
+    ("line", "changed_line", "message"),
     [
-        (
+        pytest.param(
             "certificate: any",
             "certifcate: any",
             "unknown key 'certifcate'; did you mean certificate?",
+            id="misspelt key",
         ),
-        (
+        pytest.param(
             "certificate: any",
             "certificate: some",
             "certificate is 'some'; expected 'none', 'any' or 'published'",
+            id="unknown value",
         ),
-        (
+        pytest.param(
             "documents: 432",
             "documents: many",
             "tasks.sample_factor.documents is 'many'; expected a valid integer",
+            id="no number",
         ),
-        (
+        pytest.param(
             "    headline: factor_acc",
             "    headlne: factor_acc",
             "unknown key 'headlne' of tasks.sample_factor; did you mean headline?",
+            id="misspelt key of a task",
         ),
-        (
+        pytest.param(
             "max_unscored: 0.05",
             "max_unscored: 20",
             "max_unscored is 20; expected less than or equal to 1",
-        ),
-        *(
-            (
-                "lm_eval_versions: '>=0.4.13,<0.5'",
-                f"lm_eval_versions: {versions}",
-                f"lm_eval_versions is {versions}; expected versions such as '>=0.4.13,<0.5'",
-            )
-            for versions in ("['0.4.']", "0.4", "'0.4'")
+            id="share above 1",
         ),
     ],
 )
-def test_rules_that_are_not_in_order_are_named(before, after, message, tmp_path):
-    own = (RUNS / "rules" / "sample.yaml").read_text(encoding="utf-8")
-    assert before in own
-    (tmp_path / "mine.yaml").write_text(own.replace(before, after), encoding="utf-8")
+def test_rules_with_a_wrong_line_are_refused(line, changed_line, message, tmp_path):
+    path = write_changed_rules(tmp_path, line, changed_line)
+
     with pytest.raises(ConfigError) as error:
         read_rules("mine", tmp_path)
-    assert f"{tmp_path / 'mine.yaml'}: {message}" in str(error.value)
+
+    assert f"{path}: {message}" in str(error.value)
 
 
-def test_rules_have_to_rank_by_something(tmp_path):
-    own = (RUNS / "rules" / "sample.yaml").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "mine.yaml").write_text(
-        "\n".join(line for line in own if "headline:" not in line), encoding="utf-8"
+@pytest.mark.parametrize("versions", ["['0.4.']", "0.4", "'0.4'"])
+def test_rules_need_a_range_of_versions_of_lm_eval(versions, tmp_path):
+    path = write_changed_rules(
+        tmp_path, "lm_eval_versions: '>=0.4.13,<0.5'", f"lm_eval_versions: {versions}"
     )
+
+    with pytest.raises(ConfigError) as error:
+        read_rules("mine", tmp_path)
+
+    message = f"lm_eval_versions is {versions}; expected versions such as '>=0.4.13,<0.5'"
+    assert f"{path}: {message}" in str(error.value)
+
+
+def test_rules_that_rank_by_no_score_are_refused(tmp_path):
+    lines = SAMPLE_RULES.read_text(encoding="utf-8").splitlines()
+    without_headlines = [line for line in lines if "headline:" not in line]
+    (tmp_path / "mine.yaml").write_text("\n".join(without_headlines), encoding="utf-8")
+
     with pytest.raises(ConfigError, match="ranks nothing: no task has a headline"):
         read_rules("mine", tmp_path)
