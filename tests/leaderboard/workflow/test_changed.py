@@ -1,115 +1,131 @@
-import subprocess
+"""Which submissions a pull request adds, and what it may not change."""
+
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.leaderboard.workflow import changed_submissions
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", "-C", str(folder), *identity, *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()
+from tests.leaderboard.workflow.board import commit_all, git, start_pull_request
 
 
 def write(folder: Path, name: str, text: str = "{}") -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text)
+    """Write a file of a repository, and the folders above it."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A board with one submission, on main."""
+    """Return a repository with one submission on ``main``, in which ``pull`` is checked out."""
     folder = tmp_path / "board"
     folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
     write(folder, "README.md", "board")
     write(folder, "submissions/README.md", "here")
     write(folder, "submissions/a__one/factor/2026/submission.json")
     write(folder, "submissions/a__one/factor/2026/samples.jsonl")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "begin")
-    git(folder, "checkout", "-qb", "pull")
+    start_pull_request(folder)
     return folder
 
 
-def changes(repository: Path) -> tuple[list[str], list[str]]:
-    """The folders to check, and the codes."""
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "change")
-    found = changed_submissions(repository / "submissions", "main")
-    return [each.relative_to(repository).as_posix() for each in found.submissions], [
-        problem.code for problem in found.problems
-    ]
+def assert_pull_request(
+    repository: Path, *, adds: list[str] | None = None, problems: list[str] | None = None
+) -> None:
+    """Commit the changes to the pull request, and assert what the workflow finds in it.
+
+    Args:
+        repository: The repository, with changes that are not committed.
+        adds: The folders of the submissions to check. None by default.
+        problems: The codes of the reasons to refuse the pull request. None by default.
+    """
+    commit_all(repository, "change")
+
+    changes = changed_submissions(repository / "submissions", "main")
+
+    folders = [folder.relative_to(repository).as_posix() for folder in changes.submissions]
+    assert folders == (adds or [])
+    assert [problem.code for problem in changes.problems] == (problems or [])
 
 
-def test_a_new_submission(repository: Path) -> None:
+def test_a_new_submission_is_checked(repository):
+    # Git quotes names with such letters, unless it is told not to.
     write(repository, "submissions/b__two é/factor/2026/submission.json")
     write(repository, "submissions/b__two é/factor/2026/deep/samples.jsonl")
-    assert changes(repository) == (["submissions/b__two é/factor/2026"], [])
+
+    assert_pull_request(repository, adds=["submissions/b__two é/factor/2026"])
 
 
-def test_a_changed_file_of_an_old_one(repository: Path) -> None:
-    write(repository, "submissions/a__one/factor/2026/samples.jsonl", "changed")
-    assert changes(repository) == ([], ["SUBMISSION_CHANGED"])
-
-
-def test_a_manifest_inside_an_old_one(repository: Path) -> None:
-    write(repository, "submissions/a__one/factor/2026/new/submission.json")
-    assert changes(repository) == ([], ["SUBMISSION_CHANGED"])
-
-
-def test_beside_an_old_one_of_the_same_model(repository: Path) -> None:
+def test_a_newer_submission_of_the_same_model_is_checked(repository):
     write(repository, "submissions/a__one/factor/2027/submission.json")
-    assert changes(repository) == (["submissions/a__one/factor/2027"], [])
+
+    assert_pull_request(repository, adds=["submissions/a__one/factor/2027"])
 
 
-def test_a_submission_without_a_folder_of_its_own(repository: Path) -> None:
-    write(repository, "submissions/submission.json")
-    assert changes(repository) == ([], ["FILE_EXTRA"])
+def test_a_changed_file_of_an_old_submission_is_refused(repository):
+    write(repository, "submissions/a__one/factor/2026/samples.jsonl", "changed")
+
+    assert_pull_request(repository, problems=["SUBMISSION_CHANGED"])
 
 
-def test_a_removed_submission(repository: Path) -> None:
+def test_a_new_submission_inside_an_old_one_is_refused(repository):
+    write(repository, "submissions/a__one/factor/2026/new/submission.json")
+
+    assert_pull_request(repository, problems=["SUBMISSION_CHANGED"])
+
+
+def test_a_removed_submission_is_refused(repository):
     git(repository, "rm", "-rq", "submissions/a__one")
-    folders, codes = changes(repository)
-    assert (folders, set(codes)) == ([], {"SUBMISSION_CHANGED"})
+
+    # One problem for each of its two files.
+    assert_pull_request(repository, problems=["SUBMISSION_CHANGED", "SUBMISSION_CHANGED"])
 
 
-def test_a_stray_file(repository: Path) -> None:
+def test_a_submission_without_a_folder_of_its_own_is_refused(repository):
+    write(repository, "submissions/submission.json")
+
+    assert_pull_request(repository, problems=["FILE_EXTRA"])
+
+
+def test_a_file_that_belongs_to_no_submission_is_refused(repository):
     write(repository, "submissions/c/notes.txt")
-    assert changes(repository) == ([], ["FILE_EXTRA"])
+
+    assert_pull_request(repository, problems=["FILE_EXTRA"])
 
 
 @pytest.mark.parametrize("name", ["README.md", "submissions/README.md", "submissions2/x", "config"])
-def test_a_submission_changes_nothing_else(repository: Path, name: str) -> None:
+def test_a_pull_request_with_a_submission_may_change_nothing_else(repository, name):
+    # Otherwise a submission could change the workflow that checks it.
     write(repository, "submissions/b/submission.json")
     write(repository, name, "changed")
-    assert changes(repository) == (["submissions/b"], ["OUTSIDE_SUBMISSIONS"])
+
+    assert_pull_request(repository, adds=["submissions/b"], problems=["OUTSIDE_SUBMISSIONS"])
 
 
-def test_a_pull_request_without_a_submission(repository: Path) -> None:
+def test_a_pull_request_without_a_submission_may_change_other_files(repository):
     write(repository, "README.md", "changed")
-    assert changes(repository) == ([], [])
+
+    assert_pull_request(repository)
 
 
-def test_what_main_has_got_since_is_not_the_pull_requests(repository: Path) -> None:
+def test_later_commits_on_main_are_no_changes_of_the_pull_request(repository):
     git(repository, "checkout", "-q", "main")
     write(repository, "submissions/late/submission.json")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "late")
+    commit_all(repository, "late")
     git(repository, "checkout", "-q", "pull")
+
     write(repository, "submissions/b/submission.json")
-    assert changes(repository) == (["submissions/b"], [])
+
+    assert_pull_request(repository, adds=["submissions/b"])
 
 
-def test_an_unknown_base(repository: Path, tmp_path: Path) -> None:
+def test_an_unknown_base_commit_is_refused_with_advice(repository):
     with pytest.raises(ConfigError, match="all commits"):
         changed_submissions(repository / "submissions", "0" * 40)
+
+
+def test_a_folder_outside_of_a_repository_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="git rev-parse"):
         changed_submissions(tmp_path, "main")

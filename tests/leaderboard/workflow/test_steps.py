@@ -1,5 +1,4 @@
-"""The workflow's own steps, run in order as GitHub would: in a clone, with their environment,
-published data from a server."""
+"""The steps of the workflow, run in their order as GitHub would, with data from a server."""
 
 from __future__ import annotations
 
@@ -9,10 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -21,138 +21,162 @@ from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.published import blob_id
 from lm_factuality.leaderboard.workflow import init_repository
 from tests.conftest import REPOSITORY
-from tests.leaderboard.workflow.test_changed import git
+from tests.leaderboard.workflow.board import commit_all, git, start_pull_request
 
 CONTENT = b"what the server has for every published file"
 
 
 @dataclass
 class Mirror:
+    """A server that has the same content for every published file."""
+
     address: str
-    asked: list[str] = field(default_factory=list)
+    """Its URL."""
+
+    requested_paths: list[str] = field(default_factory=list)
+    """The path of each request."""
 
 
-@pytest.fixture
-def mirror() -> Iterator[Mirror]:
+@contextmanager
+def run_mirror() -> Iterator[Mirror]:
+    """Run a mirror in a thread."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
+            mirror.requested_paths.append(self.path)
             self.send_response(200)
             self.send_header("Content-Length", str(len(CONTENT)))
             self.end_headers()
             self.wfile.write(CONTENT)
 
         def log_message(self, *arguments: Any) -> None:
-            """Says nothing."""
+            """Print nothing about requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found = Mirror(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield found
+    mirror = Mirror(f"http://127.0.0.1:{server.server_address[1]}")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield mirror
     server.shutdown()
     server.server_close()
 
 
 @pytest.fixture
+def mirror() -> Iterator[Mirror]:
+    """Run a mirror of the published files."""
+    with run_mirror() as running_mirror:
+        yield running_mirror
+
+
+@pytest.fixture
 def board(tmp_path: Path) -> Path:
-    """A repository of submissions as ``init`` makes it, on a branch of its own."""
+    """Return a new repository of submissions, with a branch for a pull request."""
     folder = tmp_path / "board"
     init_repository(folder)
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "begin")
-    git(folder, "checkout", "-qb", "pull")
+    start_pull_request(folder)
     return folder
 
 
-def environment(tmp_path: Path, mirror: Mirror) -> dict[str, str]:
-    """A runner's, with nothing fetched yet; the suite there expects of every published file what
-    the server has."""
-    (tmp_path / "content").write_bytes(CONTENT)
-    patch = (
-        "import dataclasses\nfrom lm_factuality.benchmarks import all_sources\n"
-        f"all_sources().update({{n: dataclasses.replace(s, blob={blob_id(tmp_path / 'content')!r}) for n, s in all_sources().items()}})\n"
-    )
-    (tmp_path / "start").mkdir(exist_ok=True)
-    (tmp_path / "start" / "sitecustomize.py").write_text(patch)
+# Python runs this file when it starts: the suite then expects the mirror's content for every file.
+EXPECT_CONTENT_OF_MIRROR = """
+import dataclasses
+from lm_factuality.benchmarks import all_sources
+sources = all_sources()
+for name, source in list(sources.items()):
+    sources[name] = dataclasses.replace(source, blob={blob!r})
+"""
+
+
+@pytest.fixture
+def runner_environment(tmp_path: Path, mirror: Mirror) -> dict[str, str]:
+    """Return the environment variables of a GitHub runner that has fetched nothing yet."""
+    content_path = tmp_path / "content"
+    content_path.write_bytes(CONTENT)
+    startup_folder = tmp_path / "start"
+    startup_folder.mkdir()
+    startup_code = EXPECT_CONTENT_OF_MIRROR.format(blob=blob_id(content_path))
+    (startup_folder / "sitecustomize.py").write_text(startup_code)
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path),
         "OMP_NUM_THREADS": "1",
         "LM_FACTUALITY_HOME": str(tmp_path / "home"),
         "LM_FACTUALITY_MIRROR": mirror.address,
-        "PYTHONPATH": f"{tmp_path / 'start'}{os.pathsep}{REPOSITORY}",
+        "PYTHONPATH": f"{startup_folder}{os.pathsep}{REPOSITORY}",
     }
 
 
-def run_job(
-    board: Path, name: str, surroundings: dict[str, str], base: str = ""
-) -> tuple[int, str]:
-    """Exit code and output of the steps of a job up to the first that fails; actions and pip are
-    not run."""
+class JobOutcome(NamedTuple):
+    """How a job ended."""
+
+    exit_code: int
+    """The exit code of the first step that failed, or 0."""
+
+    output: str
+    """What its steps printed."""
+
+
+def run_job(board: Path, name: str, runner_environment: dict[str, str]) -> JobOutcome:
+    """Run the shell steps of a job, up to the first that fails.
+
+    Actions are not run, and neither is pip, since the suite is here already.
+    """
     workflow = yaml.safe_load((board / ".github" / "workflows" / "leaderboard.yml").read_text())
+    job = workflow["jobs"][name]
+    base_commit = git(board, "rev-parse", "main")
     output = ""
-    for step in workflow["jobs"][name]["steps"]:
+    for step in job["steps"]:
         if "run" not in step or step["run"].startswith("pip install"):
             continue
-        own = {
-            **workflow.get("env", {}),
-            **workflow["jobs"][name].get("env", {}),
-            **step.get("env", {}),
-        }
-        own = {
-            key: value.replace("${{ github.event.pull_request.base.sha }}", base)
-            for key, value in own.items()
-        }
-        assert not any("${{" in value for value in own.values())
-        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        done = subprocess.run(
-            command,
+        environment = dict(runner_environment)
+        for variables in (workflow.get("env", {}), job.get("env", {}), step.get("env", {})):
+            for variable, value in variables.items():
+                value = value.replace("${{ github.event.pull_request.base.sha }}", base_commit)
+                assert "${{" not in value
+                environment[variable] = value
+        process = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=board,
-            env={**surroundings, **own},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        output += done.stdout
-        if done.returncode:
-            return done.returncode, output
-    return 0, output
+        output += process.stdout
+        if process.returncode != 0:
+            return JobOutcome(process.returncode, output)
+    return JobOutcome(0, output)
 
 
-def test_an_honest_submission_is_accepted_and_published(
-    board: Path, honest: Path, mirror: Mirror, tmp_path: Path
-) -> None:
-    base = git(board, "rev-parse", "main")
+def test_an_honest_submission_is_accepted_and_published(board, honest, mirror, runner_environment):
     shutil.copytree(honest, board / "submissions" / "example__smaller" / "sample" / "2026")
-    git(board, "add", "-A")
-    git(board, "commit", "-qm", "submit")
-    surroundings = environment(tmp_path, mirror)
-    code, output = run_job(board, "check", surroundings, base)
-    assert code == 0, output
-    assert "2026: accepted" in output
-    assert len(mirror.asked) == len({source.path for source in all_sources().values()})
+    commit_all(board, "submit")
+
+    check = run_job(board, "check", runner_environment)
+
+    assert check.exit_code == 0, check.output
+    assert "2026: accepted" in check.output
+    published_paths = {source.path for source in all_sources().values()}
+    assert len(mirror.requested_paths) == len(published_paths)
+
     git(board, "checkout", "-q", "main")
     git(board, "merge", "-q", "pull")
-    code, output = run_job(board, "publish", surroundings)
-    assert code == 0, output
-    assert "1 model of 1 submission, 0 refused" in output
+    publish = run_job(board, "publish", runner_environment)
+
+    assert publish.exit_code == 0, publish.output
+    assert "1 model of 1 submission, 0 refused" in publish.output
     assert (board / "site" / "index.html").is_file()
 
 
 @pytest.mark.slow
-def test_a_broken_one_fails_the_check_and_leaves_the_site(
-    board: Path, mirror: Mirror, tmp_path: Path
-) -> None:
-    base = git(board, "rev-parse", "main")
+def test_a_broken_submission_fails_the_check_and_does_not_stop_the_site(board, runner_environment):
     (board / "submissions" / "broken").mkdir()
     (board / "submissions" / "broken" / "submission.json").write_text("{")
-    git(board, "add", "-A")
-    git(board, "commit", "-qm", "submit")
-    surroundings = environment(tmp_path, mirror)
-    code, output = run_job(board, "check", surroundings, base)
-    assert (code, "SUBMISSION_INVALID" in output) == (1, True)
-    code, output = run_job(board, "publish", surroundings)
-    assert code == 0, output
-    assert "0 models of 0 submissions, 1 refused" in output
+    commit_all(board, "submit")
+
+    check = run_job(board, "check", runner_environment)
+    publish = run_job(board, "publish", runner_environment)
+
+    assert check.exit_code == 1
+    assert "SUBMISSION_INVALID" in check.output
+    assert publish.exit_code == 0, publish.output
+    assert "0 models of 0 submissions, 1 refused" in publish.output
