@@ -1,125 +1,169 @@
+"""The tables of a leaderboard: their order, their ranks, and their JSON."""
+
+from __future__ import annotations
+
 import json
 
-from lm_factuality.leaderboard.site.board import board_json
-from tests.leaderboard.site.conftest import board_of, entry, refused, score
+from lm_factuality.leaderboard.site.board import LeaderboardTable, board_json, to_board
+from tests.leaderboard.site.conftest import DIGEST, make_entry, make_score, refuse
 
 
-def test_rows_are_ordered_by_rank_then_score() -> None:
-    board = board_of(
-        [entry("a/low", score(0.5)), entry("a/tied", score(0.8)), entry("a/best", score(0.81))]
-    )
-    (table,) = board.tables
-    assert [(row.model, row.scores["wiki_factor"].rank) for row in table.rows] == [
-        ("a/best", 1),
-        ("a/tied", 1),
-        ("a/low", 3),
-    ]
+def models_and_ranks(table: LeaderboardTable, task: str = "wiki_factor") -> list[tuple[str, int]]:
+    """Return the model and its rank on a task for each row of a table, from the top."""
+    return [(row.model, row.scores[task].rank) for row in table.rows]
 
 
-def test_unscored_rows_win_no_rank() -> None:
-    """0.80 ± 0.02 is surely better than 0.75 ± 0.02, but comes behind it if its unscored rows could
-    all be wrong."""
-    sure = board_of([entry("a/one", score(0.8)), entry("a/two", score(0.75))])
-    unsure = board_of(
-        [entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))]
-    )
-    assert [
-        [row.scores["wiki_factor"].rank for row in board.tables[0].rows] for board in (sure, unsure)
-    ] == [[1, 2], [1, 2]]
-    assert [[row.model for row in board.tables[0].rows] for board in (sure, unsure)] == [
-        ["a/one", "a/two"],
-        ["a/two", "a/one"],
-    ]
-
-
-def test_revisions_precisions_and_backends_are_rows_of_their_own() -> None:
+def test_rows_are_ordered_by_rank_and_then_by_score():
+    # The intervals of the two highest scores overlap.
     entries = [
-        entry("a/one", score(0.8)),
-        entry("a/one", score(0.8), revision="f" * 40),
-        entry("a/one", score(0.8), dtype="float32"),
-        entry("a/one", score(0.8), backend="hf-ralm"),
+        make_entry("a/low", make_score(0.5)),
+        make_entry("a/tied", make_score(0.8)),
+        make_entry("a/best", make_score(0.81)),
     ]
-    assert len(board_of(entries).tables[0].rows) == 4
+
+    (table,) = to_board(entries).tables
+
+    assert models_and_ranks(table) == [("a/best", 1), ("a/tied", 1), ("a/low", 3)]
 
 
-def test_of_one_model_the_newest_counts() -> None:
-    old = entry("a/one", score(0.9), folder="old", date="2026-01-01T00:00:00+00:00")
-    new = entry("a/one", score(0.8), folder="new", date="2026-02-01T00:00:00+00:00")
-    board = board_of([old, new])
-    assert [row.folder for row in board.tables[0].rows] == ["new"]
-    assert [each.folder for each in board.models[0]] == ["new", "old"]
+def test_the_higher_interval_wins_the_rank():
+    entries = [make_entry("a/one", make_score(0.8)), make_entry("a/two", make_score(0.75))]
+
+    (table,) = to_board(entries).tables
+
+    assert models_and_ranks(table) == [("a/one", 1), ("a/two", 2)]
 
 
-def test_a_leaderboard_each_in_the_order_of_the_papers() -> None:
-    felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
-    board = board_of(
-        [
-            entry("a/one", felm, leaderboard="felm"),
-            entry("a/one", score(0.8)),
-            entry("a/two", score(0.7)),
-        ]
-    )
-    assert [(table.rules.name, table.rules.title, len(table.rows)) for table in board.tables] == [
-        ("factor", "FACTOR", 2),
-        ("felm", "FELM", 1),
+def test_unscored_rows_win_no_rank():
+    # 0.80 ± 0.02 lies above 0.75 ± 0.02, but would be 0.72 if its unscored rows were wrong.
+    with_unscored_rows = make_score(0.8, unscored=9, score_if_unscored_wrong=0.72)
+    entries = [make_entry("a/one", with_unscored_rows), make_entry("a/two", make_score(0.75))]
+
+    (table,) = to_board(entries).tables
+
+    assert models_and_ranks(table) == [("a/two", 1), ("a/one", 2)]
+
+
+def test_revisions_precisions_and_backends_have_rows_of_their_own():
+    entries = [
+        make_entry("a/one", make_score(0.8)),
+        make_entry("a/one", make_score(0.8), revision="f" * 40),
+        make_entry("a/one", make_score(0.8), dtype="float32"),
+        make_entry("a/one", make_score(0.8), backend="hf-ralm"),
     ]
+
+    (table,) = to_board(entries).tables
+
+    assert len(table.rows) == 4
+
+
+def test_only_the_newest_submission_of_a_model_is_ranked():
+    old = make_entry("a/one", make_score(0.9), folder="old", date="2026-01-01T00:00:00+00:00")
+    new = make_entry("a/one", make_score(0.8), folder="new", date="2026-02-01T00:00:00+00:00")
+
+    board = to_board([old, new])
+
+    (table,) = board.tables
+    (submissions_of_model,) = board.models
+    assert [row.folder for row in table.rows] == ["new"]
+    assert [entry.folder for entry in submissions_of_model] == ["new", "old"]
+
+
+def test_each_leaderboard_has_a_table_in_the_order_of_the_benchmarks():
+    felm_score = make_score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
+    entries = [
+        make_entry("a/one", felm_score, leaderboard="felm"),
+        make_entry("a/one", make_score(0.8)),
+        make_entry("a/two", make_score(0.7)),
+    ]
+
+    board = to_board(entries)
+
+    factor_table, felm_table = board.tables
+    assert (factor_table.rules.name, factor_table.rules.title) == ("factor", "FACTOR")
+    assert (felm_table.rules.name, felm_table.rules.title) == ("felm", "FELM")
+    assert [len(factor_table.rows), len(felm_table.rows)] == [2, 1]
     assert len(board.models) == 2
 
 
-def test_tasks_stand_as_in_the_rules_and_may_be_missing() -> None:
-    full = entry("a/full", score(0.5, task="expert_factor"), score(0.5))
-    board = board_of([entry("a/part", score(0.9, task="expert_factor")), full])
-    assert board.tables[0].tasks == ("wiki_factor", "expert_factor")
-    assert [row.model for row in board.tables[0].rows] == [
-        "a/full",
-        "a/part",
-    ]  # without the first task it comes last
+def test_tasks_stand_in_the_order_of_the_rules():
+    entry = make_entry("a/full", make_score(0.5, task="expert_factor"), make_score(0.5))
+
+    (table,) = to_board([entry]).tables
+
+    assert table.tasks == ("wiki_factor", "expert_factor")
 
 
-def test_lower_is_better_for_error_rates() -> None:
-    scores = [
-        score(value, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False)
-        for value in (0.1, 0.5)
-    ]
-    board = board_of(
-        [
-            entry("a/bad", scores[1], leaderboard="felm_gen"),
-            entry("a/good", scores[0], leaderboard="felm_gen"),
-        ]
-    )
-    assert [(row.model, row.scores["felm_gen"].rank) for row in board.tables[0].rows] == [
-        ("a/good", 1),
-        ("a/bad", 2),
-    ]
+def test_a_model_without_the_first_task_comes_last():
+    without_first_task = make_entry("a/part", make_score(0.9, task="expert_factor"))
+    complete = make_entry("a/full", make_score(0.5, task="expert_factor"), make_score(0.5))
+
+    (table,) = to_board([without_first_task, complete]).tables
+
+    assert [row.model for row in table.rows] == ["a/full", "a/part"]
 
 
-def test_refused_ones_are_never_ranked() -> None:
-    board = board_of([entry("a/one", score(0.8)), refused("x", ("LIMIT_RUN", "run it whole"))])
-    assert [row.model for row in board.tables[0].rows] == ["a/one"]
-    assert [each.folder for each in board.refused] == ["x"]
+def test_a_low_error_rate_is_better_than_a_high_one():
+    def entry_with_error_rate(model: str, rate: float):
+        score = make_score(
+            rate, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False
+        )
+        return make_entry(model, score, leaderboard="felm_gen")
+
+    (table,) = to_board(
+        [entry_with_error_rate("a/bad", 0.5), entry_with_error_rate("a/good", 0.1)]
+    ).tables
+
+    assert models_and_ranks(table, "felm_gen") == [("a/good", 1), ("a/bad", 2)]
 
 
-def test_json_for_others() -> None:
-    board = board_of(
-        [
-            entry("a/one", score(0.8, unscored=3, worst=0.7, best=0.9)),
-            refused("x", ("LIMIT_RUN", "run it whole")),
-        ]
-    )
-    found = json.loads(json.dumps(board_json(board)))
-    ((model,),) = [table["models"] for table in found["leaderboards"]]
-    (first,) = model["scores"]
-    assert (
-        first
-        | {"value": 0.8, "rank": 1, "unscored": 3, "task": "wiki_factor", "metric": "factor_acc"}
-        == first
-    )
-    assert model | {"model": "a/one", "weights": "open weights", "sha256": "ab" * 32} == model
-    assert found["refused"] == [
+def test_refused_submissions_are_listed_and_not_ranked():
+    accepted = make_entry("a/one", make_score(0.8))
+    refused = refuse("x", ("LIMIT_RUN", "run it whole"))
+
+    board = to_board([accepted, refused])
+
+    (table,) = board.tables
+    assert [row.model for row in table.rows] == ["a/one"]
+    assert [entry.folder for entry in board.refused] == ["x"]
+
+
+def json_of_board(*entries):
+    """Return what other programs read of a board with these entries."""
+    return json.loads(json.dumps(board_json(to_board(entries))))
+
+
+def test_the_json_holds_each_score_with_its_rank():
+    score = make_score(0.8, unscored=3, score_if_unscored_wrong=0.7)
+
+    content = json_of_board(make_entry("a/one", score))
+
+    (leaderboard,) = content["leaderboards"]
+    (model,) = leaderboard["models"]
+    (score_content,) = model["scores"]
+    assert model["model"] == "a/one"
+    assert model["weights"] == "open weights"
+    assert model["sha256"] == DIGEST
+    assert score_content["task"] == "wiki_factor"
+    assert score_content["metric"] == "factor_acc"
+    assert score_content["value"] == 0.8
+    assert score_content["rank"] == 1
+    assert score_content["unscored"] == 3
+
+
+def test_the_json_holds_the_rule_of_the_ranks():
+    content = json_of_board(make_entry("a/one", make_score(0.8)))
+
+    assert "95% interval" in content["rank_rule"]
+
+
+def test_the_json_holds_refused_submissions_with_the_reasons():
+    content = json_of_board(refuse("x", ("LIMIT_RUN", "run it whole")))
+
+    assert content["refused"] == [
         {
             "folder": "x",
             "model": "acme/forged",
             "problems": [{"code": "LIMIT_RUN", "sentence": "run it whole"}],
         }
     ]
-    assert "95% interval" in found["rank_rule"]

@@ -1,5 +1,7 @@
 """The site of real submissions: the sample's, as ``pack`` makes it, and forged copies."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -11,167 +13,233 @@ import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import find_submissions
-from lm_factuality.leaderboard.site import build as building
+from lm_factuality.leaderboard.site import build as build_module
 from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from tests.conftest import REPOSITORY
 
-CONFIGS = REPOSITORY / "configs"
+SAMPLE_RULES = REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml"
 
 
 @pytest.fixture(scope="module")
 def submissions(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An honest one, one with a changed score, and one that is no JSON."""
+    """Return a folder of an honest submission, one with a changed score, and one without JSON."""
     folder = tmp_path_factory.mktemp("submissions")
     shutil.copytree(honest, folder / "honest")
-    shutil.copytree(honest, folder / "forged")
-    (results,) = (folder / "forged").glob("results_*.json")
+
+    forged = shutil.copytree(honest, folder / "forged")
+    (results,) = forged.glob("results_*.json")
     content = json.loads(results.read_text())
     content["results"]["sample_factor"]["factor_acc,none"] = 0.99
     results.write_text(json.dumps(content))
+
     (folder / "broken").mkdir()
     (folder / "broken" / "submission.json").write_text("{")
     return folder
 
 
 @pytest.fixture(scope="module")
-def built(submissions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("built") / "site"
-    build_site(submissions, out)
-    return out
+def site(submissions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site of these three submissions, and return its folder."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    build_site(submissions, folder)
+    return folder
 
 
-def read(out: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((out / BOARD_FILE).read_text())
-    return content
+@pytest.fixture
+def one_submission(honest: Path, tmp_path: Path) -> Path:
+    """Return a folder of submissions with the honest one in it."""
+    folder = tmp_path / "submissions"
+    shutil.copytree(honest, folder / "one")
+    return folder
 
 
-def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, honest: Path) -> None:
-    (table,) = read(built)["leaderboards"]
-    (model,) = table["models"]
-    (results,) = honest.glob("results_*.json")
-    said = json.loads(results.read_text())["results"]
+def read_board(site: Path) -> dict[str, Any]:
+    """Read the JSON of a site."""
+    return json.loads((site / BOARD_FILE).read_text())
+
+
+def only_model(site: Path) -> dict[str, Any]:
+    """Return the JSON of the only accepted model of a site."""
+    (leaderboard,) = read_board(site)["leaderboards"]
+    (model,) = leaderboard["models"]
+    return model
+
+
+def test_the_honest_submission_is_shown_with_the_scores_of_its_results(site, honest):
+    model = only_model(site)
+
+    (results_path,) = honest.glob("results_*.json")
+    results = json.loads(results_path.read_text())["results"]
     assert model["folder"] == "honest"
-    assert {each["task"]: each["value"] for each in model["scores"]} == {
-        "sample_factor": said["sample_factor"]["factor_acc,none"],
-        "sample_felm_gen": said["sample_felm_gen"]["segment_error_rate,judge"],
-        "sample_ambigbio": said["sample_ambigbio"]["d_factscore,judge"],
+    assert {score["task"]: score["value"] for score in model["scores"]} == {
+        "sample_factor": results["sample_factor"]["factor_acc,none"],
+        "sample_felm_gen": results["sample_felm_gen"]["segment_error_rate,judge"],
+        "sample_ambigbio": results["sample_ambigbio"]["d_factscore,judge"],
     }
-    assert {each["rank"] for each in model["scores"]} <= {1, None}
 
 
-def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
-    (table,) = read(built)["leaderboards"]
-    (model,) = table["models"]
-    steps = {
-        each["task"]: {step["step"].partition(" (")[0]: step for step in each["steps"]}
-        for each in model["scores"]
-    }
-    assert steps["sample_factor"] == {}
-    assert {name for name, each in steps["sample_felm_gen"].items() if each["is_certified"]} == {
-        "marking segments"
-    }
-    assert re.match(
-        r"F1 of segments with errors [\d.]+% \[[\d.]+%, [\d.]+%\] \(segment_doc, ",
-        steps["sample_felm_gen"]["marking segments"]["text"],
-    )  # the packed one
-    assert set(steps["sample_ambigbio"]) == {"decomposition", "grouping", "linking", "verification"}
-    assert not any(each["is_certified"] for each in steps["sample_ambigbio"].values())
-    assert "0 of 4 steps of the judge certified" in (built / "index.html").read_text()
-    (page,) = (built / "models").glob("*.html")
-    assert (
-        "not certified; run lm-factuality certify --judge lexical --setting biographies_grouping"
-        in page.read_text()
-    )
+def test_the_only_model_of_a_site_has_the_first_rank_or_none(site):
+    for score in only_model(site)["scores"]:
+        assert score["rank"] in (1, None)  # None without an interval
 
 
-def test_the_others_are_listed_with_codes(built: Path) -> None:
-    refused = {
-        each["folder"]: [problem["code"] for problem in each["problems"]]
-        for each in read(built)["refused"]
-    }
-    assert refused == {"broken": ["SUBMISSION_INVALID"], "forged": ["FILE_CHANGED"]}
-    assert "FILE_CHANGED" in (built / "refused.html").read_text()
+@pytest.fixture(scope="module")
+def judge_steps(site) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what the site's JSON says of each step of the judge, by task and by step."""
+    steps_by_task = {}
+    for score in only_model(site)["scores"]:
+        steps = {}
+        for step in score["steps"]:
+            name, _, _ = step["step"].partition(" (")
+            steps[name] = step
+        steps_by_task[score["task"]] = steps
+    return steps_by_task
 
 
-def test_every_link_leads_somewhere(built: Path) -> None:
-    import re
+def test_a_score_without_a_judge_has_no_steps(judge_steps):
+    assert judge_steps["sample_factor"] == {}
 
-    for page in built.rglob("*.html"):  # this one has no reports
+
+def test_a_certified_step_of_the_judge_is_shown_with_its_agreement(judge_steps):
+    # The submission has a certificate for this step.
+    step = judge_steps["sample_felm_gen"]["marking segments"]
+
+    assert step["is_certified"]
+    agreement = r"F1 of segments with errors [\d.]+% \[[\d.]+%, [\d.]+%\] \(segment_doc, "
+    assert re.match(agreement, step["text"])
+
+
+def test_steps_without_a_certificate_are_shown_as_such(judge_steps):
+    steps = judge_steps["sample_ambigbio"]
+
+    assert set(steps) == {"decomposition", "grouping", "linking", "verification"}
+    for step in steps.values():
+        assert not step["is_certified"]
+
+
+def test_pages_say_how_many_steps_are_certified_and_how_to_certify_others(site):
+    (model_page,) = (site / "models").glob("*.html")
+
+    advice = "not certified; run lm-factuality certify --judge lexical --setting"
+    assert "0 of 4 steps of the judge certified" in (site / "index.html").read_text()
+    assert f"{advice} biographies_grouping" in model_page.read_text()
+
+
+def test_refused_submissions_are_listed_with_their_codes(site):
+    codes_by_folder = {}
+    for refused in read_board(site)["refused"]:
+        codes_by_folder[refused["folder"]] = [problem["code"] for problem in refused["problems"]]
+
+    assert codes_by_folder == {"broken": ["SUBMISSION_INVALID"], "forged": ["FILE_CHANGED"]}
+    assert "FILE_CHANGED" in (site / "refused.html").read_text()
+
+
+def test_every_link_of_the_site_leads_to_a_file(site):
+    for page in site.rglob("*.html"):
         for link in re.findall(r'(?:href|src)="([^"#:]+)"', page.read_text()):
             assert (page.parent / link).is_file(), (page, link)
 
 
-def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
-    shutil.copytree(honest, tmp_path / "submissions" / "one")
-    build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
-    (page,) = (tmp_path / "site" / "models").glob("*.html")
-    report = next(
-        part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part
-    )
-    assert (page.parent / report).is_file()
+def test_a_model_s_page_links_to_the_report_of_its_samples(one_submission, tmp_path):
+    site = tmp_path / "site"
+
+    build_site(one_submission, site, reports=True)
+
+    (page,) = (site / "models").glob("*.html")
+    (report_link,) = set(re.findall(r'href="([^"]*reports/[^"]*)"', page.read_text()))
+    assert (page.parent / report_link).is_file()
 
 
-def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> None:
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "diary.txt").write_text("dear diary")
+def test_a_folder_with_files_of_the_user_is_left_as_it_is(submissions, tmp_path):
+    (tmp_path / "diary.txt").write_text("dear diary")
+
     with pytest.raises(DataError, match=BOARD_FILE):
-        build_site(submissions, out)
-    assert [path.name for path in out.iterdir()] == ["diary.txt"]
+        build_site(submissions, tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+
+
+def test_a_folder_without_submissions_gives_no_site(tmp_path):
+    empty_folder = tmp_path / "empty"
+    empty_folder.mkdir()
+
     with pytest.raises(DataError, match=r"no submission\.json"):
-        build_site(out, tmp_path / "site")
+        build_site(empty_folder, tmp_path / "site")
+
     assert not (tmp_path / "site").exists()
 
 
-def test_a_manifest_around_submissions_does_not_hide_them(honest: Path, tmp_path: Path) -> None:
+def test_a_submission_file_in_a_folder_above_does_not_hide_a_submission(honest, tmp_path):
     folder = tmp_path / "submissions"
     shutil.copytree(honest, folder / "a" / "one")
-    for above in (folder, folder / "a"):
-        shutil.copy(honest / "submission.json", above)
+    shutil.copy(honest / "submission.json", folder)
+    shutil.copy(honest / "submission.json", folder / "a")
+
+    board = build_site(folder, tmp_path / "site")
+
     assert find_submissions(folder) == [folder, folder / "a", folder / "a" / "one"]
-    built = build_site(folder, tmp_path / "site")
-    assert (len(built.models), len(built.refused)) == (1, 2)
-    assert read(tmp_path / "site")["leaderboards"][0]["models"][0]["folder"] == "a/one"
+    assert len(board.models) == 1
+    assert len(board.refused) == 2
+    assert only_model(tmp_path / "site")["folder"] == "a/one"
 
 
-def test_a_folder_whose_name_cannot_be_shown(honest: Path, tmp_path: Path) -> None:
+def test_a_folder_whose_name_cannot_be_shown_is_refused(honest, tmp_path):
     folder = tmp_path / "submissions"
+    # No UTF-8; control characters that would change a terminal and a log of GitHub; and a sound name.
     for name in (b"\xff", b"\x1b[2Jevil\n::error::x", b"good"):
         shutil.copytree(os.fsencode(honest), os.fsencode(folder) + b"/" + name)
-    built = build_site(folder, tmp_path / "site")
-    assert (len(built.models), len(built.refused)) == (1, 2)
+
+    board = build_site(folder, tmp_path / "site")
+
+    assert len(board.models) == 1
+    assert len(board.refused) == 2
     assert "\\x1b[2Jevil\\n" in (tmp_path / "site" / "refused.html").read_text(encoding="utf-8")
 
 
-def test_samples_without_a_report_cost_only_the_report(
-    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*arguments: Any) -> None:
+def test_a_report_that_fails_does_not_stop_the_site(one_submission, tmp_path, monkeypatch):
+    def fail(*arguments: Any) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(building, "build_report", broken)
-    shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
-    assert len(built.models) == 1
+    monkeypatch.setattr(build_module, "build_report", fail)
+
+    board = build_site(one_submission, tmp_path / "site", reports=True)
+
+    assert len(board.models) == 1
     assert not (tmp_path / "site" / "reports").exists()
 
 
-def test_a_folder_without_rules_refuses_nobody(submissions: Path, tmp_path: Path) -> None:
+def test_a_folder_without_rules_is_an_error_of_the_command(submissions, tmp_path):
+    # It is no reason to refuse every submission.
     with pytest.raises(ConfigError, match="no rules of a leaderboard here"):
         build_site(submissions, tmp_path / "site", rules=tmp_path)
+
     assert not (tmp_path / "site").exists()
 
 
-def test_rules_of_the_working_folder_are_not_the_suites(
-    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only ``--rules`` takes others."""
-    rules = tmp_path / "configs" / "leaderboard" / "rules"
-    rules.mkdir(parents=True)
-    own = (CONFIGS / "leaderboard" / "rules" / "sample.yaml").read_text()
-    (rules / "sample.yaml").write_text(own.replace("documents: 432", "documents: 7"))
+@pytest.fixture
+def other_rules(tmp_path, monkeypatch) -> Path:
+    """Return a folder of rules that no submission fulfils, below the working folder.
+
+    It has the path at which the suite has its own rules.
+    """
+    folder = tmp_path / "configs" / "leaderboard" / "rules"
+    folder.mkdir(parents=True)
+    rules = SAMPLE_RULES.read_text().replace("documents: 432", "documents: 7")
+    (folder / "sample.yaml").write_text(rules)
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(honest, tmp_path / "submissions" / "one")
-    assert len(build_site(tmp_path / "submissions", tmp_path / "site").models) == 1
-    built = build_site(tmp_path / "submissions", tmp_path / "site", rules=rules)
-    assert (len(built.models), len(built.refused)) == (0, 1)
+    return folder
+
+
+def test_rules_in_the_working_folder_are_not_taken_by_themselves(
+    other_rules, one_submission, tmp_path
+):
+    board = build_site(one_submission, tmp_path / "site")
+
+    assert len(board.models) == 1
+
+
+def test_other_rules_are_taken_if_the_user_names_them(other_rules, one_submission, tmp_path):
+    board = build_site(one_submission, tmp_path / "site", rules=other_rules)
+
+    assert len(board.models) == 0
+    assert len(board.refused) == 1

@@ -16,16 +16,17 @@ from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
+from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from lm_factuality.leaderboard.site.entries import RankedScore, _score_if_unscored_are_wrong
 from lm_factuality.scores.statistics import Outcome
 from tests.conftest import task_result
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
-from tests.leaderboard.site.conftest import board_of, entry
+from tests.leaderboard.site.conftest import make_entry
 
-ROWS = 24
-LAST = 10**6
+ROWS = 24  # of each model
+LAST = 10**6  # a rank behind all others
 
 
 def factor_score(rows, hidden):
@@ -99,14 +100,19 @@ def ranked_score(kind, metric, scores, values, higher):
 
 
 def place_of(score, rivals):
-    """Return the rank of a model among rivals and its line in the table, both last without one."""
+    """Return the rank of a model and its line in the table, which a better place has lower.
+
+    Args:
+        score: The score of the model. Without one (None), both numbers are `LAST`.
+        rivals: The scores of the other models.
+    """
     entries = [
-        entry(f"acme/rival{number}", rival, folder=f"r{number}", leaderboard="sample")
+        make_entry(f"acme/rival{number}", rival, folder=f"r{number}", leaderboard="sample")
         for number, rival in enumerate(rivals)
     ]
     if score is not None:
-        entries.append(entry("acme/own", score, folder="own", leaderboard="sample"))
-    (table,) = board_of(entries).tables
+        entries.append(make_entry("acme/own", score, folder="own", leaderboard="sample"))
+    (table,) = to_board(entries).tables
     for line, row in enumerate(table.rows):
         if row.model == "acme/own":
             return row.scores["sample_factor"].rank or LAST, line

@@ -1,122 +1,182 @@
+"""The pages of the site: what they show of scores, models and refused submissions."""
+
+from __future__ import annotations
+
 import html
 import re
 
 import pytest
 
-from lm_factuality.leaderboard.site.board import Board, render_pages
-from tests.leaderboard.site.conftest import HOSTILE, board_of, entry, refused, score
+from lm_factuality.leaderboard.site.board import render_pages, to_board
+from tests.leaderboard.site.conftest import (
+    DIGEST,
+    HOSTILE,
+    RESULTS_SHA256,
+    REVISION,
+    make_entry,
+    make_score,
+    refuse,
+)
 
 
-def page_of(board: Board, name: str) -> str:
-    return dict(render_pages(board, "Board"))[name]
+def render(*entries, reports=None) -> dict[str, str]:
+    """Render the site of these entries, and return its pages by their paths.
+
+    Args:
+        *entries: The accepted and refused submissions.
+        reports: The paths of reports, by the slug of the model.
+    """
+    return dict(render_pages(to_board(entries), "Board", reports or {}))
 
 
-def test_a_page_a_leaderboard_and_links_between_them() -> None:
-    felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
-    board = board_of([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
-    found = dict(render_pages(board, "Board"))
-    assert {name for name in found if "/" not in name} == {
-        "index.html",
-        "felm.html",
-        "refused.html",
-    }
-    for page in (found["index.html"], found["felm.html"]):
-        assert all(
-            f'href="{name}"' in page
-            for name in ("index.html", "felm.html", "refused.html", "leaderboard.json")
-        )
+@pytest.fixture
+def two_leaderboards() -> dict[str, str]:
+    """Return the pages of a site with the leaderboards of FACTOR and FELM."""
+    felm_score = make_score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
+    return render(
+        make_entry("a/one", make_score(0.8)),
+        make_entry("a/one", felm_score, leaderboard="felm"),
+    )
 
 
-def test_a_score_with_its_interval_rank_and_unscored_rows() -> None:
-    board = board_of([entry("a/one", score(0.8123, unscored=3, worst=0.79, best=0.82))])
-    page = page_of(board, "index.html")
-    for text in ("<b>81.2</b>", "79.2 – 83.2", "rank 1", "3 unscored", 'data-value="0.8123"'):
-        assert text in page
+def test_each_leaderboard_has_a_page(two_leaderboards):
+    # The first leaderboard is the start page. Pages of models lie in a folder.
+    top_pages = {path for path in two_leaderboards if "/" not in path}
+
+    assert top_pages == {"index.html", "felm.html", "refused.html"}
 
 
-def test_a_score_without_an_interval_has_no_rank() -> None:
-    page = page_of(board_of([entry("a/one", score(0.8, low=None, high=None))]), "index.html")
+@pytest.mark.parametrize("path", ["index.html", "felm.html"])
+@pytest.mark.parametrize("target", ["index.html", "felm.html", "refused.html", "leaderboard.json"])
+def test_each_leaderboard_links_to_all_pages(two_leaderboards, path, target):
+    assert f'href="{target}"' in two_leaderboards[path]
+
+
+def test_a_score_is_shown_with_its_interval_rank_and_unscored_rows():
+    score = make_score(0.8123, unscored=3, score_if_unscored_wrong=0.79)
+
+    page = render(make_entry("a/one", score))["index.html"]
+
+    assert "<b>81.2</b>" in page
+    assert "79.2 – 83.2" in page
+    assert "rank 1" in page
+    assert "3 unscored" in page
+    assert 'data-value="0.8123"' in page  # by which the browser sorts
+
+
+def test_a_score_without_an_interval_has_no_rank():
+    score = make_score(0.8, low=None, high=None)
+
+    page = render(make_entry("a/one", score))["index.html"]
+
     assert "<b>80.0</b>" in page
     assert "rank 1" not in page
 
 
-def test_the_page_of_a_model() -> None:
-    one = entry(
+@pytest.fixture
+def judged_entry():
+    """Return a submission with a score that the offline judge gave."""
+    return make_entry(
         "a/one",
-        score(0.8, judge="strict", backend="lexical"),
+        make_score(0.8, judge="strict", backend="lexical"),
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
-    board = board_of([one, entry("a/two", score(0.9))])
-    page = dict(render_pages(board, "Board", {one.slug: "../reports/x/index.html"}))[
-        f"models/{one.slug}.html"
-    ]
-    for text in (
-        "a/one",
-        "1024",
-        "strict",
-        "2 of 2",
-        one.digest,
-        one.submission.model.revision,
-        "cd" * 32,
-        'href="../reports/x/index.html"',
-        'href="../index.html"',
-        "1,234",
-        "Judged by word overlap, not by a model: ",
-    ):
-        assert text in page
-    table = page_of(board_of([one]), "index.html")
-    assert ">Judged by word overlap, not by a model</small>" in table
 
 
-def test_refused_with_code_and_sentence() -> None:
-    board = board_of(
-        [refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))]
-    )
-    page = page_of(board, "refused.html")
+def test_the_page_of_a_model_shows_settings_rank_and_files(judged_entry):
+    better_entry = make_entry("a/two", make_score(0.9))
+
+    page = render(judged_entry, better_entry)[f"models/{judged_entry.slug}.html"]
+
+    assert "a/one" in page
+    assert "1024" in page  # the window
+    assert "strict" in page  # the judge
+    assert "2 of 2" in page  # its rank
+    assert DIGEST in page
+    assert REVISION in page
+    assert RESULTS_SHA256 in page
+    assert "1,234" in page  # bytes of the results file
+
+
+def test_the_page_of_a_model_links_to_its_report_and_back(judged_entry):
+    reports = {judged_entry.slug: "../reports/x/index.html"}
+
+    page = render(judged_entry, reports=reports)[f"models/{judged_entry.slug}.html"]
+
+    assert 'href="../reports/x/index.html"' in page
+    assert 'href="../index.html"' in page
+
+
+def test_a_score_of_the_offline_judge_says_so_on_both_pages(judged_entry):
+    pages = render(judged_entry)
+
+    note = "Judged by word overlap, not by a model"
+    assert f">{note}</small>" in pages["index.html"]
+    assert f"{note}: " in pages[f"models/{judged_entry.slug}.html"]
+
+
+def test_a_refused_submission_is_shown_with_codes_and_sentences():
+    refused = refuse("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))
+
+    page = render(refused)["refused.html"]
+
     assert "<code>SCORE_CHANGED</code> wiki_factor: 0.9" in page
     assert "<code>LIMIT_RUN</code> run it whole" in page
-    assert "No submission has been accepted yet" in page_of(board, "index.html")
 
 
-def test_many_reasons_are_cut_and_counted() -> None:
-    page = page_of(
-        board_of([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]),
-        "refused.html",
-    )
+def test_a_site_of_refused_submissions_says_that_none_is_accepted():
+    page = render(refuse("x", ("LIMIT_RUN", "run it whole")))["index.html"]
+
+    assert "No submission has been accepted yet" in page
+
+
+def test_only_twenty_reasons_are_shown_and_the_others_counted():
+    reasons = [("ROWS_MISSING", f"row {number}") for number in range(25)]
+
+    page = render(refuse("x", *reasons))["refused.html"]
+
     assert "row 19" in page
     assert "row 20" not in page
     assert "and 5 more" in page
 
 
 @pytest.mark.parametrize("field", ["revision", "dtype", "backend", "folder"])
-def test_hostile_texts_are_only_text(field: str) -> None:
-    settings = {"wiki_factor": {HOSTILE: HOSTILE}}
-    hostile = entry("a/one", score(0.8, judge=HOSTILE), settings=settings, **{field: HOSTILE})
-    board = board_of([hostile, refused(HOSTILE, ("SECRET", HOSTILE))])
+def test_markup_in_a_submission_is_shown_as_text(field):
+    hostile_entry = make_entry(
+        "a/one",
+        make_score(0.8, judge=HOSTILE),
+        settings={"wiki_factor": {HOSTILE: HOSTILE}},
+        **{field: HOSTILE},
+    )
+    board = to_board([hostile_entry, refuse(HOSTILE, ("SECRET", HOSTILE))])
+
     for _, page in render_pages(board, HOSTILE):
         assert HOSTILE not in page
         assert "<img" not in page
-        assert page.count("<script") == 1  # ours, by its address
+        assert page.count("<script") == 1  # the site's own
         assert HOSTILE in html.unescape(page)
 
 
-def test_the_name_of_a_page_is_safe() -> None:
-    assert re.fullmatch(r"[A-Za-z0-9-]+", entry("a/one", folder="../../etc/passwd <x>").slug)
+def test_the_path_of_a_model_s_page_has_only_safe_letters():
+    entry = make_entry("a/one", folder="../../etc/passwd <x>")
+
+    assert re.fullmatch(r"[A-Za-z0-9-]+", entry.slug)
 
 
-def test_nothing_is_loaded_from_elsewhere() -> None:
-    one = entry("a/one", score(0.8))
-    board = board_of([one])
-    for _, page in render_pages(board, "Board"):
+def test_pages_load_nothing_from_other_sites():
+    for page in render(make_entry("a/one", make_score(0.8))).values():
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
 
 
-def test_a_score_of_few_rows_is_withheld() -> None:
-    page = page_of(board_of([entry("a/one", score(0.8, counted=9))]), "index.html")
-    assert "<b>80.0</b>" not in page
-    assert "of 9 rows" in page
-    (one,) = [entry("a/one", score(0.8, counted=9))]
-    page = page_of(board_of([one]), f"models/{one.slug}.html")
-    assert "<b>80.0</b>" not in page
-    assert "too few of 9 rows" in page
+def test_a_score_of_too_few_rows_is_not_shown():
+    entry = make_entry("a/one", make_score(0.8, counted=9))
+
+    pages = render(entry)
+
+    table_page = pages["index.html"]
+    model_page = pages[f"models/{entry.slug}.html"]
+    assert "<b>80.0</b>" not in table_page
+    assert "of 9 rows" in table_page
+    assert "<b>80.0</b>" not in model_page
+    assert "too few of 9 rows" in model_page

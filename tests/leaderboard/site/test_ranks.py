@@ -1,55 +1,110 @@
-import random
+"""Ranks by intervals: scores that cannot be told apart share a rank."""
+
+from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lm_factuality.leaderboard.site.entries import Interval, rank_scores
-from tests.leaderboard.site.conftest import score
+from lm_factuality.leaderboard.site.entries import rank_scores
+from tests.leaderboard.site.conftest import make_score
 
 
-def slowly(intervals: list[Interval | None], higher: bool) -> list[int | None]:
-    """The rule as it is written."""
-    known = [each for each in intervals if each is not None]
-    return [
-        None
-        if each is None
-        else 1 + sum(other[0] > each[1] if higher else other[1] < each[0] for other in known)
-        for each in intervals
+@pytest.mark.parametrize(
+    ("intervals", "ranks"),
+    [
+        pytest.param([(0.7, 0.8), (0.75, 0.85)], [1, 1], id="overlap"),
+        pytest.param([(0.7, 0.8), (0.6, 0.7)], [1, 1], id="ends that touch"),
+        pytest.param([(0.7, 0.8), (0.5, 0.6)], [1, 2], id="apart"),
+        pytest.param(
+            [(0.7, 0.8), (0.75, 0.85), (0.5, 0.6), (0.59, 0.72)],
+            [1, 1, 3, 2],  # the last is behind the second alone
+            id="partly apart",
+        ),
+        pytest.param([(0.1, 0.2), None, (0.5, 0.6)], [2, None, 1], id="one without an interval"),
+        pytest.param([], [], id="no scores"),
+    ],
+)
+def test_a_score_ranks_behind_those_whose_intervals_are_wholly_higher(intervals, ranks):
+    assert rank_scores(intervals, higher_is_better=True) == ranks
+
+
+def test_a_score_ranks_behind_lower_intervals_if_lower_is_better():
+    assert rank_scores([(0.7, 0.8), (0.1, 0.2)], higher_is_better=False) == [2, 1]
+
+
+def to_interval(low_and_width):
+    """Turn the lower end and the width of an interval into its two ends."""
+    low, width = low_and_width
+    return float(low), float(low + width)
+
+
+# Ends are drawn from few whole numbers, so that many of them touch.
+intervals_or_none = st.none() | st.tuples(st.integers(0, 20), st.integers(0, 5)).map(to_interval)
+
+
+@given(st.lists(intervals_or_none, max_size=30))
+def test_ranks_count_the_higher_intervals(intervals):
+    ranks = rank_scores(intervals, higher_is_better=True)
+
+    known_intervals = [interval for interval in intervals if interval is not None]
+    for interval, rank in zip(intervals, ranks, strict=True):
+        if interval is None:
+            assert rank is None
+        else:
+            _, high = interval
+            assert rank == 1 + sum(other_low > high for other_low, _ in known_intervals)
+
+
+@given(st.lists(intervals_or_none, max_size=30))
+def test_lower_is_better_gives_the_ranks_of_the_mirrored_intervals(intervals):
+    mirrored = [
+        None if interval is None else (-interval[1], -interval[0]) for interval in intervals
     ]
 
+    ranks = rank_scores(intervals, higher_is_better=False)
 
-def test_overlap_is_a_tie() -> None:
-    assert rank_scores([(0.7, 0.8), (0.75, 0.85), (0.5, 0.6), (0.59, 0.72)], True) == [1, 1, 3, 2]
-
-
-def test_ends_that_touch_overlap() -> None:
-    assert rank_scores([(0.7, 0.8), (0.6, 0.7)], True) == [1, 1]
+    assert ranks == rank_scores(mirrored, higher_is_better=True)
 
 
-def test_lower_can_be_better() -> None:
-    assert rank_scores([(0.7, 0.8), (0.1, 0.2)], False) == [2, 1]
+@pytest.mark.parametrize(
+    ("score_if_unscored_wrong", "interval"),
+    [
+        pytest.param(None, (0.7, 0.8), id="none unscored"),
+        pytest.param(0.6, (0.6, 0.6), id="many unscored: both ends fall"),
+        pytest.param(0.74, (0.7, 0.74), id="few unscored: the upper end falls"),
+    ],
+)
+def test_unscored_rows_count_as_wrong_in_the_interval(score_if_unscored_wrong, interval):
+    unscored = 0 if score_if_unscored_wrong is None else 9
+
+    score = make_score(
+        0.75, 0.05, unscored=unscored, score_if_unscored_wrong=score_if_unscored_wrong
+    )
+
+    assert score.interval == interval
 
 
-def test_without_an_interval_there_is_no_rank_and_no_harm() -> None:
-    assert rank_scores([(0.1, 0.2), None, (0.5, 0.6)], True) == [2, None, 1]
-    assert rank_scores([], True) == []
+@pytest.mark.parametrize(
+    ("score_if_unscored_wrong", "interval"),
+    [
+        pytest.param(0.9, (0.9, 0.9), id="many unscored: both ends rise"),
+        pytest.param(0.76, (0.76, 0.8), id="few unscored: the lower end rises"),
+    ],
+)
+def test_unscored_rows_count_as_wrong_if_lower_is_better(score_if_unscored_wrong, interval):
+    score = make_score(
+        0.75,
+        0.05,
+        higher=False,
+        unscored=9,
+        score_if_unscored_wrong=score_if_unscored_wrong,
+    )
+
+    assert score.interval == interval
 
 
-@pytest.mark.parametrize("higher", [True, False])
-def test_as_the_rule_says(higher: bool) -> None:
-    drawn = random.Random("ranks")
-    for _ in range(50):
-        ends = [
-            drawn.choice((None, (low := drawn.randint(0, 20), low + drawn.randint(0, 5))))
-            for _ in range(30)
-        ]
-        intervals = [None if each is None else (float(each[0]), float(each[1])) for each in ends]
-        assert rank_scores(intervals, higher) == slowly(intervals, higher)
+def test_unscored_rows_give_no_interval_to_a_score_without_one():
+    score = make_score(0.75, low=None, high=None, unscored=9, score_if_unscored_wrong=0.6)
 
-
-def test_unscored_rows_count_against_a_score_at_both_ends() -> None:
-    assert score(0.75, 0.05).interval == (0.7, 0.8)
-    assert score(0.75, 0.05, unscored=9, worst=0.6).interval == (0.6, 0.6)
-    assert score(0.75, 0.05, unscored=1, worst=0.74).interval == (0.7, 0.74)
-    assert score(0.75, 0.05, higher=False, unscored=9, worst=0.9).interval == (0.9, 0.9)
-    assert score(0.75, 0.05, higher=False, unscored=9, worst=0.76).interval == (0.76, 0.8)
-    assert score(0.75, low=None, high=None, unscored=9, worst=0.6).interval is None
+    assert score.interval is None
