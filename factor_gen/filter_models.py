@@ -6,6 +6,7 @@ contradictions pass would then depend on the machine and on the other documents 
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -59,28 +60,28 @@ class FluencyModel:
             ModelError: The model is not available, or has no token that begins a text.
         """
         name = settings.model
-        with loading(
-            f"the language model {name!r}",
-            "or its folder, or turn the filter off with fluency: none",
-        ):
+        # An error begins with the name of the model and ends with this advice.
+        advice = "or its folder, or turn the filter off with fluency: none"
+        with loading(f"the language model {name!r}", advice):
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=settings.revision)
             loaded = AutoModelForCausalLM.from_pretrained(
                 name, revision=settings.revision, dtype=DTYPE
             )
         self.model: Any = loaded.to(default_device()).eval()
-        # The number of tokens in one pass of the model.
+        # How many tokens the model reads in one pass, for instance 32 sentences of 64 tokens.
         self.budget = settings.batch_size * _TOKENS_OF_TEXT
-        # Some models, such as those with relative positions, have no limit.
+        # The window is the greatest number of tokens that the model can read in one text. Some
+        # models, such as those with relative positions, have no limit.
         window = getattr(self.model.config, "max_position_embeddings", None)
         self._window = window or _NO_WINDOW
         self._start_token = _start_token(self._tokenizer, name)
 
-        # The engine computes shared beginnings once. It is None for models that cannot do so.
+        # The engine computes a beginning that several texts share only once. It is tried out first,
+        # and is None for models that cannot do so.
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        trial_length = min(self._window, _MAX_ENGINE_WINDOW)
         with torch.inference_mode():
-            self._engine = find_engine(
-                self.model, vocabulary, min(self._window, _MAX_ENGINE_WINDOW)
-            )
+            self._engine = find_engine(self.model, vocabulary, trial_length)
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
         """Return the mean log-probability of each text's tokens after its context.
@@ -97,14 +98,14 @@ class FluencyModel:
             The means in nats per token. NaN for a text without tokens, or longer than the window.
         """
         encoded_texts = self.encode(texts, contexts)
-        scorable = [index for index, encoded in enumerate(encoded_texts) if encoded.num_scored]
+        scorable = [encoded for encoded in encoded_texts if encoded.num_scored]
         with torch.inference_mode():
-            scored = self._mean_logprobs_of_tokens([encoded_texts[index] for index in scorable])
+            remaining_means = iter(self._mean_logprobs_of_tokens(scorable))
 
-        # Texts that cannot be scored keep NaN.
-        means = [math.nan] * len(texts)
-        for index, mean in zip(scorable, scored, strict=True):
-            means[index] = mean
+        # Texts that cannot be scored have no mean and get NaN.
+        means = []
+        for encoded in encoded_texts:
+            means.append(next(remaining_means) if encoded.num_scored else math.nan)
         return means
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
@@ -121,19 +122,18 @@ class FluencyModel:
         encoded_texts = []
         for text, context in zip(texts, contexts, strict=True):
             context_tokens = self._tokenise(context.rstrip())
-            # Most tokenizers join a space to the word after it.
+            # In most vocabularies, a word in the middle of a text is a token that begins with the
+            # space before it. So the space goes with the text, not with the context.
             tokens = self._tokenise(f" {text}" if context_tokens else text)
 
-            # The start token takes one position of the window, and the text its own.
-            room = self._window - 1 - len(tokens)
+            # The start token takes one position of the window.
+            room_for_context = self._window - 1 - len(tokens)
+            # A text that is too long even without its context cannot be scored.
+            num_scored = len(tokens) if room_for_context >= 0 else 0
             # The end of the context matters most, so that its beginning is cut.
-            excess = max(0, len(context_tokens) - room)
-            encoded_texts.append(
-                EncodedText(
-                    tokens=[self._start_token, *context_tokens[excess:], *tokens],
-                    num_scored=len(tokens) if room >= 0 else 0,
-                )
-            )
+            excess = max(0, len(context_tokens) - room_for_context)
+            all_tokens = [self._start_token, *context_tokens[excess:], *tokens]
+            encoded_texts.append(EncodedText(all_tokens, num_scored))
         return encoded_texts
 
     def _tokenise(self, text: str) -> list[int]:
@@ -143,26 +143,29 @@ class FluencyModel:
         )
 
     def _mean_logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[float]:
-        """Return the mean log-probability of the scored tokens of each text, in nats.
+        """Return the mean log-probability of each text's own tokens, without those of its context.
 
         Args:
-            encoded_texts: The tokens of texts with at least one token to score.
+            encoded_texts: The tokens of the texts after their contexts. Each text has at least one
+                token of its own.
 
         Returns:
-            The means, in the order of the texts.
+            The means in nats per token, in the order of the texts.
         """
-        # This model cannot compute a beginning once for several texts.
+        # Without an engine, the model computes a shared beginning again for each text.
         if self._engine is None:
             return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
 
-        # The trie stores a beginning that several texts share once.
+        # The trie, a tree of tokens, stores a beginning that several texts share only once.
         trie = build_trie(
             [encoded.tokens for encoded in encoded_texts],
             [encoded.num_scored for encoded in encoded_texts],
         )
-        # At most so many tokens, and as many of them scored, go into one pass. The limit does not
-        # depend on the memory of the machine, and so rounding errors do not either.
-        scores = score_trie(trie, self._engine, PassBudget(self.budget, self.budget))
+        # Sums are rounded differently in a pass of another size. So the size is fixed, and does not
+        # depend on the memory of the machine. Every token of a pass may be one that is scored.
+        budget = PassBudget(tokens=self.budget, targets=self.budget)
+        scores = score_trie(trie, self._engine, budget)
+        # A text's targets are the positions of its tokens among all that were scored.
         return [float(scores.logprobs[targets].mean()) for targets in trie.targets_by_request]
 
     def _mean_logprob_alone(self, encoded: EncodedText) -> float:
@@ -231,7 +234,9 @@ class NliModel:
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
     def contradiction_probabilities(self, pairs: Sequence[ContradictionPair]) -> list[float]:
-        """Return the probability that each sentence contradicts its completion.
+        """Return how likely the model thinks it that each hypothesis contradicts its premise.
+
+        The premise is a true completion, and the hypothesis the contradiction generated of it.
 
         Args:
             pairs: The completions and their contradictions.
@@ -242,13 +247,14 @@ class NliModel:
         """
         encoded_pairs = self.encode(pairs)
         fitting = [index for index, encoded in enumerate(encoded_pairs) if encoded]
-        # The longest come first, so that a lack of memory shows at once.
+        # The longest pairs come first, so that a lack of memory shows at once.
         fitting.sort(key=lambda index: len(encoded_pairs[index]["input_ids"]), reverse=True)
 
         probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
         starts = range(0, len(fitting), self._batch_size)
         with torch.inference_mode():
-            # A GPU runs ahead as long as no result is fetched from it.
+            # The probabilities stay on the GPU until the end. To fetch those of each batch, the
+            # loop would have to wait for the GPU.
             for start in tqdm(starts, desc="contradictory?", unit=" batches", delay=2):
                 indices = fitting[start : start + self._batch_size]
                 batch = self.pad_batch([encoded_pairs[index] for index in indices])
@@ -266,8 +272,8 @@ class NliModel:
             pairs: The completions and their contradictions.
 
         Returns:
-            The inputs of the model by name, such as ``input_ids``. Empty for a pair that is too
-            long even without its context.
+            For each pair, the inputs of the model by name, such as ``input_ids``. They are empty
+            for a pair that is too long even without its context.
         """
         encoded_pairs = self._tokenizer(
             [pair.context + pair.completion for pair in pairs],
@@ -275,27 +281,30 @@ class NliModel:
             return_offsets_mapping=True,
             verbose=False,
         )
+        # Where each token begins and ends in its text, in characters. The model reads no offsets.
         offsets = encoded_pairs.pop("offset_mapping")
 
-        inputs: list[dict[str, list[int]]] = []
+        inputs_of_pairs: list[dict[str, list[int]]] = []
         for index, pair in enumerate(pairs):
             token_ends = [end for _, end in offsets[index]]
             # 0 for tokens of the premise, 1 for the hypothesis, None for separators.
             sides = encoded_pairs.sequence_ids(index)
             positions = self._positions_in_window(token_ends, sides, len(pair.context))
+            # Without all of its context, the pair is still too long.
             if len(positions) > self._window:
-                inputs.append({})
+                inputs_of_pairs.append({})
                 continue
             values_by_name = {name: values[index] for name, values in encoded_pairs.items()}
-            inputs.append(_take_positions(values_by_name, positions))
-        return inputs
+            inputs_of_pairs.append(_take_positions(values_by_name, positions))
+        return inputs_of_pairs
 
     def _positions_in_window(
         self, token_ends: Sequence[int], sides: Sequence[int | None], context_length: int
     ) -> list[int]:
-        """Return the positions of a pair's tokens without those that are cut from its context.
+        """Return the positions of a pair's tokens without those that have to be cut.
 
-        Both premise and hypothesis begin with the context, and both lose as much of it.
+        Both premise and hypothesis begin with the same context. If the pair is too long for the
+        model, the same number of tokens is cut from the beginning of both.
 
         Args:
             token_ends: Where each token ends in the premise or the hypothesis, in characters.
@@ -309,32 +318,35 @@ class NliModel:
         """
         excess = max(0, len(token_ends) - self._window)
         # Half of the excess is cut from each side, rounded up.
-        num_cut = (excess + 1) // 2
-        removed: set[int] = set()
-        for side in (0, 1):
-            context_positions = [
-                position
-                for position, token_end in enumerate(token_ends)
-                if sides[position] == side and token_end <= context_length
-            ]
-            removed.update(context_positions[:num_cut])
-        return [position for position in range(len(token_ends)) if position not in removed]
+        num_to_cut = (excess + 1) // 2
+        num_cut_by_side: Counter[int | None] = Counter()
+        kept = []
+        for position, side in enumerate(sides):
+            # Separators have no side and stay, and so do the tokens after the context.
+            is_context = side is not None and token_ends[position] <= context_length
+            if is_context and num_cut_by_side[side] < num_to_cut:
+                num_cut_by_side[side] += 1
+            else:
+                kept.append(position)
+        return kept
 
-    def pad_batch(self, inputs: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
+    def pad_batch(
+        self, encoded_pairs: Sequence[Mapping[str, list[int]]]
+    ) -> dict[str, torch.Tensor]:
         """Return encoded pairs as one batch on the model's device, padded to the same length.
 
         Args:
-            inputs: The inputs of each pair by name, as `encode` returns them.
+            encoded_pairs: The inputs of each pair by name, as `encode` returns them.
 
         Returns:
             The inputs of the model by name, each an array (pairs, tokens).
         """
-        names = inputs[0].keys()
-        values_by_name = {name: [pair_inputs[name] for pair_inputs in inputs] for name in names}
+        names = encoded_pairs[0].keys()
+        values_by_name = {name: [encoded[name] for encoded in encoded_pairs] for name in names}
         batch = self._tokenizer.pad(values_by_name, return_tensors="pt")
 
         device = self.model.device
-        # A copy to a GPU that does not block overlaps with its computations.
+        # The GPU still computes the last batch while this one is copied to it.
         return {name: batch[name].to(device, non_blocking=True) for name in names}
 
 

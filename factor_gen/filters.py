@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
@@ -121,6 +123,7 @@ class FilterStage:
             The documents with the difference to the completion in each candidate, in nats per
             token.
         """
+        # The completion of a document without candidates is compared to nothing.
         with_candidates = [example for example in examples if example.candidates]
         texts = []
         contexts = []
@@ -128,15 +131,14 @@ class FilterStage:
             choices = [example.completion, *(candidate.text for candidate in example.candidates)]
             texts += choices
             contexts += [last_words(example.prefix, fluency.context)] * len(choices)
-        means = self._fluency_model.mean_logprobs(texts, contexts)
+        # All texts are scored together, so that the model reads large batches.
+        means = iter(self._fluency_model.mean_logprobs(texts, contexts))
 
-        # The means of a document are those of its completion and then of its candidates.
+        # For each document, the mean of its completion is followed by those of its candidates.
         scores = []
-        start = 0
         for example in with_candidates:
-            end = start + 1 + len(example.candidates)
-            scores += [mean - means[start] for mean in means[start + 1 : end]]
-            start = end
+            completion_mean = next(means)
+            scores += [mean - completion_mean for mean in islice(means, len(example.candidates))]
 
         checked = _apply_scores(
             examples, scores, "fluency", lambda candidate: -fluency.margin, NOT_FLUENT
@@ -165,7 +167,7 @@ def _apply_scores(
     scores: Iterable[float],
     score_name: Literal["contradiction", "fluency"],
     threshold_of: Callable[[Candidate], float],
-    reason: str,
+    reason_if_low: str,
 ) -> list[Example]:
     """Set the scores of generated contradictions, and reject those whose score is too low.
 
@@ -175,7 +177,7 @@ def _apply_scores(
             not be scored.
         score_name: The field of the candidate that gets the score.
         threshold_of: Returns the number that the score of a candidate must exceed.
-        reason: Why candidates with too low a score are rejected.
+        reason_if_low: Why candidates with too low a score are rejected, such as ``not fluent``.
 
     Returns:
         Copies of the examples. A candidate that was rejected before keeps its reason.
@@ -187,14 +189,15 @@ def _apply_scores(
         for candidate in example.candidates:
             score = round(next(remaining_scores), _DIGITS)
             if math.isnan(score):
-                # JSON has no NaN: the score stays None.
-                problem = NOT_SCORED
+                # JSON has no NaN: the field of the score stays None.
+                reason = NOT_SCORED
             else:
-                problem = "" if score > threshold_of(candidate) else reason
-                changes: dict[str, Any] = {score_name: score}
-                candidate = replace(candidate, **changes)
-            # The first filter that a candidate fails gives the reason.
-            candidates.append(replace(candidate, rejected=candidate.rejected or problem))
+                reason = "" if score > threshold_of(candidate) else reason_if_low
+                # The field has the name of the score, so that it cannot be written as a keyword.
+                field: dict[str, Any] = {score_name: score}
+                candidate = replace(candidate, **field)
+            # A candidate that an earlier filter rejected keeps that reason.
+            candidates.append(replace(candidate, rejected=candidate.rejected or reason))
         scored_examples.append(replace(example, candidates=tuple(candidates)))
     return scored_examples
 
@@ -209,7 +212,8 @@ def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
     Returns:
         A copy of the example, with its candidates in the same order.
     """
-    # The candidates keep their order, only their indices are sorted.
+    # Indices are sorted instead of candidates, because the candidates must keep their order. One
+    # without a score was rejected already, so that its place does not matter.
     candidates = list(example.candidates)
     most_fluent_first = sorted(
         range(len(candidates)), key=lambda index: candidates[index].fluency or 0, reverse=True
@@ -240,7 +244,8 @@ def _filter_fingerprint(settings: NliSettings | FluencySettings | None) -> objec
         return OFF
     identity = model_identity(settings.model, settings.revision)
     fingerprint = {**asdict(settings), **identity, "dtype": _DTYPE}
-    # In float32, the size of a batch changes only digits that are rounded away.
+    # The size of a batch is left out: since the models compute in float32, it changes only the last
+    # digits of a score, which are rounded away.
     del fingerprint["batch_size"]
     return fingerprint
 
@@ -259,14 +264,13 @@ def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     Raises:
         ModelError: The model is neither on this machine nor available on the Hub.
     """
-    # A folder gets a hash of its files. The name of a model on the Hub is returned unchanged.
-    identity = fingerprint_checkpoint(name)
-    is_folder = identity != name
-    if is_folder:
-        return {"model": identity}
+    # A folder is identified by its files, for instance as "gpt2@1f3870be274f6c49".
+    if Path(name).expanduser().exists():
+        return {"model": fingerprint_checkpoint(name)}
 
     from transformers import PreTrainedConfig
 
+    # The configuration is a small file, with which the commit of the model is found.
     with loading(f"the model {name!r}", "or its folder, or turn the filter off with none"):
         config = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
     return {"model": name, "revision": config.get("_commit_hash") or revision}

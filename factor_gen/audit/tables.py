@@ -68,26 +68,31 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
         for baseline in audit.baselines
         if baseline.family != COMPARES and not math.isnan(baseline.corrected_p_value)
     ]
+    # Nothing can be said about baselines that were not tested.
     if not tested:
         return (
             f"{audit.documents:,} documents are too few to tell what it gives away; {FEWEST} are"
             " needed"
         )
 
-    strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs_won.value)
-    figures = (
-        f"{strongest.name}, {format_number(strongest.pairs_won.value)} of pairs"
-        f" ({strongest.pairs_won.interval}; chance 50%, {_p_value(strongest)})"
+    # A leak is a baseline that is far enough above chance. If there is one, the best among the
+    # leaks is described, otherwise the best of all.
+    best = max(audit.leaks or tested, key=lambda baseline: baseline.pairs_won.value)
+    result_of_best = (
+        f"{best.name}, {format_number(best.pairs_won.value)} of pairs"
+        f" ({best.pairs_won.interval}; chance 50%, {_p_value(best)})"
     )
     if not audit.leaks:
-        return f"no blind baseline tells true completions from contradictions; the best, {figures}"
+        return (
+            "no blind baseline tells true completions from contradictions; the best,"
+            f" {result_of_best}"
+        )
 
-    leak = f"gives true completions away: {figures}"
-    # The strongest leak is described already.
+    sentence = f"gives true completions away: {result_of_best}"
     num_further = len(audit.leaks) - 1
     if num_further:
-        leak += f"; {plural(num_further, 'other blind baseline')} above chance"
-    return leak
+        sentence += f"; {plural(num_further, 'other blind baseline')} above chance"
+    return sentence
 
 
 def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
@@ -95,19 +100,24 @@ def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
 
     The guess gives each word a random weight and picks the choice whose words weigh most. The
     comparison picks the most central choice, i.e. the one that is most similar to the others.
+
+    Returns:
+        Two sentences, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows, not 25.0%. Picking
+        the most central choice wins 58.4%.``.
     """
-    guess_baseline = f"{_with_interval(audit.guess_baseline)} of rows"
-    # The true completion shares most words with the others, so that it seldom weighs most.
+    guess = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
+    # The true completion shares most words with the others, so that it seldom weighs the most.
+    # The guess is then right less often than one time in four.
     if audit.guess_baseline.high < audit.even_chance:
-        guess_baseline += f", not {format_number(audit.even_chance)}"
+        guess += f", not {format_number(audit.even_chance)}"
 
     central = audit.baseline(CENTRAL)
-    comparison = format_number(central.rows_won.value)
+    comparison = f"Picking the most central choice wins {format_number(central.rows_won.value)}"
     if central.is_above_chance:
         comparison += (
             ": never show a model all of them, or build with choose: {hide_most_central: true}"
         )
-    return f"Guess baseline: {guess_baseline}. Picking the most central choice wins {comparison}."
+    return f"{guess}. {comparison}."
 
 
 def _p_value(baseline: BlindBaseline) -> str:
@@ -139,6 +149,17 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         audit: The audit.
         name: The benchmark's name for the title.
     """
+    # The cells of each row are in this order. A heading that starts with "#" marks a column of
+    # numbers. No two headings are the same: the second interval has a space at its end.
+    columns = (
+        "baseline",
+        "kind",
+        "#pairs won",
+        "#95% interval",
+        "#of all choices",
+        "#95% interval ",
+        "verdict",
+    )
     rows = []
     for baseline in audit.baselines:
         rows.append(
@@ -156,17 +177,6 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     title = (
         f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on"
         f" {audit.sampled:,} rows"
-    )
-    columns = (
-        "baseline",
-        "kind",
-        # A heading that starts with "#" marks a column of numbers.
-        "#pairs won",
-        "#95% interval",
-        "#of all choices",
-        # The space keeps this heading apart from the interval of the pairs.
-        "#95% interval ",
-        "verdict",
     )
     chance = (
         f"chance: 50% of pairs, and {_with_interval(audit.guess_baseline)} of rows, which random"
@@ -189,10 +199,13 @@ def describe_significance(baseline: BlindBaseline) -> str:
         return f"not above chance, {_p_value(baseline)}"
 
     effect = f"above chance by {100 * baseline.effect:.1f} points, {_p_value(baseline)}"
-    # Language models cannot compare choices.
+    # The audit asks what a language model could exploit. It scores each choice by itself, so that
+    # it cannot compare choices as this baseline does.
     if baseline.family == COMPARES:
         return f"{effect}; not counted"
-    return f"slight leak, {effect}" if baseline.effect < LEAST_EFFECT else effect
+    if baseline.effect < LEAST_EFFECT:
+        return f"slight leak, {effect}"
+    return effect
 
 
 def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
@@ -219,22 +232,24 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
         judged_types: The error type of each contradiction by a judge; None if its reply cannot be
             used. Empty if no judge was asked.
     """
+    # The cells of each row are in this order. The paper's columns are its three benchmarks.
+    columns = ("", "#benchmark", "#by judge", *_PAPER_COLUMNS)
     distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
     paper_distances = [_mean_and_deviation(*figures) for figures in PAPER["distances"]]
     # No judge measures distances.
     rows = [("edit distance (words)", distance, "", *paper_distances)]
 
     counts_by_judge = Counter(filter(None, judged_types))
-    # The paper's types come first. It has no share for further types that a file may have.
-    no_shares = [None] * len(_PAPER_COLUMNS)
-    for name in dict.fromkeys((*PAPER["types"], *audit.types)):
+    # The paper's types come first, then those that only the file has. A dict removes repetitions.
+    error_types = dict.fromkeys((*PAPER["types"], *audit.types))
+    for name in error_types:
         share = _share_of(name, audit.types)
         share_by_judge = _share_of(name, counts_by_judge)
-        paper_shares = map(format_number, PAPER["types"].get(name, no_shares))
-        rows.append((name, share, share_by_judge, *paper_shares))
+        # A type that only the file has gets "-" in the paper's columns.
+        paper_shares = PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS))
+        rows.append((name, share, share_by_judge, *map(format_number, paper_shares)))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    columns = ("", "#benchmark", "#by judge", *_PAPER_COLUMNS)
     notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []
     return ComparisonTable(title, columns, rows, notes)
 
@@ -259,23 +274,24 @@ def property_table(
         judge: The name of the judge, for the title.
         num_rows: How many rows were judged.
     """
+    # The cells of each row are in this order.
+    columns = ("property", "#share", "#95% interval", "#scored", "#unscored", *_PAPER_COLUMNS)
     rows = []
     notes = []
-    for judged in properties:
-        paper_shares = map(format_number, PAPER["properties"][judged.name])
+    for finding in properties:
+        paper_shares = map(format_number, PAPER["properties"][finding.name])
         rows.append(
             (
-                judged.name,
-                format_number(judged.share.value),
-                judged.share.interval,
-                str(judged.scored),
-                str(sum(judged.unscored.values())),
+                finding.name,
+                format_number(finding.share.value),
+                finding.share.interval,
+                str(finding.scored),
+                str(sum(finding.unscored.values())),
                 *paper_shares,
             )
         )
-        for reason, count in judged.unscored.items():
-            notes.append(f"unscored, {judged.name}: {reason}: {count}")
+        for reason, count in finding.unscored.items():
+            notes.append(f"unscored, {finding.name}: {reason}: {count}")
 
     title = f"contradictions of {num_rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    columns = ("property", "#share", "#95% interval", "#scored", "#unscored", *_PAPER_COLUMNS)
     return ComparisonTable(title, columns, rows, notes)

@@ -80,20 +80,23 @@ def remove_case_and_punctuation(text: str) -> str:
     Example:
         ``At 1:30, -2 degrees!`` becomes ``at1:30-2degrees``.
     """
-    folded = " ".join(to_typewriter_signs(text).casefold().split())
+    lower_text = " ".join(to_typewriter_signs(text).casefold().split())
     characters = []
-    for index, character in enumerate(folded):
-        # Unicode's categories M and S are accents, vowel signs, and symbols such as "$" and "+".
+    for index, character in enumerate(lower_text):
+        # Unicode's categories that begin with M are accents and vowel signs, and those with S are
+        # symbols such as "$" and "+". Without them, another word or amount would remain.
         is_accent_or_symbol = unicodedata.category(character)[0] in "MS"
-        if character.isalnum() or is_accent_or_symbol or _is_mark_in_number(folded, index):
+        if character.isalnum() or is_accent_or_symbol or _is_mark_in_number(lower_text, index):
             characters.append(character)
     return "".join(characters)
 
 
 def _is_mark_in_number(text: str, index: int) -> bool:
     """Tell whether a character is a mark in a number, as in ``-2``, ``1:30`` and ``3/4``."""
-    precedes_digit = text[index + 1 : index + 2].isdigit()
-    if not precedes_digit:
+    # At the ends of the text, these slices are empty, where an index would fail.
+    previous = text[index - 1 : index]
+    following = text[index + 1 : index + 2]
+    if not following.isdigit():
         return False
-    follows_digit = text[index - 1 : index].isdigit()
-    return text[index] == "-" or (follows_digit and text[index] in ".,:/")
+    # A minus stands before the first digit of a number, all other marks between two digits.
+    return text[index] == "-" or (previous.isdigit() and text[index] in ".,:/")
