@@ -72,44 +72,40 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section_of(setting, description)
-        key = _key_of(setting)
+        section_name, _, key = setting.rpartition(".")
+        section = _find_section(section_name, description)
         # Settings that are None are not in the description.
         if key in section:
             section[key] = shorten_paths(section[key])
 
-    # A YAML without a filter would mean its default, so that one that is off has to be named.
+    # A filter that is off is None, and so is missing from the description. It must say "none",
+    # because a YAML that does not name the filter would mean the default one.
     filters = description["filter"]
     description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
     return description
 
 
-def _section_of(setting: str, content: dict[str, Any]) -> dict[str, Any]:
-    """Return the section of a YAML that holds a setting, or an empty one if it is missing.
+def _find_section(name: str, content: dict[str, Any]) -> dict[str, Any]:
+    """Return a section of a YAML, or an empty one if it is missing.
 
     Args:
-        setting: The names of the sections and of the key, such as ``filter.nli.model``.
+        name: The name of the section. That of a section in another one is ``filter.nli``.
         content: The content of a YAML file.
 
     Returns:
-        The section itself, not a copy, so that a caller can change it.
+        A section that exists itself, not a copy, so that a caller can change the content.
 
     Example:
-        The setting ``filter.nli.model`` is in the section ``content["filter"]["nli"]``.
+        The section ``filter.nli`` is ``content["filter"]["nli"]``.
     """
     section = content
-    for name in setting.split(".")[:-1]:
-        value = section.get(name)
+    for part in name.split("."):
+        value = section.get(part)
         # The YAML of a user may hold anything in the place of a section.
         if not isinstance(value, dict):
             return {}
         section = value
     return section
-
-
-def _key_of(setting: str) -> str:
-    """Return the key of a setting in its section, such as ``model`` of ``filter.nli.model``."""
-    return setting.split(".")[-1]
 
 
 def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -201,8 +197,8 @@ def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -
         ``texts/*.txt`` in the folder ``a/b`` becomes ``b/texts/*.txt`` for the folder ``a``.
     """
     for setting in (*_PATHS, *_PATHS_OR_NAMES):
-        section = _section_of(setting, content)
-        key = _key_of(setting)
+        section_name, _, key = setting.rpartition(".")
+        section = _find_section(section_name, content)
         value = section.get(key)
         if isinstance(value, str) and _is_relative_path(setting, value, old_folder):
             section[key] = os.path.relpath(old_folder / value, new_folder)
@@ -216,8 +212,10 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
         value: The value in the YAML.
         folder: The folder of the YAML, from which relative paths start.
     """
+    # A path from the home or the root folder is the same in every YAML.
     if value.startswith(("~", "/")):
         return False
+    # Some settings can only be paths. The others may be names.
     if setting in _PATHS:
         return True
     # The name of a judge has no slash and no ending, unlike that of a model on the Hub.

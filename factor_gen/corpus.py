@@ -49,9 +49,10 @@ def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
         DataError: No file matches ``corpus.path``.
     """
     path = settings.corpus.path
-    # A dataset of the Hub has no files on this machine.
     if path is None:
         folder = _dataset_folder(settings)
+        # A dataset of the Hub has no files on this machine. One in a folder has all files in it,
+        # and "**" stands for them in a pattern.
         return {} if folder is None else _matching_files(folder / "**")
 
     pattern = settings.folder / Path(path).expanduser()
@@ -87,16 +88,16 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
     Example:
         ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
     """
-    # The pattern begins with the longest part that is a folder, even if its name has a "*".
+    # The last part of the pattern that is a folder, such as "/data" of "/data/*/a.txt". If a folder
+    # is really called "*", it is meant.
     folder = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
     if pattern.is_file():
-        # The same holds for the name of a file.
+        # If a file is really called "*.txt", it is meant, and no other file.
         paths = [pattern]
     else:
-        # glob.glob leaves hidden files out, and pathlib's glob does not.
-        matches = glob.glob(  # noqa: PTH207
-            str(pattern.relative_to(folder)), root_dir=folder, recursive=True
-        )
+        # Unlike pathlib's glob, glob.glob leaves hidden files out.
+        rest_of_pattern = str(pattern.relative_to(folder))
+        matches = glob.glob(rest_of_pattern, root_dir=folder, recursive=True)  # noqa: PTH207
         paths = sorted(folder / match for match in matches)
 
     files = {}
@@ -108,7 +109,9 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
 
 
 def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which texts the corpus consists of now, so that a change of them is noticed.
+    """Return what identifies the texts of the corpus: the hashes of its files, or a commit.
+
+    If the description changes, the shards of an earlier build cannot be used again.
 
     Args:
         settings: The settings of the build.
@@ -123,17 +126,19 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
         DataError: The files or the dataset do not exist, or a file cannot be read.
     """
     corpus = settings.corpus
-    # Files are identified by their content. Only a dataset of the Hub has none on this machine.
+    # All corpora but a dataset of the Hub have files, which are identified by their content.
     if corpus.dataset is None or _dataset_folder(settings) is not None:
         files = find_corpus_files(settings).items()
         progress = tqdm(files, desc="corpus", unit=" files", delay=2)
         return {"files": [_describe_file(file_id, path) for file_id, path in progress]}
 
-    # The newest commit may change while a build is stopped, but the build must not.
+    # If the build was stopped, it goes on with the commit that it began with, even if the Hub has a
+    # newer one by now.
     dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
     is_same_dataset = dataset.items() <= earlier.items()
     if is_same_dataset:
         return dict(earlier)
+    # An error begins with these words.
     setting = f"corpus.dataset, no folder in {settings.folder}"
     return {**dataset, "commit": commit_of(corpus.dataset, setting, corpus.revision)}
 
@@ -176,16 +181,18 @@ def read_documents(
     corpus = settings.corpus
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        return islice(_TableReader(corpus, num_left_out).read(rows), corpus.documents)
+        documents = _TableReader(corpus, num_left_out).read(rows)
+        return islice(documents, corpus.documents)
 
     files = find_corpus_files(settings)
-    documents_by_file = []
+    # One iterator for each file, which opens the file when its first document is asked for.
+    readers = []
     for file_id, path in files.items():
         # The rows of every file are numbered from 1: with the file, their ids are unique.
         id_prefix = f"{file_id}:" if len(files) > 1 else ""
         table_reader = _TableReader(corpus, num_left_out, id_prefix)
-        documents_by_file.append(_read_file(file_id, path, table_reader))
-    return islice(chain.from_iterable(documents_by_file), corpus.documents)
+        readers.append(_read_file(file_id, path, table_reader))
+    return islice(chain.from_iterable(readers), corpus.documents)
 
 
 def _dataset_rows(
@@ -196,21 +203,19 @@ def _dataset_rows(
     Args:
         corpus: The settings of the corpus, with the names of the dataset and its splits.
         folder: The folder of the dataset, or None if it is on the Hub.
-        commit: The commit to read on the Hub. None: the newest.
+        commit: The commit to read on the Hub. None: the newest one.
 
     Example:
         The second row of the split ``test`` of ``wikitext`` is called ``wikitext[test], row 2``.
     """
-    # These two are parts of error messages.
-    setting_in_message = f"corpus.dataset {corpus.dataset!r}"
-    example_in_message = "corpus: {dataset: NAME, split: NAME}"
+    # The error of a split that does not exist begins with the setting, and ends with the example.
+    setting = f"corpus.dataset {corpus.dataset!r}"
+    example = "corpus: {dataset: NAME, split: NAME}"
 
     source = folder or corpus.dataset or ""
     # The datasets library streams one split at a time: "validation+test" is read as two.
     for split in map(str.strip, corpus.split.split("+")):
-        rows = stream_rows(
-            source, corpus.config, split, commit, setting_in_message, example_in_message
-        )
+        rows = stream_rows(source, corpus.config, split, commit, setting, example)
         for number, values in enumerate(rows, start=1):
             yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
 
@@ -335,6 +340,7 @@ def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
     """
     column = id_column or "id"
     value = row.values.get(column)
+    # Only a column that the user named must have an id in every row.
     if id_column is None and value in (None, ""):
         return default
 
@@ -363,8 +369,8 @@ def split_into_sentences(
         before is marked as unused.
     """
     ids: set[str] = set()
-    # Hashes take less memory than texts. That two of a billion texts have the same hash of 64
-    # bits is unlikely (1 in 37).
+    # Hashes take less memory than texts. Two different texts of a large corpus hardly ever have the
+    # same hash of 64 bits: among a billion texts, the probability is 3%.
     text_hashes: set[int] = set()
     sentence_hashes: set[int] = set()
     for document in documents:

@@ -139,9 +139,7 @@ def _build_in_locked_folder(
     examples = chain.from_iterable(map(finished_folder.read_shard, shard_numbers))
     outcomes = choose_rows(settings.choose, settings.seed, examples)
     # The manifest must not name the folders of this machine.
-    published_fingerprints = {
-        stage: shorten_paths(fingerprint) for stage, fingerprint in fingerprints.items()
-    }
+    published_fingerprints = shorten_paths(fingerprints)
     provenance = Provenance(corpus, published_fingerprints, corpus_counts["filtered"])
     return write_benchmark(settings, outcomes, out, provenance)
 

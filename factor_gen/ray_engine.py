@@ -53,7 +53,8 @@ class RayEngine:
         self.groups = group_stages(settings)
 
         self._ray = need("ray", "engine: ray", "ray")
-        # A notebook may be connected to a cluster already, and keeps it after the build.
+        # A notebook may be connected to a cluster already. The build is then a guest there, and
+        # leaves the cluster running.
         self._is_guest = self._ray.is_initialized()
         if not self._is_guest:
             _connect(self._ray, count_workers(settings, num_shards))
@@ -102,9 +103,10 @@ class RayEngine:
         """
         has_gpu = group.has_model and self._ray.cluster_resources().get("GPU", 0) >= 1
         actor_class = self._ray.remote(StageRunner).options(
-            # The actors of all groups run side by side on the same cores.
+            # Each group has an actor for each core. With two groups, two actors share a core.
             num_cpus=1 / len(self.groups),
             num_gpus=int(has_gpu),
+            # An actor that dies is started again each time (-1), but a shard gives up after a few.
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
         )
@@ -112,8 +114,10 @@ class RayEngine:
         idle_actors: SimpleQueue[Any] = SimpleQueue()
         for _ in range(num_actors):
             actor = actor_class.remote(self._settings, self._opener)
-            # An actor that the cluster has no room for never opens its stage, and is never used.
+            # An actor joins the queue when it has opened its stage. One that the cluster has no
+            # room for never does, and so is never given a shard.
             opening = actor.open.remote(group.names[0]).future()
+            # The default value keeps this actor for the callback, which runs after the loop.
             opening.add_done_callback(lambda _, actor=actor: idle_actors.put(actor))
         return idle_actors
 

@@ -125,8 +125,7 @@ class SelectStage:
         """
         document = _Document(example, self._settings, self._language)
         num_tried = example.draw.tried
-        # The index of the last check that a sentence came to.
-        furthest_check = -1
+        failed_checks = []
         # The order is the same in every draw, so that this one continues where the last ended.
         for span in self._order_sentences(example)[num_tried:]:
             num_tried += 1
@@ -139,11 +138,10 @@ class SelectStage:
                     completion=sentence.text,
                     draw=replace(example.draw, tried=num_tried),
                 )
-            # The best sentence, which came furthest, gives the reason.
-            furthest_check = max(furthest_check, failed_check)
+            failed_checks.append(failed_check)
 
-        reason = self._reason_unused(example, furthest_check)
-        # There is no next draw, which would have to know how many sentences were tried.
+        reason = self._reason_unused(example, failed_checks)
+        # No sentence is left for a further draw, so that nobody asks how many were tried.
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
     def _order_sentences(self, example: Example) -> list[Sentence]:
@@ -160,24 +158,26 @@ class SelectStage:
             sentences.reverse()
         return sentences
 
-    def _reason_unused(self, example: Example, furthest_check: int) -> str:
+    def _reason_unused(self, example: Example, failed_checks: Sequence[int]) -> str:
         """Say why no sentence of a document was selected.
+
+        Sentences go through a list of checks. The best sentence is the one that passed the most,
+        and the check that it failed gives the reason.
 
         Args:
             example: The document.
-            furthest_check: The index of the check that the best sentence failed. -1 if no sentence
-                was tried.
+            failed_checks: For each sentence that was tried, the index of the check that it failed.
 
         Returns:
             The reason for the dataset card and ``unused.jsonl``. That of a check is a template,
             such as ``no sentence of {settings.min_words} words or more``, which is filled in.
         """
-        # An earlier draw found a sentence, but that sentence gave no row.
+        # This is not the first draw: an earlier one selected a sentence, but it gave no row.
         if example.draw.tried:
             return "no other sentence"
-        if furthest_check < 0:
+        if not failed_checks:
             return "the text is empty"
-        reason = _CHECKS[furthest_check].reason
+        reason = _CHECKS[max(failed_checks)].reason
         return reason.format(settings=self._settings, language=self._language)
 
 
@@ -195,9 +195,9 @@ class _Document:
         self.text = example.prefix
         self.settings = settings
         self.language = language
-        # The indexes of the lines that belong to code or to a table.
+        # The indexes of the lines whose breaks matter: those of code and of tables.
         self.code_lines = find_verbatim_lines(self.text.split("\n"))
-        # The text in lower case, with single spaces.
+        # The text in lower case and with single spaces, in which a sentence is searched for.
         self.plain_text = comparable_text(self.text)
 
 
@@ -235,6 +235,7 @@ def _has_capital_or_digit_first(sentence: _SentenceInDocument) -> bool:
     """Tell whether the sentence begins with a capital or a digit, after two quotes at most."""
     bare_text = sentence.text.lstrip(_OPENING_MARKS)
     num_marks = len(sentence.text) - len(bare_text)
+    # A quote in a quote has two marks. More are no running text.
     if num_marks > 2:
         return False
     first = bare_text[:1]
@@ -323,13 +324,15 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
 
     still_open: list[str] = []
     for character in sentence.text:
+        # The signs that this one may close, such as "(" for ")". Most characters close none.
         openings = _OPENINGS_OF_CLOSING.get(character, "")
         if still_open and still_open[-1] in openings:
             still_open.pop()
+        # "“" closes a German quote and opens an English one, so that closing comes first.
         elif character in _OPENING_SIGNS:
             still_open.append(character)
+        # The sign closes another one than was opened last, as in "(a]".
         elif openings:
-            # The sign closes another one than was opened last, as in "(a]".
             return False
     return not still_open
 

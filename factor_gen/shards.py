@@ -32,8 +32,6 @@ from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
 _PLAN_FILE = "settings.json"
-# The last line of a shard has the number of its examples. A file that was cut short lacks it.
-_LAST_LINE = "{} examples\n"
 _EXAMPLE = adapter_of(Example)
 # These stages give a document up because it has no sentence, or no other one, to draw.
 _STAGES_WITHOUT_SENTENCE = (READ, "select")
@@ -68,7 +66,8 @@ class ShardFolder:
         lines = [
             _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
         ]
-        last_line = _LAST_LINE.format(len(lines)).rstrip("\n")
+        # A file that was cut short lacks this line.
+        last_line = f"{len(lines)} examples"
         write_lines(self.shard_path(number), [*lines, last_line])
 
     def read_shard(self, number: int) -> Iterator[Example]:
@@ -87,8 +86,8 @@ class ShardFolder:
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    # This line can only follow as many examples as it says.
-                    if line == _LAST_LINE.format(count):
+                    # The last line of a complete file has the number of examples before it.
+                    if line == f"{count} examples\n":
                         return
                     count += 1
                     yield _EXAMPLE.validate_json(line)

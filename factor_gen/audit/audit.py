@@ -46,17 +46,20 @@ def audit_rows(
     Raises:
         ConfigError: A library is not installed.
     """
+    # The baselines score a sample, because they take long on a large benchmark.
     usable_rows = [row for row in rows if not row.problem]
     distinct_rows = _drop_repeated_rows(usable_rows)
     sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
 
-    # The guess baseline is the accuracy of a model that gives each word a random weight.
+    # Two accuracies by chance: that of a model that gives each word a random weight, the guess
+    # baseline, and that of picking one of the choices of each row at random.
     guess_accuracies = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
     documents = document_groups(sampled_rows)
     guess_baseline, even_chance = estimate_shares([guess_accuracies, even_chances], documents, seed)
 
+    # Unlike the baselines, flags are for all rows, also for those that cannot be scored.
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return BenchmarkAudit(
         rows=len(rows),
@@ -129,8 +132,9 @@ def _describe_omissions(
             f"baselines were scored on {num_sampled:,} of {num_rows:,} rows, drawn by the seed;"
             " --sample N draws N"
         )
+    # The classifier is the only baseline that learns.
     has_classifier = any(baseline.family == LEARNED for baseline in scores)
-    # Without any row there is no baseline to miss.
+    # Without rows there are no scores, and nobody misses the classifier.
     if scores and not has_classifier:
         notes.append(
             "one document only, or such as share a text: nothing can be learned from others, so"
@@ -142,8 +146,8 @@ def _describe_omissions(
 def _measure_distance(rows: Sequence[Row]) -> Distance:
     """Measure the edit distance in words between each contradiction and its true completion.
 
-    Words are taken as they are in the file, where a space may separate a word from the full stop
-    after it. The paper's figures seem to be measured so.
+    Words are taken as they are in the file. Some files have a space before a full stop, which then
+    counts as a word. So measured, the published files have about the distances of the paper.
 
     Returns:
         The mean and the standard deviation; NaN without contradictions.
@@ -155,10 +159,12 @@ def _measure_distance(rows: Sequence[Row]) -> Distance:
     if not distances:
         return Distance(math.nan, math.nan, 0)
 
+    # The variance is the mean of the squares minus the square of the mean.
     mean = sum(distances) / len(distances)
-    variance = sum(distance**2 for distance in distances) / len(distances) - mean**2
+    mean_square = sum(distance**2 for distance in distances) / len(distances)
     # Rounding may put a variance of zero slightly below it.
-    return Distance(mean, max(0.0, variance) ** 0.5, len(distances))
+    variance = max(0.0, mean_square - mean**2)
+    return Distance(mean, variance**0.5, len(distances))
 
 
 def _count_error_types(rows: Sequence[Row]) -> dict[str, int]:

@@ -85,7 +85,8 @@ def similarity_scores(rows: Sequence[Row]) -> ChoiceScores:
     """
     values = []
     for row in rows:
-        # Spaces before punctuation have a baseline of their own.
+        # If only one choice had "end ." for "end.", it would seem less similar. Another baseline
+        # counts such spaces.
         choices = normalise_spacing(row).choices
         scores = []
         for choice in choices:
@@ -112,7 +113,8 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     Raises:
         ConfigError: scikit-learn is not installed.
     """
-    # The choices of all rows become one list, from which the classifier learns.
+    # The choices of all rows become one list. The classifier sees one choice at a time, and not to
+    # which row it belongs.
     choices: list[str] = []
     is_true: list[bool] = []
     for row in rows:
@@ -126,11 +128,11 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     forward_scores = np.full(len(choices), np.nan)
     for fold in tqdm(sorted(set(folds)), desc="classifier", delay=2, leave=False):
         is_tested = fold_of_choice == fold
-        scores[is_tested] = _learn_and_score(features, ~is_tested, is_tested)
+        scores[is_tested] = _train_and_score(features, ~is_tested, is_tested)
         is_earlier = fold_of_choice < fold
         # The first fold has no earlier one to learn from, so that its scores stay NaN.
         if is_earlier.any():
-            forward_scores[is_tested] = _learn_and_score(features, is_earlier, is_tested)
+            forward_scores[is_tested] = _train_and_score(features, is_earlier, is_tested)
 
     return ChoiceScores(
         CLASSIFIER,
@@ -154,7 +156,8 @@ def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> Choice
     vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack
 
-    # The array has 1 where a choice has an n-gram, whatever its number, and 0 elsewhere.
+    # Each n-gram has a column, which its hash gives. A choice has 1 in the columns of its n-grams,
+    # also of those that it has twice, and 0 elsewhere.
     options = {
         "n_features": _NUM_HASHES,
         "norm": None,
@@ -174,13 +177,13 @@ def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> Choice
     return ChoiceFeatures(ngrams, statistics, np.array(is_true))
 
 
-def _learn_and_score(features: ChoiceFeatures, is_learned: Bools, is_scored: Bools) -> Floats:
+def _train_and_score(features: ChoiceFeatures, in_training: Bools, in_test: Bools) -> Floats:
     """Train the classifier on some choices and score others.
 
     Args:
         features: The features of all choices.
-        is_learned: For each choice, whether the classifier is trained on it.
-        is_scored: For each choice, whether it is scored.
+        in_training: For each choice, whether the classifier is trained on it.
+        in_test: For each choice, whether it is scored.
 
     Returns:
         One score for each scored choice, greater for choices that look true.
@@ -188,10 +191,11 @@ def _learn_and_score(features: ChoiceFeatures, is_learned: Bools, is_scored: Boo
     from scipy.sparse import csr_matrix, hstack
     from sklearn.linear_model import LogisticRegression
 
-    # Lengths and counts are brought to the scale of the n-grams, by the training choices alone.
-    mean = features.statistics[is_learned].mean(axis=0)
-    deviation = features.statistics[is_learned].std(axis=0)
-    # A statistic that never varies is not divided.
+    # A length may be 200, while an n-gram is 0 or 1. All statistics get about the same scale, which
+    # is found without the test choices, so that nothing of them is learned.
+    mean = features.statistics[in_training].mean(axis=0)
+    deviation = features.statistics[in_training].std(axis=0)
+    # A statistic that is always the same has no deviation to divide by.
     scaled = (features.statistics - mean) / np.where(deviation > 0, deviation, 1)
     inputs = hstack([features.ngrams, csr_matrix(scaled)], format="csr")
 
@@ -203,8 +207,8 @@ def _learn_and_score(features: ChoiceFeatures, is_learned: Bools, is_scored: Boo
         random_state=0,
         max_iter=200,
     )
-    model.fit(inputs[is_learned], features.is_true[is_learned])
-    return model.decision_function(inputs[is_scored])  # type: ignore[no-any-return]
+    model.fit(inputs[in_training], features.is_true[in_training])
+    return model.decision_function(inputs[in_test])  # type: ignore[no-any-return]
 
 
 def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | None]:

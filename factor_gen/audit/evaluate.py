@@ -53,19 +53,24 @@ def evaluate_baselines(
         One result for each baseline, in the order of ``scores``.
     """
     documents = document_groups(rows)
-    pair_outcomes = [_outcomes(baseline.values, rows, win_rate) for baseline in scores]
-    pick_outcomes = [_outcomes(baseline.values, rows, _pick_share) for baseline in scores]
+    win_rates = []
+    pick_shares = []
+    tested_win_rates = []
+    for baseline in scores:
+        win_rates.append(_outcomes(baseline.values, rows, win_rate))
+        pick_shares.append(_outcomes(baseline.values, rows, _pick_share))
+        # A classifier that learned from all other rows is often right or wrong about many rows at
+        # once, which the test would take for knowledge. So the test uses the scores that it gave
+        # each row after learning from earlier rows alone.
+        tested_values = baseline.forward_values or baseline.values
+        tested_win_rates.append(_outcomes(tested_values, rows, win_rate))
 
     # One call estimates both measures, so that they share the resamples.
-    estimates = estimate_shares([*pair_outcomes, *pick_outcomes], documents, seed)
+    estimates = estimate_shares([*win_rates, *pick_shares], documents, seed)
     pair_estimates = estimates[: len(scores)]
     pick_estimates = estimates[len(scores) :]
-
-    # Scores that were learned from later folds as well would make the test too lenient.
-    tested_outcomes = [
-        _outcomes(baseline.forward_values or baseline.values, rows, win_rate) for baseline in scores
-    ]
-    p_values = _test_by_random_signs(tested_outcomes, documents, seed)
+    p_values = _test_by_random_signs(tested_win_rates, documents, seed)
+    # Of many baselines, some seem above chance by accident.
     corrected_p_values = _correct_p_values(scores, p_values)
 
     baselines = []
@@ -171,26 +176,33 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
 
     Returns:
         The sums and the numbers of scored rows, as arrays (document groups, baselines).
-    """
-    names = list(dict.fromkeys(documents))
-    index_of_name = {name: index for index, name in enumerate(names)}
-    document_of_row = np.array([index_of_name[name] for name in documents], dtype=int)
 
-    # The shape is given because an array of no outcomes would lose its second dimension.
-    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
-    # All these arrays have a line for each row or document, and a column for each baseline.
-    sums = np.zeros((len(names), len(outcomes)))
+    Example:
+        One baseline has the outcomes 1, 0.5 and NaN, and all three rows are of one document. The
+        sum is then 1.5, of two scored rows.
+    """
+    groups = list(dict.fromkeys(documents))
+    line_of_group = {group: line for line, group in enumerate(groups)}
+    # The sums have a line for each document group. This is the line that each row is added to.
+    line_of_row = np.array([line_of_group[group] for group in documents], dtype=int)
+
+    # Without any outcome, np.array would not know that there are two dimensions.
+    values_by_baseline = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents))
+    # From here on, each baseline is a column.
+    values = values_by_baseline.T
+    sums = np.zeros((len(groups), len(outcomes)))
     scored_rows = np.zeros_like(sums)
     # Unlike "+=", np.add.at adds every row of a document that has several.
-    np.add.at(sums, document_of_row, np.nan_to_num(values))
-    np.add.at(scored_rows, document_of_row, ~np.isnan(values))
+    np.add.at(sums, line_of_row, np.nan_to_num(values))
+    np.add.at(scored_rows, line_of_row, ~np.isnan(values))
     return DocumentSums(sums, scored_rows)
 
 
 def _resample_means(document_sums: DocumentSums, seed: int) -> Floats:
-    """Compute each baseline's mean outcome in bootstrap resamples of the documents.
+    """Compute each baseline's mean outcome in bootstrap resamples of the document groups.
 
-    A resample draws as many documents as there are, with replacement.
+    A resample draws as many groups as there are, with replacement: some twice, some not at all. The
+    means of many resamples show how much the mean depends on which documents were at hand.
 
     Args:
         document_sums: The outcomes and the numbers of scored rows, summed by document group.
@@ -200,20 +212,22 @@ def _resample_means(document_sums: DocumentSums, seed: int) -> Floats:
         An array (resamples, baselines). A mean is NaN if a resample has no scored row, and all are
         NaN if there are fewer than two documents.
     """
-    num_documents, num_baselines = document_sums.sums.shape
+    num_groups, num_baselines = document_sums.sums.shape
     means = np.full((_RESAMPLES, num_baselines), np.nan)
-    if num_documents < 2:
+    if num_groups < 2:
         return means
 
     generator = np.random.default_rng(seed)
-    probabilities = np.full(num_documents, 1 / num_documents)
+    probabilities = np.full(num_groups, 1 / num_groups)
     # A resample without a scored row divides 0 by 0, which gives NaN as it should.
     with np.errstate(invalid="ignore", divide="ignore"):
         for start in tqdm(range(0, _RESAMPLES, _BATCH), desc="bootstrap", delay=2):
-            # How often each resample of the batch draws each document: (resamples, documents).
-            counts = generator.multinomial(num_documents, probabilities, size=_BATCH).astype(float)
+            # How often each resample of the batch draws each group: (resamples, groups).
+            counts = generator.multinomial(num_groups, probabilities, size=_BATCH).astype(float)
+            # The products add up the groups of each resample: (resamples, baselines).
             totals = counts @ document_sums.sums
-            means[start : start + _BATCH] = totals / (counts @ document_sums.scored_rows)
+            num_rows = counts @ document_sums.scored_rows
+            means[start : start + _BATCH] = totals / num_rows
     return means
 
 
@@ -223,9 +237,12 @@ def _test_by_random_signs(
     """Test by random signs whether each baseline wins more than half of the pairs.
 
     A row's surplus is its win rate minus a half, and a document's is the sum of those of its rows.
-    For a baseline that knows nothing, a surplus is as likely as a deficit of the same size, so that
-    random signs of all surpluses show which totals are possible by chance. (Permuting the choices
-    would be wrong: contradictions are edits of the true completion and differ from it in any case.)
+    If a baseline knows nothing, a surplus of -0.3 is as likely as one of 0.3. So the test gives all
+    surpluses random signs, again and again, and counts how often their total is as high as the real
+    one. If that is rare, the real total is no accident.
+
+    The test does not shuffle the choices of a row, because contradictions are edits of the true
+    completion, and differ from it even if nothing gives it away.
 
     Args:
         win_rates: The win rates of each baseline, by row.
@@ -235,9 +252,9 @@ def _test_by_random_signs(
     Returns:
         One-sided p-values; NaN if a baseline scored fewer documents than `FEWEST`.
     """
-    surpluses = np.array(win_rates, dtype=float) - 0.5
-    document_sums = _sum_by_document(surpluses, documents)  # type: ignore[arg-type]
-    # The array (documents, baselines) becomes one total for each baseline.
+    surpluses = (np.array(win_rates, dtype=float) - 0.5).tolist()
+    document_sums = _sum_by_document(surpluses, documents)
+    # The array (document groups, baselines) becomes one total for each baseline.
     observed_totals = document_sums.sums.sum(axis=0)
 
     # How many draws of signs give a total at least as high as the observed one.
@@ -245,15 +262,19 @@ def _test_by_random_signs(
     generator = np.random.default_rng(seed)
     size = (_BATCH, len(document_sums.sums))
     for _ in range(0, _DRAWS, _BATCH):
+        # 0 and 1 become the signs -1 and 1: an array (draws, document groups).
         signs = generator.integers(0, 2, size=size, dtype=np.int8) * 2.0 - 1
-        # The tolerance keeps rounding from hiding draws that equal the observed total.
-        is_reached = signs @ document_sums.sums >= observed_totals - 1e-9
+        totals = signs @ document_sums.sums
+        # A total that equals the observed one may seem smaller by a rounding error.
+        is_reached = totals >= observed_totals - 1e-9
         num_reached += is_reached.sum(axis=0)
 
     # The observed signs count as one more draw, so that no p-value is 0.
     p_values = (1 + num_reached) / (1 + _DRAWS)
+    # A p-value from a few documents would mean little.
     num_scored_documents = (document_sums.scored_rows > 0).sum(axis=0)
-    return np.where(num_scored_documents >= FEWEST, p_values, math.nan).tolist()  # type: ignore[no-any-return]
+    tested: list[float] = np.where(num_scored_documents >= FEWEST, p_values, math.nan).tolist()
+    return tested
 
 
 def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float]) -> list[float]:
@@ -295,27 +316,31 @@ def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
 
 
 def document_groups(rows: Sequence[Row]) -> list[str]:
-    """Return the document group of each row, i.e. the documents that share a text with its own.
+    """Return the document group of each row, i.e. the documents that share texts with its own.
 
-    Documents share a text if they have a true completion or a prefix in common, be it through a
-    third document. A prefix of more than half of all documents is an instruction and does not
-    count, and neither does an empty one.
+    Two documents are in one group if rows of theirs have the same true completion or the same
+    prefix. A prefix of more than half of all documents is an instruction, such as "Complete the
+    text:". It does not count, and neither does an empty one.
 
     Returns:
-        The name of the group of each row.
+        The name of the group of each row. It is the same for all rows of a group.
+
+    Example:
+        If documents a and b share a completion, and b and c a prefix, all three are one group.
     """
     documents_by_prefix = defaultdict(set)
     for row in rows:
         documents_by_prefix[row.prefix.strip()].add(row.doc_id)
     num_documents = len({row.doc_id for row in rows})
 
-    # Documents and texts are merged into groups. Documents that share a text end up in one group.
+    # Each document is merged into one group with its texts, and so with all documents that have one
+    # of these texts. The words before an id or a text keep those of different kinds apart.
     groups = DisjointSet(f"document {row.doc_id}" for row in rows)
     for row in rows:
         texts = [f"completion {row.choices[row.gold].strip()}"]
         prefix = row.prefix.strip()
-        # An instruction such as "Complete the text:" makes no documents alike.
-        if prefix and len(documents_by_prefix[prefix]) <= num_documents / 2:
+        is_instruction = len(documents_by_prefix[prefix]) > num_documents / 2
+        if prefix and not is_instruction:
             texts.append(f"prefix {prefix}")
         for text in texts:
             groups.add(text)

@@ -64,7 +64,8 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
         store: Where the answers are kept. None: in the user's cache.
 
     Raises:
-        ConfigError: There is no such judge, it reads no prose, or its prompts cannot be used.
+        ConfigError: There is no such judge, it cannot answer questions, or its prompts cannot be
+            used.
         DataError: The store cannot be used.
     """
     from judges.config import load_judge_config
@@ -80,7 +81,8 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
             " configs/judges/openai-server.yaml"
         )
 
-    # The YAML may also replace prompts of other programs, which this folder lacks.
+    # The YAML may also replace prompts of other steps, such as those of a benchmark. The audit does
+    # not ask them, and its folder has no prompts of their names.
     audit_prompts = (*PROMPTS.values(), _TYPE_PROMPT)
     overrides = {name: path for name, path in config.prompts.items() if name in audit_prompts}
     prompts = Prompts(overrides, folder=PROMPTS_FOLDER)
@@ -129,9 +131,9 @@ def _judge_property(
     outcomes = []
     unscored: Counter[str] = Counter()
     for samples, contradiction in zip(replies, contradictions, strict=True):
-        # Only one sample was asked for.
+        # The judge gives a list of samples for each question. Here it is asked for one.
         reply = samples[0]
-        # A reply that cannot be read has no value but a problem.
+        # A reply that cannot be read has a problem instead of a value.
         if reply.value is None:
             unscored[reply.problem] += 1
             continue
@@ -162,8 +164,9 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
 
     error_types: list[str | None] = []
     for samples in replies:
-        # Only one sample was asked for.
+        # The judge gives a list of samples for each question. Here it is asked for one.
         reply = samples[0]
+        # The value is a `Kind`. A reply that cannot be read has none.
         error_types.append(reply.value.type if reply.value else None)
     return error_types
 

@@ -34,13 +34,22 @@ def read_benchmark(target: str) -> LoadedData:
 
     rows = []
     for row in rows_from_table(corpus, table):
-        # A folder would make the results of two machines differ.
+        # The results must be the same on two machines that have the file in different folders.
         rows.append(replace(row, location=Path(row.location).name))
     return LoadedData(tuple(rows), provenance, table.problems)
 
 
 def _task_config(target: str) -> Mapping[str, Any]:
-    """Return the configuration of a task that reads the benchmark, in the form of a task's YAML."""
+    """Return the configuration of the lm_eval task that reads a benchmark.
+
+    A file of rows needs no task, so that a configuration is made for it.
+
+    Args:
+        target: The path of a file of rows, or the name or the YAML of a task.
+
+    Returns:
+        What the YAML of the task holds, such as its ``class`` and its ``dataset_path``.
+    """
     path = Path(target)
     if path.suffix.lower() in FORMATS:
         return {
@@ -49,14 +58,15 @@ def _task_config(target: str) -> Mapping[str, Any]:
             "dataset_path": str(path.absolute()),
             "metadata": {"config_source": target},
         }
-    # The three published benchmarks are read without lm_eval's index of tasks, which is slow.
+    # The three published benchmarks, such as "wiki_factor", are known by their names. Asking
+    # lm_eval for them would take seconds.
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
     return _find_factor_task(target)
 
 
 def _find_factor_task(target: str) -> Mapping[str, Any]:
-    """Return the configuration of the FACTOR task with a name or a YAML.
+    """Ask lm_eval for the FACTOR task of this name, or in this YAML, and return its configuration.
 
     Raises:
         ConfigError: There is no such task, the name stands for several, or the task is no FACTOR
@@ -72,7 +82,7 @@ def _find_factor_task(target: str) -> Mapping[str, Any]:
         )
 
     config = next(iter(configs.values()))
-    # An error stands for a task that cannot be loaded.
+    # A task that cannot be loaded has an error in the place of its configuration.
     if isinstance(config, FactualityError):
         raise config
     task_class = config.get("class")

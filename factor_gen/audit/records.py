@@ -108,6 +108,17 @@ class BlindBaseline:
         """Whether it wins more than half of the pairs, at the 5% level after correction."""
         return self.corrected_p_value < 0.05
 
+    @property
+    def is_leak(self) -> bool:
+        """Whether it counts against the benchmark, which then gives true completions away.
+
+        It must win 52% of pairs or more, beyond chance, and must score each choice by itself, as a
+        language model does.
+        """
+        # In a large benchmark, even a tiny effect is above chance.
+        is_large = self.effect >= LEAST_EFFECT
+        return self.family != COMPARES and self.is_above_chance and is_large
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -191,14 +202,8 @@ class BenchmarkAudit:
 
     @property
     def leaks(self) -> list[BlindBaseline]:
-        """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
-        leaks = []
-        for baseline in self.baselines:
-            # In a large benchmark, a tiny effect can be above chance as well.
-            is_large = baseline.effect >= LEAST_EFFECT
-            if baseline.family != COMPARES and baseline.is_above_chance and is_large:
-                leaks.append(baseline)
-        return leaks
+        """The baselines that count against the benchmark, because they win too many pairs."""
+        return [baseline for baseline in self.baselines if baseline.is_leak]
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields and the names of the leaks as JSON values, with null for NaN."""

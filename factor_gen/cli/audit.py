@@ -96,9 +96,12 @@ def audit(
     judged_types: list[str | None] = []
     if judge is not None:
         with open_judge(judge, store) as opened:
-            content["properties"] = _judge_properties(opened, benchmark.rows, seed, judge_rows)
+            content["properties"] = _judge_and_print_properties(
+                opened, benchmark.rows, seed, judge_rows
+            )
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
+    # Without a judge, this table still has the file's error types next to the paper's.
     if types or verbose:
         print_table(*paper_table(audited, judged_types))
     if json_file is not None:
@@ -120,7 +123,7 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Seque
     from factor_gen.audit.tables import summarise_audit
 
     lines = summarise_audit(audited, file)
-    # The results do not count lines that are no rows.
+    # Lines that cannot be read are in none of the results.
     if line_problems:
         lines.append(
             f"lines that cannot be read and are left out: {len(line_problems):,}; the first:"
@@ -129,7 +132,9 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Seque
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _judge_properties(judge: "Judge", rows: Sequence["Row"], seed: int, count: int) -> list[object]:
+def _judge_and_print_properties(
+    judge: "Judge", rows: Sequence["Row"], seed: int, count: int
+) -> list[object]:
     """Ask a judge which contradictions are false, fluent and consistent, and print their shares.
 
     Args:
@@ -154,7 +159,7 @@ def _judge_properties(judge: "Judge", rows: Sequence["Row"], seed: int, count: i
 
     reasons = [reason for finding in properties for reason in finding.unscored]
     is_scored = any(finding.scored for finding in properties)
-    # Replies that could not be read are no reason to fail, a server that is down is one.
+    # Some replies may be of no use, but if all requests failed, the server is down.
     if reasons and judge.usage.errors and not is_scored:
         raise BackendDownError(
             f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"

@@ -82,7 +82,8 @@ class BuiltBenchmark:
     def to_json(self) -> dict[str, Any]:
         """Return the counts as a JSON object for the manifest and the dataset card.
 
-        The order of its members does not depend on the order of the documents.
+        All members are sorted, or in the order of the stages or the paper, so that they do not
+        depend on the order in which documents were counted.
         """
         stages = self._count_by_stage()
         # A document is eligible if "select" found a sentence in it, so that it came to "types".
@@ -103,38 +104,43 @@ class BuiltBenchmark:
             "generated": generated,
             "rejected": dict(sorted(self._rejected.items())),
             "lost": dict(sorted(self.lost.items())),
+            # Types and degrees of doubt that no contradiction has are listed with 0.
             "chosen": {error_type: self._chosen[error_type] for error_type in ERROR_TYPES},
             "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
+            # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
         }
 
     def _count_unused(self) -> list[dict[str, Any]]:
-        """Count the documents without a row by stage and reason.
+        """Count the documents without a row by the stage that gave them up, and by its reason.
 
         Returns:
-            An object with the keys ``stage``, ``reason`` and ``documents`` for each reason. They
-            follow the order of the stages, and within a stage the alphabet.
+            An object for each reason, such as ``{"stage": "select", "reason": "the text is empty",
+            "documents": 12}``. They are in the order of the stages, and those of the same stage in
+            alphabetical order.
         """
         unused = []
-        for stage in ALL_STAGES:
-            for refusal in sorted(self.unused):
-                if refusal.stage == stage:
-                    unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
+        # Sorting keeps the alphabetical order of the reasons within each stage.
+        in_order = sorted(sorted(self.unused), key=lambda refusal: ALL_STAGES.index(refusal.stage))
+        for stage, reason in in_order:
+            count = self.unused[Refusal(stage, reason)]
+            unused.append({"stage": stage, "reason": reason, "documents": count})
         return unused
 
     def _count_by_stage(self) -> list[dict[str, Any]]:
-        """Count for each stage the documents that came to it and those that it gave up.
+        """Count for each stage the documents that entered it and those that it dropped.
 
         Returns:
-            An object with the keys ``stage``, ``entered`` and ``dropped`` for each stage, in order.
+            An object for each stage, in order, such as ``{"stage": "types", "entered": 90,
+            "dropped": 2}``.
         """
         unused_by_stage: Counter[str] = Counter()
         for refusal, count in self.unused.items():
             unused_by_stage[refusal.stage] += count
 
         stages = []
-        # All documents come to the first stage, and those that a stage keeps come to the next.
+        # All documents enter the first stage, and those that it keeps enter the next.
         num_documents = self.documents
         for stage in ALL_STAGES:
             num_unused = unused_by_stage[stage]
@@ -143,18 +149,22 @@ class BuiltBenchmark:
         return stages
 
     def _count_by_draw(self) -> list[dict[str, int]]:
-        """Count for each draw the documents that came to it and the rows that it gave.
+        """Count for the first, second, ... draw its documents, and the rows that came of it.
+
+        In a draw, one more sentence of each document that has no good row yet is tried.
 
         Returns:
-            An object with the keys ``draw``, ``documents`` and ``rows`` for each draw, in order.
+            An object for each draw, in order, such as ``{"draw": 2, "documents": 30, "rows": 11}``
+            if a second sentence was drawn from 30 documents, and is that of the row in 11 of them.
         """
         counts = []
-        # A document with five draws came to each of the first five.
+        # No sentence could be drawn from some documents. All others took part in the first draw.
         num_documents = self.documents - self._documents_by_num_draws[0]
         last_draw = max(self._documents_by_num_draws, default=0)
         for draw in range(1, last_draw + 1):
             counts.append(
                 {"draw": draw, "documents": num_documents, "rows": self._rows_by_draw[draw]}
             )
+            # A document with two draws takes no part in the third.
             num_documents -= self._documents_by_num_draws[draw]
         return counts

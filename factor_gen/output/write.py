@@ -93,8 +93,8 @@ class Provenance:
     corpus: Mapping[str, Any]
     """The files or the dataset that were read."""
 
-    stages: Mapping[str, object]
-    """Every setting that can change the output of a stage, by the name of the stage."""
+    stages: object
+    """A JSON object: every setting that can change the output of a stage, by the stage's name."""
 
     num_left_out: Mapping[str, int]
     """How many rows of tables ``corpus.where`` left out, by reason."""
@@ -128,7 +128,8 @@ def write_benchmark(
         _write_rows(settings, outcomes, folder, built)
         if built.rows == 0:
             raise _no_rows_error(built)
-        _write_descriptions(settings, folder, provenance, built.to_json())
+        _write_task_card_and_manifest(settings, folder, provenance, built.to_json())
+        # All files are complete now. The folder is a subfolder of ``out``.
         move_into_place(out)
     return built
 
@@ -209,17 +210,19 @@ def _write_rows(
             csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
         )
         csv_writer.writeheader()
-        rows = _count_outcomes(outcomes, built, unused_file)
-        # Parquet is compressed group by group.
+        rows = _separate_unused(outcomes, built, unused_file)
+        # Parquet is compressed group by group. Both files get the same group of rows.
         while row_group := list(islice(rows, _ROW_GROUP_SIZE)):
             csv_writer.writerows(row_group)
             parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
 
 
-def _count_outcomes(
+def _separate_unused(
     outcomes: Iterable[DocumentOutcome], built: BuiltBenchmark, unused_file: TextIO
 ) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of a benchmark, count them, and write down the documents that gave none.
+    """Yield the rows of a benchmark, and write down the documents that gave none.
+
+    Each outcome is counted on the way.
 
     Args:
         outcomes: For each document its row, or the document if it gave none.
@@ -302,14 +305,15 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     for ending, field in _FIELD_BY_ENDING.items():
         for index, candidate in enumerate(chosen.contradictions):
             cell = getattr(candidate, field)
-            # The scores of the filters are numbers.
+            # Only texts may hold surrogates, i.e. half characters that no file can hold. The score
+            # of a filter is a number or None.
             if isinstance(cell, str):
                 cell = replace_surrogates(cell)
             row[f"contradiction_{index}{ending}"] = cell
     return row
 
 
-def _write_descriptions(
+def _write_task_card_and_manifest(
     settings: BuildSettings, folder: Path, provenance: Provenance, counts: dict[str, Any]
 ) -> None:
     """Write the task, the dataset card, and last the manifest of all files.
@@ -323,7 +327,8 @@ def _write_descriptions(
         counts: The counts of documents and rows.
     """
     names = file_names(settings)
-    # The audit reads the rows as a user would, which checks the CSV as well.
+    # The card needs an audit. It reads the rows from the CSV that was just written, as a user
+    # would, so that a CSV that cannot be read is noticed here.
     rows = read_benchmark(str(folder / names["csv"])).rows
     audit = audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
 
@@ -332,7 +337,7 @@ def _write_descriptions(
     card = dataset_card(settings, provenance.corpus, counts, audit)
     write_text(folder / names["card"], card)
 
-    # The files in the manifest must be complete by now.
+    # The manifest lists the hashes of all other files, and so is written after them.
     manifest = {
         "format": FORMAT,
         "name": settings.name,
