@@ -11,37 +11,54 @@ import pytest
 from lm_factuality.cli import main
 
 
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("lm-factuality leaderboard pa", "pack"),
-        ("lm-factuality people sheet --strat", "--stratify"),
-        ("lm-factuality gen bu", "build"),
-        ("lm-factuality judge felm_", "felm_gen"),
-        ("factor-gen build --eng", "--engine"),
-    ],
-)
-def test_bash_completes_commands_options_and_names(words, completed):
-    program = words.split()[0]
-    package = {"lm-factuality": "lm_factuality", "factor-gen": "factor_gen"}[program]
-    code = f"from {package}.cli import main; main()"
+def complete_in_bash(package, program, words):
+    """Return what a program offers in bash in place of the last word.
+
+    Args:
+        package: The package of the program.
+        program: The name of the program.
+        words: What the user has typed after the name.
+    """
+    typed = f"{program} {words}"
     variables = {
         f"_{program.replace('-', '_').upper()}_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),  # the place of the last word
     }
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
+    process = subprocess.run(
+        [sys.executable, "-c", f"from {package}.cli import main; main()"],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert shown.stdout.split() == [completed]
+    return process.stdout.split()
 
 
-def test_gen_is_factor_gen(capsys):
+@pytest.mark.parametrize(
+    ("words", "completion"),
+    [
+        pytest.param("leaderboard pa", "pack", id="command"),
+        pytest.param("people sheet --strat", "--stratify", id="option"),
+        pytest.param("gen bu", "build", id="command of factor-gen"),
+        pytest.param("judge felm_", "felm_gen", id="benchmark"),
+    ],
+)
+def test_bash_completes_commands_options_and_names(words, completion):
+    assert complete_in_bash("lm_factuality", "lm-factuality", words) == [completion]
+
+
+def test_bash_completes_options_of_factor_gen():
+    assert complete_in_bash("factor_gen", "factor-gen", "build --eng") == ["--engine"]
+
+
+def test_gen_shows_the_help_of_factor_gen(capsys):
     assert main(["gen", "audit", "--help"]) == 0
+
     assert "Usage: lm-factuality gen audit" in capsys.readouterr().out
+
+
+def test_gen_shows_the_errors_of_factor_gen(capsys):
     assert main(["gen", "audit", "no_such_factor"]) == 1
+
     assert "no_such_factor" in capsys.readouterr().err
