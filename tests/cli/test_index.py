@@ -11,94 +11,179 @@ ENCYCLOPEDIA = str(TASKS / "sample" / "encyclopedia.jsonl")
 
 
 @pytest.fixture
-def folder(tmp_path, capsys):
-    path = tmp_path / "index"
-    assert main(["index", "build", ENCYCLOPEDIA, "--out", str(path)]) == 0
-    assert f"{path}: 220 passages, index " in capsys.readouterr().out
-    return path
+def index(tmp_path):
+    """Return the folder of a BM25 index of the sample's encyclopedia."""
+    folder = tmp_path / "index"
+    assert main(["index", "build", ENCYCLOPEDIA, "--out", str(folder)]) == 0
+    return folder
 
 
-def test_info_says_what_it_is(folder, capsys):
-    assert main(["index", "info", str(folder), "--verify"]) == 0
-    output = capsys.readouterr().out
-    for text in (
+def test_build_tells_the_folder_and_the_number_of_passages(tmp_path, capsys):
+    folder = tmp_path / "index"
+
+    assert main(["index", "build", ENCYCLOPEDIA, "--out", str(folder)]) == 0
+
+    assert f"{folder}: 220 passages, index " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "bm25 index",
         "220 passages",
         "k1 1.2, b 0.75, stemmer english",
         "encyclopedia.jsonl: 167,124 bytes",
         "as it was built",
-    ):
-        assert text in output
-    (folder / "passages.sqlite").write_bytes(b"x" * (folder / "passages.sqlite").stat().st_size)
-    assert main(["index", "info", str(folder), "--verify"]) == 1
+    ],
+)
+def test_info_describes_an_index(index, capsys, text):
+    assert main(["index", "info", str(index), "--verify"]) == 0
+
+    assert text in capsys.readouterr().out
+
+
+def test_verify_finds_a_file_that_was_altered(index, capsys):
+    path = index / "passages.sqlite"
+    path.write_bytes(b"x" * path.stat().st_size)
+
+    assert main(["index", "info", str(index), "--verify"]) == 1
+
     assert "passages.sqlite: altered since it was built" in capsys.readouterr().err
 
 
-def test_options_reach_the_index(tmp_path, capsys):
+@pytest.fixture
+def index_with_options(tmp_path):
+    """Return the folder of an index without a stemmer, of passages of 20 words.
+
+    The ids of its passages are names, and their titles are kinds of pages.
+    """
     folder = str(tmp_path / "index")
-    build = ["index", "build", ENCYCLOPEDIA, "--out", folder, "--stemmer", "none"]
-    assert main([*build, "--words", "20", "--fields", "id=name,title=kind"]) == 0
-    assert main(["index", "info", folder]) == 0
+    options = ["--stemmer", "none", "--words", "20", "--fields", "id=name,title=kind"]
+    assert main(["index", "build", ENCYCLOPEDIA, "--out", folder, *options]) == 0
+    return folder
+
+
+def test_info_names_the_options_of_an_index(index_with_options, capsys):
+    assert main(["index", "info", index_with_options]) == 0
+
     assert "k1 1.2, b 0.75, stemmer none, words 20" in capsys.readouterr().out
-    assert main(["index", "query", folder, "Lianelle Dickess", "-k", "1"]) == 0
+
+
+def test_query_shows_the_fields_that_the_options_name(index_with_options, capsys):
+    assert main(["index", "query", index_with_options, "Lianelle Dickess", "-k", "1"]) == 0
+
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Dickess#" in line]
     assert "person" in line
 
 
-# arguments after "index", {0} the folder of an index and {1} an empty one: what the error must say
-WRONG = {
-    "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
-    "no index": (["query", "{1}/gone", "a"], "gone: not an index"),
-    "no index for info": (["info", "{1}"], "not an index, because it has no"),
-    "index exists": (
-        ["build", ENCYCLOPEDIA, "--out", "{0}"],
-        "exists; give another folder, or --overwrite",
-    ),
-    "no source": (["build", "gone.tsv", "--out", "{1}/new"], "gone.tsv: no such file"),
-    "words": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--words", "0"], "words is 0"),
-    "field": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "txt=a"],
-        "did you mean text?",
-    ),
-    "column": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "text=body"],
-        "encyclopedia.jsonl:1: no column 'body'",
-    ),
-    "model of BM25": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--model", "m"],
-        "--model is not for --kind bm25",
-    ),
-    "stemmer of dense": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--kind", "dense", "--stemmer", "none"],
-        "--stemmer is not for --kind dense",
-    ),
-}
+@pytest.fixture
+def read_error(capsys):
+    """Return a function that runs a command that fails, and returns the last line it prints."""
+
+    def run_index(*arguments):
+        assert main(["index", *map(str, arguments)]) == 1
+        return capsys.readouterr().err.splitlines()[-1]
+
+    return run_index
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_errors_are_a_sentence(kind, folder, tmp_path, capsys):
-    arguments, expected = WRONG[kind]
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    assert main(["index", *(argument.format(folder, empty) for argument in arguments)]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+def test_a_query_for_no_passages_is_refused(index, read_error):
+    error = read_error("query", index, "a", "-k", "0")
+
     assert error.startswith("lm-factuality: ")
-    assert expected in error
-    assert not list(empty.iterdir())
+    assert "k is 0, expected at least 1" in error
 
 
-def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+def test_a_query_of_a_missing_index_is_refused(tmp_path, read_error):
+    error = read_error("query", tmp_path / "gone", "a")
 
-    monkeypatch.setattr("lm_factuality.retrieval.bm25._add_texts", interrupt)
+    assert error.startswith("lm-factuality: ")
+    assert "gone: not an index" in error
+
+
+def test_info_of_an_empty_folder_is_refused(tmp_path, read_error):
+    error = read_error("info", tmp_path)
+
+    assert error.startswith("lm-factuality: ")
+    assert "not an index, because it has no" in error
+
+
+def test_an_index_is_not_overwritten_unasked(index, read_error):
+    error = read_error("build", ENCYCLOPEDIA, "--out", index)
+
+    assert error.startswith("lm-factuality: ")
+    assert "exists; give another folder, or --overwrite" in error
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        pytest.param("gone.tsv", [], "gone.tsv: no such file", id="missing source"),
+        pytest.param(ENCYCLOPEDIA, ["--words", "0"], "words is 0", id="passages without words"),
+        pytest.param(ENCYCLOPEDIA, ["--fields", "txt=a"], "did you mean text?", id="unknown field"),
+        pytest.param(
+            ENCYCLOPEDIA,
+            ["--fields", "text=body"],
+            "encyclopedia.jsonl:1: no column 'body'",
+            id="missing column",
+        ),
+        pytest.param(
+            ENCYCLOPEDIA, ["--model", "m"], "--model is not for --kind bm25", id="model of BM25"
+        ),
+        pytest.param(
+            ENCYCLOPEDIA,
+            ["--kind", "dense", "--stemmer", "none"],
+            "--stemmer is not for --kind dense",
+            id="stemmer of a dense index",
+        ),
+    ],
+)
+def test_a_build_that_is_refused_leaves_nothing(tmp_path, read_error, source, options, message):
+    error = read_error("build", source, "--out", tmp_path / "new", *options)
+
+    assert error.startswith("lm-factuality: ")
+    assert message in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def build_arguments(tmp_path, monkeypatch):
+    """Return the arguments of a build, as if the user had typed them."""
     arguments = ["index", "build", ENCYCLOPEDIA, "--out", str(tmp_path / "index")]
     monkeypatch.setattr("sys.argv", ["lm-factuality", *arguments])
-    assert main(arguments) == 130
-    (last,) = capsys.readouterr().err.strip().splitlines()[-1:]
-    assert "interrupted" in last
-    assert last.endswith(f"To continue: lm-factuality {' '.join(arguments)}")
-    assert main(["index", "info", str(tmp_path / "index")]) == 1
-    assert "resume its interrupted build" in capsys.readouterr().err
-    monkeypatch.undo()
-    assert main(arguments) == 0
+    return arguments
+
+
+def interrupt(*_arguments):
+    """Do what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def build_with_interruption(arguments):
+    """Run a build that is interrupted, and return its exit status."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lm_factuality.retrieval.bm25._add_texts", interrupt)
+        return main(arguments)
+
+
+def test_an_interrupted_build_says_how_to_go_on(build_arguments, capsys):
+    status = build_with_interruption(build_arguments)
+
+    last_line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert status == 130  # of a program that was ended by Ctrl-C
+    assert "interrupted" in last_line
+    assert last_line.endswith(f"To continue: lm-factuality {' '.join(build_arguments)}")
+
+
+def test_an_index_whose_build_was_interrupted_is_refused(build_arguments, tmp_path, read_error):
+    build_with_interruption(build_arguments)
+
+    error = read_error("info", tmp_path / "index")
+
+    assert "resume its interrupted build" in error
+
+
+def test_an_interrupted_build_can_be_resumed(build_arguments):
+    build_with_interruption(build_arguments)
+
+    assert main(build_arguments) == 0

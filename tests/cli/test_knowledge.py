@@ -11,51 +11,76 @@ ENCYCLOPEDIA = str(TASKS / "sample" / "encyclopedia.jsonl")
 
 
 @pytest.fixture
-def path(tmp_path, capsys):
+def knowledge(tmp_path):
+    """Return the path of a knowledge source with the pages of the sample's encyclopedia."""
     path = tmp_path / "knowledge.db"
     assert main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(path)]) == 0
-    assert f"{path}: 220 pages of 220 rows, knowledge " in capsys.readouterr().out
     return path
 
 
-def test_info_says_what_it_is(path, capsys):
-    assert main(["knowledge", "info", str(path)]) == 0
-    output = " ".join(capsys.readouterr().out.split())
-    for text in (
-        "pages 220",
-        "encyclopedia.jsonl: 167,124 bytes, SHA-256",
-        "by lm-factuality",
-    ):
-        assert text in output
-    assert main(["knowledge", "info", str(path), "--title", "Lianelle_Dickess (painter)"]) == 0
+def test_build_tells_the_file_and_the_number_of_pages(tmp_path, capsys):
+    path = tmp_path / "knowledge.db"
+
+    assert main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(path)]) == 0
+
+    assert f"{path}: 220 pages of 220 rows, knowledge " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["pages 220", "encyclopedia.jsonl: 167,124 bytes, SHA-256", "by lm-factuality"]
+)
+def test_info_describes_a_knowledge_source(knowledge, capsys, text):
+    assert main(["knowledge", "info", str(knowledge)]) == 0
+
+    output = " ".join(capsys.readouterr().out.split())  # without the columns of the table
+    assert text in output
+
+
+def test_info_shows_the_page_of_a_title(knowledge, capsys):
+    title = "Lianelle_Dickess (painter)"
+
+    assert main(["knowledge", "info", str(knowledge), "--title", title]) == 0
+
     assert "Lianelle Dickess" in capsys.readouterr().out
 
 
-# arguments after "knowledge", {0} a source and {1} an empty folder: what the error must say
-WRONG = {
-    "no such page": (
-        ["info", "{0}", "--title", "Nobody"],
-        "no page is called 'Nobody', nor with other spaces, underscores",
-    ),
-    "no file": (["info", "{1}/gone.db"], "gone.db: no such file; make it with"),
-    "no source": (["build", "gone.jsonl", "--out", "{1}/new.db"], "gone.jsonl: no such file"),
-    "exists": (
-        ["build", ENCYCLOPEDIA, "--out", "{0}"],
-        "exists; give another name, or --overwrite",
-    ),
-    "no titles": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "title=heading"],
-        "no column 'heading'",
-    ),
-    "wrong field": (
-        ["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "titel=a"],
-        "unknown key 'titel'",
-    ),
-}
+def test_an_unknown_title_is_refused(knowledge, capsys):
+    assert main(["knowledge", "info", str(knowledge), "--title", "Nobody"]) == 1
+
+    message = "no page is called 'Nobody', nor with other spaces, underscores"
+    assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("arguments", "expected"), WRONG.values(), ids=WRONG)
-def test_wrong_arguments(path, tmp_path, capsys, arguments, expected):
-    (tmp_path / "empty").mkdir()
-    assert main(["knowledge", *(each.format(path, tmp_path / "empty") for each in arguments)]) == 1
-    assert expected in capsys.readouterr().err
+def test_info_of_a_missing_file_is_refused(tmp_path, capsys):
+    assert main(["knowledge", "info", str(tmp_path / "gone.db")]) == 1
+
+    assert "gone.db: no such file; make it with" in capsys.readouterr().err
+
+
+def test_a_file_is_not_overwritten_unasked(knowledge, capsys):
+    assert main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(knowledge)]) == 1
+
+    assert "exists; give another name, or --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        pytest.param("gone.jsonl", [], "gone.jsonl: no such file", id="missing source"),
+        pytest.param(
+            ENCYCLOPEDIA,
+            ["--fields", "title=heading"],
+            "no column 'heading'",
+            id="missing column",
+        ),
+        pytest.param(
+            ENCYCLOPEDIA, ["--fields", "titel=a"], "unknown key 'titel'", id="unknown field"
+        ),
+    ],
+)
+def test_a_build_that_cannot_work_is_refused(tmp_path, capsys, source, options, message):
+    out = str(tmp_path / "new.db")
+
+    assert main(["knowledge", "build", source, "--out", out, *options]) == 1
+
+    assert message in capsys.readouterr().err

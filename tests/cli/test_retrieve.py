@@ -15,69 +15,102 @@ ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 
 
 @pytest.fixture(scope="module")
-def bm25(tmp_path_factory):
+def index(tmp_path_factory):
+    """Return the folder of a BM25 index of the sample's encyclopedia."""
     folder = tmp_path_factory.mktemp("index") / "bm25"
     build_index(ENCYCLOPEDIA, folder)
     return folder
 
 
 @pytest.fixture
-def names(tmp_path):
-    """In AmbigBio's form: a name that two share, and one that the index knows nothing of."""
+def names_path(tmp_path):
+    """Return a file in AmbigBio's form with a name that two people share, and an unknown name."""
     path = tmp_path / "names.csv"
     path.write_text(
-        "Tell me a bio of Lianelle Dickess\t['Lianelle Dickess (disambiguation)']\r\nTell me a bio of Qqq\t['Qqq']\r\n",
+        "Tell me a bio of Lianelle Dickess\t['Lianelle Dickess (disambiguation)']\r\n"
+        "Tell me a bio of Qqq\t['Qqq']\r\n",
         encoding="utf-8",
     )
     return path
 
 
-def test_alce_format(bm25, names, tmp_path, capsys):
-    out = tmp_path / "new" / "retrieved.json"
-    assert (
-        main(
-            ["retrieve", "--names", str(names), "--index", str(bm25), "--k", "3", "--out", str(out)]
-        )
-        == 0
-    )
-    content = json.loads(out.read_text(encoding="utf-8"))
-    (first,) = content["data"]
-    assert (first["question"], first["name"]) == (
-        "Tell me a bio of Lianelle Dickess",
-        "Lianelle Dickess",
-    )
-    assert {doc["title"] for doc in first["docs"]} >= {"Lianelle Dickess (painter)"}
-    assert list(first["docs"][0]) == ["id", "title", "text", "score"]
-    scores = [doc["score"] for doc in first["docs"]]
+@pytest.fixture
+def retrieve(index, names_path, tmp_path):
+    """Return a function that retrieves three passages for each name, and returns the file."""
+
+    def run_retrieve():
+        path = tmp_path / "new" / "retrieved.json"
+        paths = ["--names", str(names_path), "--index", str(index), "--out", str(path)]
+        assert main(["retrieve", *paths, "--k", "3"]) == 0
+        return path
+
+    return run_retrieve
+
+
+@pytest.fixture
+def retrieved(retrieve):
+    """Return the content of the file with three passages for each name."""
+    return json.loads(retrieve().read_text(encoding="utf-8"))
+
+
+def test_a_row_has_the_question_and_the_name(retrieved):
+    (row,) = retrieved["data"]
+
+    assert row["question"] == "Tell me a bio of Lianelle Dickess"
+    assert row["name"] == "Lianelle Dickess"
+
+
+def test_a_row_has_the_nearest_passages_in_alces_form(retrieved):
+    (row,) = retrieved["data"]
+
+    titles = [passage["title"] for passage in row["docs"]]
+    scores = [passage["score"] for passage in row["docs"]]
+    assert "Lianelle Dickess (painter)" in titles
+    assert list(row["docs"][0]) == ["id", "title", "text", "score"]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
-    about = content["about"]
-    assert (about["kind"], about["k"], about["names"], about["without_passages"]) == (
-        "bm25",
-        3,
-        2,
-        ["Qqq"],
-    )
+
+
+def test_the_file_says_how_it_was_made(retrieved):
+    about = retrieved["about"]
+
+    assert about["kind"] == "bm25"
+    assert about["k"] == 3
+    assert about["names"] == 2
+
+
+def test_the_number_of_names_with_passages_is_printed(retrieve, capsys):
+    retrieve()
+
     assert "Passages for 1 of 2 names" in capsys.readouterr().out
-    found = read_generations([out], with_outputs=False)  # what the task and the judge read
-    assert [each.name for each in found] == ["Lianelle Dickess"]
+
+
+def test_names_without_passages_are_listed(retrieved):
+    assert retrieved["about"]["without_passages"] == ["Qqq"]
+
+
+def test_the_file_is_one_that_the_task_and_the_judge_read(retrieve):
+    generations = read_generations([retrieve()], with_outputs=False)
+
+    assert [generation.name for generation in generations] == ["Lianelle Dickess"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("option", "value", "message"),
     [
-        ({"--k": "0"}, "--k 0: expected at least 1"),
-        ({"--names": "gone.csv"}, "gone.csv: no such file"),
-        ({"--index": "gone"}, "gone: not an index"),
+        ("--k", "0", "--k 0: expected at least 1"),
+        ("--names", "gone.csv", "gone.csv: no such file"),
+        ("--index", "gone", "gone: not an index"),
     ],
 )
-def test_wrong_arguments(bm25, names, tmp_path, capsys, changes, expected):
-    options = {
-        "--names": str(names),
-        "--index": str(bm25),
-        "--out": str(tmp_path / "out.json"),
-        **changes,
-    }
-    assert main(["retrieve", *(part for pair in options.items() for part in pair)]) == 1
-    assert expected in capsys.readouterr().err
-    assert not (tmp_path / "out.json").exists()
+def test_an_option_that_cannot_be_used_is_refused(
+    index, names_path, tmp_path, capsys, option, value, message
+):
+    out = tmp_path / "out.json"
+    paths = ["--names", str(names_path), "--index", str(index), "--out", str(out)]
+
+    # The last value of an option counts.
+    assert main(["retrieve", *paths, option, value]) == 1
+
+    assert message in capsys.readouterr().err
+    assert not out.exists()
