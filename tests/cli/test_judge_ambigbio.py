@@ -20,41 +20,84 @@ ROW = {
 
 
 @pytest.fixture
-def judged(tmp_path, monkeypatch):
+def judge_row(tmp_path, monkeypatch):
+    """Return a function that judges a response about Ada Lind, and returns the folder of results.
+
+    Its arguments are further options of the command.
+    """
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    rows, out = tmp_path / "rows.json", tmp_path / "judged"
-    rows.write_text(json.dumps({"data": [ROW]}), encoding="utf-8")
+    rows_path = tmp_path / "rows.json"
+    rows_path.write_text(json.dumps({"data": [ROW]}), encoding="utf-8")
+    out = tmp_path / "judged"
 
-    def run(*options):
-        given = ["--generations", str(rows), "--judge", "lexical", "--out", str(out), *options]
-        assert main(["judge", "ambigbio", *given]) == 0
-        return json.loads((out / "metrics.json").read_text(encoding="utf-8")), read_verdicts(
-            out / "verdicts.jsonl"
-        )
+    def run_judge(*options):
+        paths = ["--generations", str(rows_path), "--out", str(out)]
+        assert main(["judge", "ambigbio", *paths, "--judge", "lexical", *options]) == 0
+        return out
 
-    return run
+    return run_judge
 
 
-def test_knowledge_is_named_with_its_identity(judged, tmp_path):
-    source = tmp_path / "pages.jsonl"
-    identities = []
-    for text in (TEXT, f"{TEXT} She rowed."):  # two sources under one name
+def read_settings(results_folder):
+    """Return what the metrics say of how they were made."""
+    content = (results_folder / "metrics.json").read_text(encoding="utf-8")
+    return json.loads(content)["about"]
+
+
+@pytest.fixture
+def build_pages(tmp_path):
+    """Return a function that builds a knowledge source ``pages.db`` with one page."""
+
+    def build(text):
+        source = tmp_path / "pages.jsonl"
         source.write_text(json.dumps({"title": "Ada Lind", "text": text}) + "\n", encoding="utf-8")
         path = tmp_path / "pages.db"
         build_knowledge(source, path, overwrite=True)
-        about = judged("--metadata", f"knowledge={path}")[0]["about"]
-        assert (about["knowledge"], about["knowledge_identity"]) == (
-            "pages.db",
-            Knowledge(path).identity,
-        )
-        identities.append(about["knowledge_identity"])
-    assert len(set(identities)) == 2
-    about = judged()[0]["about"]
-    assert (about["knowledge"], about["knowledge_identity"]) == ("documents", None)
+        return path
+
+    return build
 
 
-def test_verdicts_name_protocol_and_linking(judged):
-    (line,) = judged("--metadata", "protocol=code,linking=hungarian")[1]
-    assert (line["protocol"], line["linking"]) == ("code", "hungarian")
-    (line,) = judged()[1]
-    assert (line["protocol"], line["linking"]) == ("paper", "greedy")
+def test_results_name_the_knowledge_source_with_its_identity(judge_row, build_pages):
+    path = build_pages(TEXT)
+
+    settings = read_settings(judge_row("--metadata", f"knowledge={path}"))
+
+    assert settings["knowledge"] == "pages.db"
+    assert settings["knowledge_identity"] == Knowledge(path).identity
+
+
+def test_two_knowledge_sources_of_one_name_have_two_identities(judge_row, build_pages):
+    path = build_pages(TEXT)
+    first_settings = read_settings(judge_row("--metadata", f"knowledge={path}"))
+
+    build_pages(f"{TEXT} She rowed.")
+    second_settings = read_settings(judge_row("--metadata", f"knowledge={path}"))
+
+    assert first_settings["knowledge_identity"] != second_settings["knowledge_identity"]
+
+
+def test_results_without_a_knowledge_source_name_the_documents(judge_row):
+    settings = read_settings(judge_row())
+
+    assert settings["knowledge"] == "documents"
+    assert settings["knowledge_identity"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol", "linking"),
+    [
+        pytest.param([], "paper", "greedy", id="by default"),
+        pytest.param(
+            ["--metadata", "protocol=code,linking=hungarian"],
+            "code",
+            "hungarian",
+            id="by options",
+        ),
+    ],
+)
+def test_verdicts_name_the_protocol_and_the_linking(judge_row, options, protocol, linking):
+    (verdict,) = read_verdicts(judge_row(*options) / "verdicts.jsonl")
+
+    assert verdict["protocol"] == protocol
+    assert verdict["linking"] == linking

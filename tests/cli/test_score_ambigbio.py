@@ -12,39 +12,54 @@ FACT = {"atom": "a", "is_supported": True, "supporting_topic": "A"}
 
 
 @pytest.fixture
-def decisions(tmp_path):
-    path = tmp_path / "decisions.json"
-    path.write_text(
-        json.dumps({"decisions": [[FACT, FACT], None], "global_decisions": [[FACT], None]}),
-        encoding="utf-8",
-    )
-    return path
+def score_decisions(tmp_path):
+    """Return a function that scores a response of two facts and an abstention.
 
-
-@pytest.mark.parametrize("protocol", ["code", "fixed", None])
-def test_metrics_and_table(decisions, tmp_path, capsys, protocol):
+    Grouping lost one of the facts. The function returns the metrics that the command writes.
+    """
+    decisions_path = tmp_path / "decisions.json"
+    content = {"decisions": [[FACT, FACT], None], "global_decisions": [[FACT], None]}
+    decisions_path.write_text(json.dumps(content), encoding="utf-8")
     out = tmp_path / "metrics.json"
-    extra = ["--protocol", protocol] if protocol else []
-    assert (
-        main(["score", "ambigbio", "--decisions", str(decisions), "--out", str(out), *extra]) == 0
-    )
-    metrics = json.loads(out.read_text())
-    assert metrics["protocol"] == (protocol or "code")
-    assert (metrics["factscore"], metrics["respond_ratio"], metrics["num_biographies"]) == (
-        1.0,
-        0.5,
-        None,
-    )
+
+    def run_score(*options):
+        paths = ["--decisions", str(decisions_path), "--out", str(out)]
+        assert main(["score", "ambigbio", *paths, *options]) == 0
+        return json.loads(out.read_text())
+
+    return run_score
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [
+        pytest.param([], "code", id="by default"),
+        pytest.param(["--protocol", "code"], "code", id="code"),
+        pytest.param(["--protocol", "fixed"], "fixed", id="fixed"),
+    ],
+)
+def test_metrics_are_written_with_their_protocol(score_decisions, options, protocol):
+    metrics = score_decisions(*options)
+
+    assert metrics["protocol"] == protocol
+    assert metrics["factscore"] == 1.0
+    assert metrics["respond_ratio"] == 0.5
+    assert metrics["num_biographies"] is None  # the file does not say it
+
+
+@pytest.mark.parametrize("protocol", ["code", "fixed"])
+def test_a_table_is_printed_with_what_grouping_lost(score_decisions, capsys, protocol):
+    score_decisions("--protocol", protocol)
+
     output = capsys.readouterr().out
     assert "D-FActScore" in output
     assert "grouping lost 1 facts" in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [(["ambigbio", "--decisions", "gone.json"], "gone.json: no such file")],
-)
-def test_wrong_arguments(tmp_path, capsys, arguments, expected):
-    assert main(["score", *arguments, "--out", str(tmp_path / "out.json")]) == 1
-    assert expected in capsys.readouterr().err
-    assert not (tmp_path / "out.json").exists()
+def test_a_missing_file_of_decisions_is_refused(tmp_path, capsys):
+    out = tmp_path / "metrics.json"
+
+    assert main(["score", "ambigbio", "--decisions", "gone.json", "--out", str(out)]) == 1
+
+    assert "gone.json: no such file" in capsys.readouterr().err
+    assert not out.exists()
