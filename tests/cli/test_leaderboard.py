@@ -1,68 +1,86 @@
-"""The site's actions of ``lm-factuality leaderboard``."""
+"""The actions of ``lm-factuality leaderboard`` in the repository of a site."""
 
 import subprocess
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import run_command
 
 
-@pytest.fixture
-def call() -> Any:
-    return partial(run_command, "leaderboard")
-
-
-def git(folder: Path, *arguments: str) -> None:
+def run_git(folder, *arguments):
+    """Run a git command in a repository."""
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(
-        ["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True
-    )
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def commit_all(folder):
+    """Commit all files of a repository."""
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-qm", "change")
 
 
 @pytest.fixture
-def board(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def board(tmp_path):
+    """Return the repository of a leaderboard with a branch for a pull request."""
     folder = tmp_path / "board"
-    assert call("init", str(folder)) == 0
-    assert str(folder / "README.md") in capsys.readouterr().out
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "begin")
-    git(folder, "checkout", "-qb", "pull")
+    assert run_command("leaderboard", "init", str(folder)) == 0
+    run_git(folder, "init", "-q", "-b", "main")
+    commit_all(folder)
+    run_git(folder, "checkout", "-qb", "pull")
     return folder
 
 
-def test_a_refused_change_ends_with_1(
-    call: Any, board: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = board / "submissions" / "::error::x"
-    bad.mkdir()
-    (bad / "submission.json").write_text("{")
-    git(board, "add", "-A")
-    git(board, "commit", "-qm", "add")
-    assert call("changed", str(board / "submissions"), "--base", "main") == 1
-    printed = capsys.readouterr().out
-    assert "SUBMISSION_INVALID" in printed
-    # None is a command of the workflow.
-    assert not any(line.startswith("::") for line in printed.splitlines())
+def test_init_names_the_files_that_it_writes(tmp_path, capsys):
+    assert run_command("leaderboard", "init", str(tmp_path / "board")) == 0
+
+    assert str(tmp_path / "board" / "README.md") in capsys.readouterr().out
 
 
-def test_no_submission_changed(call: Any, board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def broken_submission(board):
+    """Commit a submission that cannot be read, in a folder named like a command of a workflow."""
+    folder = board / "submissions" / "::error::x"
+    folder.mkdir()
+    (folder / "submission.json").write_text("{")
+    commit_all(board)
+
+
+@pytest.mark.usefixtures("broken_submission")
+def test_a_refused_submission_ends_with_status_1(board, capsys):
+    status = run_command("leaderboard", "changed", str(board / "submissions"), "--base", "main")
+
+    assert status == 1
+    assert "SUBMISSION_INVALID" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("broken_submission")
+def test_no_printed_line_is_a_command_of_the_workflow(board, capsys):
+    """GitHub obeys lines such as ``::error::``, which a submission could smuggle in."""
+    run_command("leaderboard", "changed", str(board / "submissions"), "--base", "main")
+
+    lines = capsys.readouterr().out.splitlines()
+    assert not any(line.startswith("::") for line in lines)
+
+
+def test_a_change_of_no_submission_is_a_success(board, capsys):
     (board / "README.md").write_text("changed")
-    git(board, "add", "-A")
-    git(board, "commit", "-qm", "change")
-    assert call("changed", str(board / "submissions"), "--base", "main") == 0
+    commit_all(board)
+
+    status = run_command("leaderboard", "changed", str(board / "submissions"), "--base", "main")
+
+    assert status == 0
     assert "no submission is changed" in capsys.readouterr().out
 
 
-def test_build_says_what_it_built(
-    call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_build_counts_the_submissions_and_the_refused(tmp_path, capsys):
     folder = tmp_path / "submissions" / "broken"
     folder.mkdir(parents=True)
     (folder / "submission.json").write_text("{")
-    assert call("build", str(folder.parent), "--out", str(tmp_path / "site")) == 0
+    site = tmp_path / "site"
+
+    status = run_command("leaderboard", "build", str(folder.parent), "--out", str(site))
+
+    assert status == 0
     assert "0 models of 0 submissions, 1 refused" in capsys.readouterr().out
-    assert (tmp_path / "site" / "index.html").is_file()
+    assert (site / "index.html").is_file()

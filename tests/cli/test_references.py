@@ -6,128 +6,217 @@ import json
 
 import pytest
 
-from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
+from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import run_command
 from tests.retrieval.references.conftest import page, redirect, site
 
 __all__ = ["site"]  # a fixture
 
 
-def run(*arguments: object) -> int:
-    return run_command("data", "fetch-references", *map(str, arguments))
-
-
 @pytest.fixture
-def felm(tmp_path, site):
-    """FELM's file in small: two links that work, two that do not, one entry that is none."""
-    site.routes |= {
-        "/a": page(),
-        "/b": redirect("/a"),
-        "/metadata": redirect("http://169.254.169.254/"),
-    }
-    rows = [
-        {"index": "0", "ref": [site.url("/a") + ",", "common knowledge"]},
-        {"index": "1", "ref": [f"{site.url('/b')}, {site.url('/gone')}"]},
-        {"index": "2", "ref": ""},
-        {"index": "3", "ref": [site.url("/metadata"), site.url("/a")]},
+def felm_folder(tmp_path, site):
+    """Return a folder with a small file of FELM.
+
+    It has four links. Two of them lead to the same page, one is not found, and one leads to a
+    forbidden address. A fifth entry is no link.
+    """
+    site.routes["/page"] = page()
+    site.routes["/moved"] = redirect("/page")
+    site.routes["/metadata"] = redirect("http://169.254.169.254/")  # of a cloud's machines
+    references_of_rows = [
+        [f"{site.url('/page')},", "common knowledge"],
+        [f"{site.url('/moved')}, {site.url('/gone')}"],
+        "",
+        [site.url("/metadata"), site.url("/page")],
     ]
-    about = {"domain": "wk", "prompt": "?", "segmented_response": ["So."], "labels": [True]}
-    rows = [about | row for row in rows]
+    lines = []
+    for number, references in enumerate(references_of_rows):
+        row = {
+            "index": str(number),
+            "domain": "wk",
+            "prompt": "?",
+            "segmented_response": ["So."],
+            "labels": [True],
+            "ref": references,
+        }
+        lines.append(json.dumps(row) + "\n")
     folder = tmp_path / "felm"
     folder.mkdir()
-    (folder / "all.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
+    (folder / "all.jsonl").write_text("".join(lines), encoding="utf-8")
     return folder
 
 
 @pytest.fixture
-def options(tmp_path, felm, site):
-    return [
-        "--data-dir",
-        felm,
-        "--cache",
-        tmp_path / "cache",
-        "--delay",
-        0,
-        "--allow-address",
-        f"127.0.0.1:{site.server_port}",
-    ]
+def fetch(felm_folder, tmp_path, site):
+    """Return a function that fetches the references of the file, and returns the exit status.
+
+    Its arguments are further options, of which the last value counts.
+    """
+
+    def run_fetch(*options):
+        return run_command(
+            *("data", "fetch-references"),
+            *("--data-dir", str(felm_folder)),
+            *("--cache", str(tmp_path / "cache")),
+            *("--delay", "0"),
+            *("--allow-address", f"127.0.0.1:{site.server_port}"),
+            *options,
+        )
+
+    return run_fetch
 
 
-def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
-    report = tmp_path / "links.json"
-    assert run(*options, "--report", report) == 0
-    captured = capsys.readouterr()
-    lines = [line.split() for line in captured.out.splitlines()]
+@pytest.fixture
+def fetch_with_report(fetch, tmp_path):
+    """Return a function that fetches the references, and returns the report."""
+
+    def run_fetch():
+        path = tmp_path / "links.json"
+        assert fetch("--report", str(path)) == 0
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    return run_fetch
+
+
+def read_table(output):
+    """Return the words of each line of a table."""
+    return [line.split() for line in output.splitlines()]
+
+
+def test_outcomes_of_links_are_counted_in_a_table(fetch, capsys):
+    assert fetch() == 0
+
+    output = capsys.readouterr().out
+    lines = read_table(output)
+    # The numbers are of links that were fetched in this run, and that were in the cache.
     assert ["fetched", "2", "0", "text", "is", "in", "the", "cache"] in lines
     assert ["http", "404", "1", "0", "an", "error", "status"] in lines
     assert ["forbidden", "address", "1", "0"] in [line[:4] for line in lines]
-    assert "1 entries of" in captured.out
-    assert "2 links are dead" in captured.out
-    assert "references: 100%" in captured.err
-    content = json.loads(report.read_text(encoding="utf-8"))
-    assert content["counts"]["fetched"] == {"this_run": 2, "from_cache": 0}
-    assert {row["url"]: row["outcome"] for row in content["dead"]} == {
+    assert "1 entries of" in output  # that are no links
+    assert "2 links are dead" in output
+
+
+def test_progress_is_shown(fetch, capsys):
+    fetch()
+
+    assert "references: 100%" in capsys.readouterr().err
+
+
+def test_the_report_names_dead_links_with_their_reasons(fetch_with_report, site):
+    report = fetch_with_report()
+
+    outcomes = {link["url"]: link["outcome"] for link in report["dead"]}
+    assert outcomes == {
         site.url("/gone"): "http 404",
         site.url("/metadata"): "forbidden address",
     }
-    assert len(content["links"]) == 4
-    assert content["not_links"] == ["common knowledge"]
 
-    requests = len(site.log)
-    assert run(*options, "--report", report) == 0
-    assert len(site.log) == requests
-    rows = {row["url"]: row for row in json.loads(report.read_text(encoding="utf-8"))["links"]}
-    assert rows[site.url("/b")]["outcome"] == "fetched"
-    assert rows[site.url("/b")]["final_url"] == site.url("/a")
-    assert rows[site.url("/b")]["from_cache"] is True
 
+def test_the_report_counts_links_and_names_other_entries(fetch_with_report):
+    report = fetch_with_report()
+
+    assert report["counts"]["fetched"] == {"this_run": 2, "from_cache": 0}
+    assert len(report["links"]) == 4
+    assert report["not_links"] == ["common knowledge"]
+
+
+def test_a_second_run_sends_no_requests(fetch, site):
+    fetch()
+    num_requests = len(site.log)
+
+    assert fetch() == 0
+
+    assert len(site.log) == num_requests
+
+
+def test_the_report_of_a_second_run_names_links_from_the_cache(fetch_with_report, site):
+    fetch_with_report()
+
+    report = fetch_with_report()
+
+    links = {link["url"]: link for link in report["links"]}
+    moved = links[site.url("/moved")]
+    assert moved["outcome"] == "fetched"
+    assert moved["final_url"] == site.url("/page")
+    assert moved["from_cache"] is True
+
+
+def test_dead_links_can_be_tried_again(fetch, site, capsys):
+    fetch()
     site.routes["/gone"] = page()
-    assert run(*options, "--retry-dead") == 0
-    assert site.asked("/a") == 2  # for itself and where /b leads
-    assert ["fetched", "1", "2"] in [
-        line.split()[:3] for line in capsys.readouterr().out.splitlines()
-    ]
+
+    assert fetch("--retry-dead") == 0
+
+    assert ["fetched", "1", "2"] in [line[:3] for line in read_table(capsys.readouterr().out)]
+    # Links that worked were not fetched again: once for the page itself, and once for /moved.
+    assert site.asked("/page") == 2
 
 
-# arguments after those that work, which they override: what the error must say
-WRONG = {
-    "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),
-    "folder of report": (
-        ["--report", "/dev/null/links.json"],
-        DataError,
-        "the report cannot be written here",
-    ),
-    "delay": (["--delay", "-1"], ConfigError, "delay is -1.0"),
-    "no delay": (
-        ["--delay", "nan"],
-        ConfigError,
-        "delay is nan; expected less than or equal to 86400",
-    ),
-    "endless delay": (["--delay", "inf"], ConfigError, "delay is inf"),
-    "no product": (
-        ["--user-agent", "/1.0"],
-        ConfigError,
-        "user_agent is '/1.0'; expected one line of ASCII text with the name of a program first",
-    ),
-    "only a comment": (
-        ["--user-agent", "(me@example.org)"],
-        ConfigError,
-        "the name of a program first",
-    ),
-    "blank user agent": (["--user-agent", "  "], ConfigError, "the name of a program first"),
-    "user agent": (["--user-agent", "me\r\nCookie: x"], ConfigError, "expected one line of ASCII"),
-    "address": (["--allow-address", "localhost:80"], ConfigError, "expected IP:PORT"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_use(name, options, site, tmp_path, monkeypatch):
-    arguments, kind, expected = WRONG[name]
+@pytest.mark.parametrize(
+    ("option", "value", "error_class", "message"),
+    [
+        pytest.param("--data-dir", "/dev/null", DataError, "no such file", id="no data"),
+        pytest.param(
+            "--report",
+            "/dev/null/links.json",
+            DataError,
+            "the report cannot be written here",
+            id="report in no folder",
+        ),
+        pytest.param("--delay", "-1", ConfigError, "delay is -1.0", id="negative delay"),
+        pytest.param(
+            "--delay",
+            "nan",
+            ConfigError,
+            "delay is nan; expected less than or equal to 86400",
+            id="delay that is no number",
+        ),
+        pytest.param("--delay", "inf", ConfigError, "delay is inf", id="endless delay"),
+        pytest.param(
+            "--user-agent",
+            "/1.0",
+            ConfigError,
+            "user_agent is '/1.0'; expected one line of ASCII text with the name of a program "
+            "first",
+            id="user agent without a name",
+        ),
+        pytest.param(
+            "--user-agent",
+            "(me@example.org)",
+            ConfigError,
+            "the name of a program first",
+            id="user agent with a comment alone",
+        ),
+        pytest.param(
+            "--user-agent",
+            "  ",
+            ConfigError,
+            "the name of a program first",
+            id="blank user agent",
+        ),
+        pytest.param(
+            "--user-agent",
+            "me\r\nCookie: x",
+            ConfigError,
+            "expected one line of ASCII",
+            id="user agent of two lines",
+        ),
+        pytest.param(
+            "--allow-address",
+            "localhost:80",
+            ConfigError,
+            "expected IP:PORT",
+            id="address with a name",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_refused_before_any_request(
+    fetch, site, tmp_path, monkeypatch, option, value, error_class, message
+):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FactualityError) as raised:
-        run(*options, *arguments)
-    assert isinstance(raised.value, kind)
-    assert expected in str(raised.value)
+
+    with pytest.raises(error_class) as error:
+        fetch(option, value)
+
+    assert message in str(error.value)
     assert site.log == []
