@@ -1,4 +1,4 @@
-"""A real HTTP server that answers as the web does: well, badly and with malice."""
+"""A real HTTP server that answers as servers of the web do: well, badly and with malice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENTENCE = "It was built in 1871 by the engineer Orla Finch, who lived in it for
 
 
 def make_pdf(*lines: str) -> bytes:
-    """A sound PDF with a page a line."""
+    """Return a sound PDF that shows each of the lines on a page of its own."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(lines)))
     objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(lines)} >>".encode())
@@ -35,7 +35,8 @@ def make_pdf(*lines: str) -> bytes:
             b"/Contents %d 0 R >>" % (5 + 2 * number)
         )
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
-    document, offsets = b"%PDF-1.4\n", []
+    document = b"%PDF-1.4\n"
+    offsets = []
     for number, content in enumerate(objects, start=1):
         offsets.append(len(document))
         document += b"%d 0 obj\n%s\nendobj\n" % (number, content)
@@ -47,33 +48,46 @@ def make_pdf(*lines: str) -> bytes:
 
 
 class Site(http.server.ThreadingHTTPServer):
-    """``routes`` holds what a path answers; ``log`` the (path, moment, headers) of each request in
-    order."""
+    """A web site on this machine, in a thread."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
+        """Start to listen at a free port."""
         super().__init__(("127.0.0.1", 0), _Handler)
+
         self.routes: dict[str, Callable[[_Handler], None]] = {}
+        """What the site does with a request, by the path. It answers 404 to other paths."""
+
         self.log: list[tuple[str, float, dict[str, str]]] = []
+        """The path, the time in seconds and the headers of each request, in order."""
+
         self.endpoint = (ip_address("127.0.0.1"), self.server_port)
+        """The address and the port of the site."""
+
         self.ends = threading.Event()
+        """Is set when the test is over, so that endless answers end."""
 
     def url(self, path: str = "/") -> str:
+        """Return the address of a path."""
         return f"http://127.0.0.1:{self.server_port}{path}"
 
     def asked(self, path: str) -> int:
+        """Count the requests for a path."""
         return sum(entry[0] == path for entry in self.log)
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is what many of these tests are about."""
+        """Ignore errors, since many tests are about clients that hang up."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
     protocol_version = "HTTP/1.1"
     server: Site
 
     def do_GET(self) -> None:
+        """Answer a request by the route of its path."""
         self.server.log.append((self.path, time.monotonic(), dict(self.headers)))
         route = self.server.routes.get(self.path)
         if route is None:
@@ -82,7 +96,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             route(self)
 
     def answer(self, body: bytes, status: int = 200, **headers: str) -> None:
-        """A whole answer; ``Content_Type=""`` leaves that header out."""
+        """Send a whole answer.
+
+        Args:
+            body: The content.
+            status: The status of HTTP.
+            **headers: Further headers, or other values, with ``_`` for ``-``. An empty value
+                leaves a header out.
+        """
         self.send_response(status)
         sent = {"Content_Type": "text/html", "Content_Length": str(len(body)), **headers}
         for name, value in sent.items():
@@ -92,13 +113,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def reset(self) -> None:
-        """Hangs up without a word."""
+        """Hang up without a word."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()
 
     def drip(self, start: bytes, byte: bytes = b"x", pause: float = 0.05) -> None:
-        """``start`` at once, then a byte now and then until the test is over."""
+        """Send the start of an answer at once, and then bytes until the test is over.
+
+        Args:
+            start: The start of the answer.
+            byte: What follows again and again.
+            pause: The seconds before each of these.
+        """
         self.close_connection = True
         with suppress(OSError):
             self.wfile.write(start)
@@ -106,23 +133,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(byte)
 
     def log_message(self, *_: object) -> None:
-        pass
+        """Print nothing."""
 
 
 def page(body: bytes = PAGE, status: int = 200, **headers: str) -> Callable[[_Handler], None]:
+    """Return a route that answers with a document (see `_Handler.answer`)."""
     return lambda handler: handler.answer(body, status, **headers)
 
 
 def redirect(to: str, status: int = 302) -> Callable[[_Handler], None]:
+    """Return a route that sends the client to another address."""
     return page(b"", status, Location=to)
 
 
 def zipped(body: bytes, **headers: str) -> Callable[[_Handler], None]:
+    """Return a route that answers with a document that gzip has packed."""
     return page(gzip.compress(body), Content_Encoding="gzip", **headers)
 
 
 @pytest.fixture
 def site():
+    """Return a running web site without any pages."""
     with Site() as server:
         threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -134,8 +165,10 @@ def site():
 
 @pytest.fixture
 def network(site) -> Network:
-    """Reaches the site and nothing else that is private, within two seconds a document and 200,000
-    bytes."""
+    """Return a network that reaches the site, and no other private address.
+
+    It gives up a document after two seconds or 200,000 bytes.
+    """
     limits = Limits(
         request_seconds=2,
         connect_seconds=1,

@@ -10,7 +10,7 @@ import socket
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
@@ -21,350 +21,558 @@ from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+"""The beginning of an answer with plain text."""
 
 
 @pytest.fixture
 def cache(tmp_path):
+    """Return an empty cache of references."""
     return ReferenceCache(tmp_path / "cache")
 
 
 @pytest.fixture
 def fetch(cache, network):
-    """Fetches addresses; the references in the order of the addresses."""
+    """Return a function that fetches addresses, and returns the references in their order.
 
-    def run(*urls, **options):
-        chosen = {"cache": cache, "network": network, "delay": 0, **options}
-        found = {reference.url: reference for reference, _ in fetch_references(urls, **chosen)}
-        return [found[url] for url in urls]
+    Its keyword arguments are options of ``fetch_references``.
+    """
 
-    return run
+    def fetch_all(*urls, **options):
+        options = {"cache": cache, "network": network, "delay": 0, **options}
+        references = {
+            reference.url: reference for reference, _ in fetch_references(urls, **options)
+        }
+        return [references[url] for url in urls]
+
+    return fetch_all
 
 
-# what the server sends: a text that the reference must hold
-READABLE = {
-    "html": (page(), SENTENCE),
-    "gzip": (zipped(PAGE), SENTENCE),
-    "gzip in two members": (
-        page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"),
-        SENTENCE,
-    ),
-    "no type, html": (page(Content_Type=""), SENTENCE),
-    "text in Latin-1": (
-        page("Wärter".encode("latin-1"), Content_Type="text/plain; charset=iso-8859-1"),
-        "Wärter",
-    ),
-    "html with its charset inside": (
-        page(
-            b"<html><head><meta charset='iso-8859-1'></head><body><p>W\xe4rter im Turm</p></body>"
+@pytest.fixture
+def fetch_route(site, fetch):
+    """Return a function that fetches the address ``/x`` from a site that does this with it."""
+
+    def fetch_from(route, **options):
+        site.routes["/x"] = route
+        (reference,) = fetch(site.url("/x"), **options)
+        return reference
+
+    return fetch_from
+
+
+def answer_without_length(handler):
+    """Answer with a text that ends with the connection."""
+    handler.wfile.write(HEAD + b"Connection: close\r\n\r\nkeeper")
+    handler.close_connection = True
+
+
+PAGE_IN_TWO_MEMBERS = gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:])
+HTML_IN_LATIN_1 = (
+    b"<html><head><meta charset='iso-8859-1'></head><body><p>W\xe4rter im Turm</p></body>"
+)
+
+
+@pytest.mark.parametrize(
+    ("route", "text"),
+    [
+        pytest.param(page(), SENTENCE, id="HTML"),
+        pytest.param(zipped(PAGE), SENTENCE, id="gzip"),
+        pytest.param(
+            page(PAGE_IN_TWO_MEMBERS, Content_Encoding="gzip"), SENTENCE, id="gzip in two members"
         ),
-        "Wärter im Turm",
-    ),
-    "pdf": (
-        page(make_pdf("Built in 1871", "by Orla Finch"), Content_Type="application/pdf"),
-        "by Orla Finch",
-    ),
-    "pdf said to be html": (page(make_pdf("Built in 1871")), "Built in 1871"),
-    "pdf as a download": (
-        page(make_pdf("Built in 1871"), Content_Type="application/octet-stream"),
-        "Built in 1871",
-    ),
-    "no length": (
-        lambda handler: (
-            handler.wfile.write(HEAD + b"Connection: close\r\n\r\nkeeper"),
-            setattr(handler, "close_connection", True),
+        pytest.param(page(Content_Type=""), SENTENCE, id="HTML without a type"),
+        pytest.param(
+            page("Wärter".encode("latin-1"), Content_Type="text/plain; charset=iso-8859-1"),
+            "Wärter",
+            id="text in Latin-1",
         ),
-        "keeper",
-    ),
-    "relative redirect": (redirect("../page"), SENTENCE),
-    "redirect in UTF-8": (redirect("/p\u00c3\u00a4ge"), SENTENCE),
-}
+        pytest.param(
+            page(HTML_IN_LATIN_1), "Wärter im Turm", id="HTML that names its own encoding"
+        ),
+        pytest.param(
+            page(make_pdf("Built in 1871", "by Orla Finch"), Content_Type="application/pdf"),
+            "by Orla Finch",
+            id="PDF",
+        ),
+        pytest.param(page(make_pdf("Built in 1871")), "Built in 1871", id="PDF called HTML"),
+        pytest.param(
+            page(make_pdf("Built in 1871"), Content_Type="application/octet-stream"),
+            "Built in 1871",
+            id="PDF as a download",
+        ),
+        pytest.param(answer_without_length, "keeper", id="answer without a length"),
+    ],
+)
+def test_the_text_of_a_document_is_read(fetch_route, route, text):
+    reference = fetch_route(route)
 
-
-@pytest.mark.parametrize("name", READABLE)
-def test_readable(name, site, fetch):
-    route, expected = READABLE[name]
-    site.routes |= {"/x": route, "/page": page(), "/p%C3%A4ge": page()}
-    (reference,) = fetch(site.url("/x"))
     assert reference.error is None
-    assert expected in reference.text
-    assert "nothing" not in reference.text  # of scripts
     assert reference.outcome == "fetched"
+    assert text in reference.text
+    assert "nothing" not in reference.text  # a word in the script of the page
 
 
-def test_everything_that_is_known_is_kept(site, fetch, cache):
-    site.routes |= {
-        "/x": redirect("/page#part", 301),
-        "/page": page(Content_Type="text/html; charset=utf-8"),
-    }
-    (reference,) = fetch(site.url("/x"))
-    assert reference == cache.get(site.url("/x"))
-    assert (reference.title, reference.status, reference.final_url) == (
-        "The Lighthouse",
-        200,
-        site.url("/page"),
-    )
-    assert reference.sha256 == hashlib.sha256(PAGE).hexdigest()
-    assert (reference.num_bytes, reference.content_type) == (len(PAGE), "text/html; charset=utf-8")
-    assert abs(
-        datetime.fromisoformat(reference.fetched_at) - datetime.now(timezone.utc)
-    ) < timedelta(minutes=1)
-    headers = site.log[-1][2]
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        pytest.param("../page", "/page", id="relative"),
+        pytest.param("/p\u00c3\u00a4ge", "/p%C3%A4ge", id="UTF-8 in a header of Latin-1"),
+    ],
+)
+def test_a_redirect_is_followed(site, fetch_route, address, path):
+    site.routes[path] = page()
+
+    reference = fetch_route(redirect(address))
+
+    assert reference.error is None
+    assert SENTENCE in reference.text
+
+
+@pytest.fixture
+def moved_reference(site, fetch_route):
+    """Return the reference of a page that was moved."""
+    site.routes["/page"] = page(Content_Type="text/html; charset=utf-8")
+    return fetch_route(redirect("/page#part", 301))
+
+
+def test_a_reference_describes_the_document(site, moved_reference):
+    assert moved_reference.title == "The Lighthouse"
+    assert moved_reference.status == 200
+    assert moved_reference.final_url == site.url("/page")
+    assert moved_reference.sha256 == hashlib.sha256(PAGE).hexdigest()
+    assert moved_reference.num_bytes == len(PAGE)
+    assert moved_reference.content_type == "text/html; charset=utf-8"
+
+
+def test_a_reference_has_the_time_of_the_fetch(moved_reference):
+    age = abs(datetime.now(timezone.utc) - datetime.fromisoformat(moved_reference.fetched_at))
+
+    assert age < timedelta(minutes=1)
+
+
+def test_a_reference_is_kept_in_the_cache(site, moved_reference, cache):
+    assert cache.get(site.url("/x")) == moved_reference
+
+
+@pytest.mark.usefixtures("moved_reference")
+def test_requests_say_who_sends_them_and_nothing_private(site):
+    _path, _time, headers = site.log[-1]
+
     assert headers["User-Agent"] == "lm-factuality/test"
     assert headers["Host"] == f"127.0.0.1:{site.server_port}"
     assert not {"Authorization", "Cookie", "Referer"} & headers.keys()
 
 
-def test_pages_beyond_the_limit_are_left_out_and_it_says_so(site, fetch):
-    site.routes["/x"] = page(
-        make_pdf("one", "two", "three", "four"), Content_Type="application/pdf"
-    )
-    (reference,) = fetch(site.url("/x"))
+def test_pages_of_a_pdf_beyond_the_limit_are_left_out_with_a_note(fetch_route):
+    pdf = make_pdf("one", "two", "three", "four")
+
+    reference = fetch_route(page(pdf, Content_Type="application/pdf"))
+
     assert reference.text.split() == ["one", "two", "three"]
     assert reference.note == "the first 3 of 4 pages"
 
 
-def endless(handler):
-    """Plain text without end."""
+def reset_connection(handler):
+    """Hang up without an answer."""
+    handler.reset()
+
+
+def answer_as_mail_server(handler):
+    """Answer in another protocol than HTTP."""
+    handler.wfile.write(b"220 mail ready\r\n\r\n")
+
+
+def answer_without_end(handler):
+    """Send plain text, fast and without end."""
     handler.drip(HEAD + b"\r\n" + b"y" * 100_000, b"y" * 50_000, 0)
 
 
-# what the server sends: kind of death, what the error says
-DEAD = {
-    "not found": (page(b"", 404), "http", "status 404"),
-    "no such redirect": (page(b"", 302), "http", "status 302"),
-    "server error": (page(b"", 500), "http", "status 500"),
-    "reset": (lambda handler: handler.reset(), "broken", "no whole answer in HTTP"),
-    "early end": (
-        page(b"short", Content_Length="5000", Connection="close"),
-        "broken",
-        "no whole answer in HTTP",
-    ),
-    "damaged gzip": (
-        page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
-        "broken",
-        "damaged gzip",
-    ),
-    "early end of gzip": (
-        page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
-        "broken",
-        "its gzip data ends too early",
-    ),
-    "gzip in gzip": (
-        page(gzip.compress(gzip.compress(PAGE)), Content_Encoding="gzip, gzip"),
-        "broken",
-        "only gzip was asked for",
-    ),
-    "not HTTP": (
-        lambda handler: handler.wfile.write(b"220 mail ready\r\n\r\n"),
-        "broken",
-        "no whole answer in HTTP",
-    ),
-    "huge": (endless, "too large", "more than the limit of 200,000 bytes"),
-    "gzip bomb": (zipped(bytes(50_000_000)), "too large", "more than the limit"),
-    "slow body": (lambda handler: handler.drip(HEAD + b"\r\n"), "timeout", "not done after 2 s"),
-    "slow headers": (
-        lambda handler: handler.drip(b"HTTP/1.1 200 OK\r\nX: "),
-        "timeout",
-        "not done after 2 s",
-    ),
-    "silence": (
-        lambda handler: handler.server.ends.wait(10),
-        "timeout",
-        "silent for too long",
-    ),
-    "image": (
-        page(b"\x89PNG", Content_Type="image/png"),
-        "not text",
-        "its content is image/png",
-    ),
-    "no type, binary": (
-        page(b"\x00\x01\x02", Content_Type=""),
-        "not text",
-        "its content is binary",
-    ),
-    "no text": (
-        page(b"<html><body><script>1</script></body></html>"),
-        "no text",
-        "no text in this html",
-    ),
-    "nothing": (page(b""), "no text", "no text in this html"),
-    "damaged pdf": (
-        page(b"%PDF-1.4\njunk", Content_Type="application/pdf"),
-        "unreadable",
-        "this pdf cannot be read",
-    ),
-    "redirect to itself": (redirect("/x"), "redirects", "in a loop"),
-    "too many redirects": (redirect("/1"), "redirects", "too many"),
-    "redirect to a file": (redirect("file:///etc/passwd"), "scheme", "only http and https"),
-    "redirect with a password": (
-        redirect("http://me:secret@127.0.0.1/"),
-        "credentials",
-        "a user name or password",
-    ),
-    "redirect to nowhere": (redirect("http://[::/"), "broken", "no whole answer in HTTP"),
-    "redirect to metadata": (
-        redirect("http://169.254.169.254/latest"),
-        "forbidden address",
-        "169.254.169.254, a forbidden address",
-    ),
-    "redirect to loopback": (redirect("http://[::1]/"), "forbidden address", "::1, a forbidden"),
-    "redirect to mapped loopback": (
-        redirect("//[::ffff:127.0.0.1]/"),
-        "forbidden address",
-        "::ffff:7f00:1, a forbidden address",
-    ),
-}
+def drip_body(handler):
+    """Send a body byte by byte."""
+    handler.drip(HEAD + b"\r\n")
 
 
-@pytest.mark.parametrize("name", DEAD)
-def test_dead(name, site, fetch, cache):
-    route, kind, expected = DEAD[name]
-    site.routes |= {
-        "/x": route,
-        **{f"/{number}": redirect(f"/{number + 1}") for number in range(9)},
-    }
-    started = time.monotonic()
-    (reference,) = fetch(site.url("/x"))
-    assert time.monotonic() - started < 8
-    assert (reference.kind, reference.text) == (kind, None)
-    assert expected in reference.error
-    assert "secret" not in cache.path(site.url("/x")).read_text(encoding="utf-8")
+def drip_headers(handler):
+    """Send headers byte by byte."""
+    handler.drip(b"HTTP/1.1 200 OK\r\nX: ")
+
+
+def keep_silent(handler):
+    """Send nothing."""
+    handler.server.ends.wait(10)
+
+
+NOT_HTTP = "no whole answer in HTTP"
+
+
+@pytest.mark.parametrize(
+    ("route", "kind", "error"),
+    [
+        pytest.param(page(b"", 404), "http", "status 404", id="not found"),
+        pytest.param(page(b"", 302), "http", "status 302", id="redirect without an address"),
+        pytest.param(page(b"", 500), "http", "status 500", id="error of the server"),
+        pytest.param(reset_connection, "broken", NOT_HTTP, id="connection reset"),
+        pytest.param(
+            page(b"short", Content_Length="5000", Connection="close"),
+            "broken",
+            NOT_HTTP,
+            id="body that ends early",
+        ),
+        pytest.param(answer_as_mail_server, "broken", NOT_HTTP, id="other protocol"),
+        pytest.param(
+            page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
+            "broken",
+            "damaged gzip",
+            id="damaged gzip",
+        ),
+        pytest.param(
+            page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
+            "broken",
+            "its gzip data ends too early",
+            id="gzip that ends early",
+        ),
+        pytest.param(
+            page(gzip.compress(gzip.compress(PAGE)), Content_Encoding="gzip, gzip"),
+            "broken",
+            "only gzip was asked for",
+            id="gzip in gzip",
+        ),
+        pytest.param(
+            answer_without_end,
+            "too large",
+            "more than the limit of 200,000 bytes",
+            id="endless body",
+        ),
+        pytest.param(zipped(bytes(50_000_000)), "too large", "more than the limit", id="gzip bomb"),
+        pytest.param(drip_body, "timeout", "not done after 2 s", id="slow body"),
+        pytest.param(drip_headers, "timeout", "not done after 2 s", id="slow headers"),
+        pytest.param(keep_silent, "timeout", "silent for too long", id="no answer"),
+        pytest.param(
+            page(b"\x89PNG", Content_Type="image/png"),
+            "not text",
+            "its content is image/png",
+            id="image",
+        ),
+        pytest.param(
+            page(b"\x00\x01\x02", Content_Type=""),
+            "not text",
+            "its content is binary",
+            id="bytes without a type",
+        ),
+        pytest.param(
+            page(b"<html><body><script>1</script></body></html>"),
+            "no text",
+            "no text in this html",
+            id="page with a script alone",
+        ),
+        pytest.param(page(b""), "no text", "no text in this html", id="empty page"),
+        pytest.param(
+            page(b"%PDF-1.4\njunk", Content_Type="application/pdf"),
+            "unreadable",
+            "this pdf cannot be read",
+            id="damaged PDF",
+        ),
+        pytest.param(redirect("/x"), "redirects", "in a loop", id="redirect to itself"),
+        pytest.param(
+            redirect("file:///etc/passwd"),
+            "scheme",
+            "only http and https",
+            id="redirect to a file",
+        ),
+        pytest.param(
+            redirect("http://[::/"), "broken", NOT_HTTP, id="redirect to a broken address"
+        ),
+        pytest.param(
+            redirect("http://169.254.169.254/latest"),
+            "forbidden address",
+            "169.254.169.254, a forbidden address",
+            id="redirect to the metadata of a cloud's machine",
+        ),
+        pytest.param(
+            redirect("http://[::1]/"),
+            "forbidden address",
+            "::1, a forbidden",
+            id="redirect to this machine",
+        ),
+        pytest.param(
+            redirect("//[::ffff:127.0.0.1]/"),
+            "forbidden address",
+            "::ffff:7f00:1, a forbidden address",
+            id="redirect to this machine in IPv6",
+        ),
+    ],
+)
+def test_a_link_without_a_readable_document_is_dead(site, fetch_route, cache, route, kind, error):
+    start = time.monotonic()
+    reference = fetch_route(route)
+    seconds = time.monotonic() - start
+
+    assert reference.kind == kind
+    assert error in reference.error
+    assert reference.text is None
+    assert seconds < 8  # the limit of 2 seconds, on a busy machine
     assert cache.get(site.url("/x")) == reference
 
 
-def test_nothing_private_without_leave(site, network, fetch):
-    site.routes["/x"] = page()
-    (reference,) = fetch(site.url("/x"), network=replace(network, allowed=frozenset()))
+def test_a_link_with_too_many_redirects_is_dead(site, fetch_route):
+    for number in range(9):
+        site.routes[f"/{number}"] = redirect(f"/{number + 1}")
+
+    reference = fetch_route(redirect("/0"))
+
+    assert reference.kind == "redirects"
+    assert "too many" in reference.error
+
+
+def test_a_redirect_with_a_password_is_dead_and_not_kept(site, fetch_route, cache):
+    reference = fetch_route(redirect("http://me:secret@127.0.0.1/"))
+
+    assert reference.kind == "credentials"
+    assert "a user name or password" in reference.error
+    assert "secret" not in cache.path(site.url("/x")).read_text(encoding="utf-8")
+
+
+def test_a_private_address_is_not_asked_without_permission(site, network, fetch_route):
+    network_without_exceptions = replace(network, allowed=frozenset())
+
+    reference = fetch_route(page(), network=network_without_exceptions)
+
     assert reference.kind == "forbidden address"
     assert site.log == []
 
 
-def test_a_refused_connection(site, network, fetch):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    (reference,) = fetch(
-        f"http://127.0.0.1:{port}/",
-        network=replace(network, allowed=frozenset({(site.endpoint[0], port)})),
-    )
-    assert (reference.kind, reference.status) == ("unreachable", None)
+def test_a_refused_connection_makes_a_link_dead(site, network, fetch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed_port = server.getsockname()[1]
+    address, _port = site.endpoint
+    network = replace(network, allowed=frozenset({(address, closed_port)}))
+
+    (reference,) = fetch(f"http://127.0.0.1:{closed_port}/", network=network)
+
+    assert reference.kind == "unreachable"
+    assert reference.status is None
 
 
-def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, network, fetch):
+def test_a_page_made_to_hang_its_reader_is_dead_and_the_next_is_fetched(site, network, fetch):
     limits = replace(network.limits, max_bytes=20_000_000, extraction_seconds=2)
-    site.routes |= {"/x": page(b"<div>" * 2_000_000), "/page": page()}
+    site.routes["/deep"] = page(b"<div>" * 2_000_000)
+    site.routes["/page"] = page()
+
     hostile, sound = fetch(
-        site.url("/x"), site.url("/page"), network=replace(network, limits=limits)
+        site.url("/deep"), site.url("/page"), network=replace(network, limits=limits)
     )
-    assert (hostile.kind, hostile.error) == ("unreadable", "no text of this html after 2 s")
+
+    assert hostile.kind == "unreadable"
+    assert hostile.error == "no text of this html after 2 s"
     assert SENTENCE in sound.text
 
 
-def test_a_second_run_asks_for_nothing_again(site, fetch, cache, network):
-    site.routes["/x"] = page()
-    urls = [site.url("/x"), site.url("/gone")]
-    first = fetch(*urls)
-    requests = len(site.log)
-    assert fetch(*urls) == first
-    assert [known for _, known in fetch_references(urls, cache, network, 0)] == [True, True]
-    assert len(site.log) == requests
+@pytest.fixture
+def urls(site):
+    """Return an address that works, and one that does not."""
+    site.routes["/page"] = page()
+    return [site.url("/page"), site.url("/gone")]
+
+
+def test_a_second_run_sends_no_requests(site, urls, fetch):
+    references = fetch(*urls)
+    num_requests = len(site.log)
+
+    assert fetch(*urls) == references
+    assert len(site.log) == num_requests
+
+
+def test_a_second_run_says_that_references_are_from_the_cache(urls, fetch, cache, network):
+    fetch(*urls)
+
+    fetched = list(fetch_references(urls, cache, network, 0))
+
+    assert [is_from_cache for _reference, is_from_cache in fetched] == [True, True]
+
+
+def test_only_dead_links_are_tried_again_if_asked_for(site, urls, fetch):
+    fetch(*urls)
     site.routes["/gone"] = page()
-    again = fetch(*urls, retry_dead=True)
-    assert not again[1].is_dead
-    assert (site.asked("/x"), site.asked("/gone")) == (1, 2)
+
+    _page, formerly_dead = fetch(*urls, retry_dead=True)
+
+    assert not formerly_dead.is_dead
+    assert site.asked("/page") == 1
+    assert site.asked("/gone") == 2
 
 
-def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network):
-    paths = [f"/{number}" for number in range(12)]
-    site.routes |= dict.fromkeys(paths, page())
-    urls = [site.url(path) for path in paths]
-    network = replace(
-        network,
-        limits=replace(network.limits, request_seconds=20, connect_seconds=10, read_seconds=10),
-    )  # a busy machine asks nothing twice
-    for count, _ in enumerate(fetch_references(urls, cache, network, 0), start=1):
-        if count == 5:
-            break
-    assert 5 <= sum(cache.get(url) is not None for url in urls) < 12
-    (left := half_written(cache.folder / "dead.json")).write_text("{", encoding="utf-8")
-    found = list(fetch_references(urls, cache, network, 0))
-    assert len(found) == 12
-    assert sum(from_cache for _, from_cache in found) >= 5
-    assert [site.asked(path) for path in paths] == [1] * 12
-    assert len(list(cache.folder.glob("*.json"))) == 12
-    assert not left.exists()
+NUM_PAGES = 12
+
+
+@pytest.fixture
+def patient_network(network):
+    """Return a network that does not give up on a busy machine, and so asks nothing twice."""
+    limits = replace(network.limits, request_seconds=20, connect_seconds=10, read_seconds=10)
+    return replace(network, limits=limits)
+
+
+@pytest.fixture
+def interrupted_urls(site, cache, patient_network):
+    """Fetch five of twelve pages or a few more, and return the addresses of all."""
+    urls = []
+    for number in range(NUM_PAGES):
+        site.routes[f"/{number}"] = page()
+        urls.append(site.url(f"/{number}"))
+    run = fetch_references(urls, cache, patient_network, 0)
+    assert len(list(islice(run, 5))) == 5
+    run.close()
+    return urls
+
+
+def test_an_interrupted_run_keeps_what_it_has_fetched(interrupted_urls, cache):
+    num_kept = sum(cache.get(url) is not None for url in interrupted_urls)
+
+    assert 5 <= num_kept < NUM_PAGES
+
+
+def test_an_interrupted_run_is_continued_without_asking_twice(
+    site, interrupted_urls, cache, patient_network
+):
+    fetched = list(fetch_references(interrupted_urls, cache, patient_network, 0))
+
+    num_requests = [site.asked(f"/{number}") for number in range(NUM_PAGES)]
+    assert len(fetched) == NUM_PAGES
+    assert sum(is_from_cache for _reference, is_from_cache in fetched) >= 5
+    assert num_requests == [1] * NUM_PAGES
+    assert len(list(cache.folder.glob("*.json"))) == NUM_PAGES
+
+
+def test_a_half_written_file_of_an_interrupted_run_is_removed(
+    interrupted_urls, cache, patient_network
+):
+    part = half_written(cache.folder / "dead.json")
+    part.write_text("{", encoding="utf-8")
+
+    list(fetch_references(interrupted_urls, cache, patient_network, 0))
+
+    assert not part.exists()
 
 
 def test_two_runs_do_not_share_a_cache(site, cache, network):
-    site.routes |= {"/x": page(), "/y": page()}
-    run = fetch_references([site.url("/x"), site.url("/y")], cache, network, 0)
-    next(run)
+    site.routes["/x"] = page()
+    site.routes["/y"] = page()
+    first_run = fetch_references([site.url("/x"), site.url("/y")], cache, network, 0)
+    next(first_run)
+
     with pytest.raises(DataError, match="another run"):
         next(fetch_references([site.url("/z")], cache, network, 0))
-    run.close()
+    first_run.close()
 
 
-def test_a_damaged_cache_file_is_named(cache, fetch, site):
-    path = cache.path(site.url("/x"))
+@pytest.fixture
+def cache_file(site, cache):
+    """Return the path of the file of ``/x`` in the cache, which is not there yet."""
     cache.folder.mkdir()
-    for content in (
-        "{",
-        "[]",
-        "{}",
-        json.dumps({"format": 1, "url": "another"}),
-        json.dumps({"format": 2, "url": site.url("/x")}),
-    ):
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(DataError, match=f"{re.escape(str(path))}: not a reference"):
-            fetch(site.url("/x"))
+    return cache.path(site.url("/x"))
 
 
-ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", pytest.param('{"format": 1, "url": "another"}', id="another address")],
+)
+def test_a_damaged_file_of_the_cache_is_named(site, cache_file, fetch, content):
+    cache_file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(DataError, match=f"{re.escape(str(cache_file))}: not a reference"):
+        fetch(site.url("/x"))
 
 
-def test_robots(site, fetch):
-    site.routes |= {"/robots.txt": page(ROBOTS, Content_Type="text/plain")}
-    site.routes |= dict.fromkeys(("/private/x", "/private/but-this", "/open", "/slow"), page())
-    closed, excepted, opened = fetch(*map(site.url, ("/private/x", "/private/but-this", "/open")))
-    assert closed.kind == "robots"
-    assert not excepted.is_dead
-    assert not opened.is_dead
-    assert site.asked("/robots.txt") == 1
-    assert site.asked("/private/x") == 0
+def test_a_file_of_the_cache_in_a_later_format_is_named(site, cache_file, fetch):
+    content = json.dumps({"format": 2, "url": site.url("/x")})
+    cache_file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(DataError, match=f"{re.escape(str(cache_file))}: not a reference"):
+        fetch(site.url("/x"))
 
 
-def test_crawl_delay(site, fetch, network):
-    paths = [f"/{number}" for number in range(3)]
-    site.routes |= {"/robots.txt": page(ROBOTS), **dict.fromkeys(paths, page())}
-    fetch(
-        *map(site.url, paths),
-        network=replace(network, user_agent="slow-bot/2.0 (me@a.example)"),
-    )
-    moments = [moment for path, moment, _ in site.log if path != "/robots.txt"]
-    assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.45
+ROBOTS = b"""\
+User-agent: *
+Disallow: /private
+Allow: /private/but-this$
+
+User-agent: slow-bot
+Crawl-delay: 0.5
+"""
 
 
-# what robots.txt answers: the outcome of a page
-ROBOTS_ANSWERS = {
-    "none": (page(b"", 404), "fetched"),
-    "forbidden": (page(b"", 403), "fetched"),
-    "failing": (page(b"", 500), "robots"),
-    "a loop": (redirect("/robots.txt"), "fetched"),
-    "moved": (redirect("/moved"), "robots"),
-    "moved to a private address": (redirect("http://10.0.0.1/"), "forbidden address"),
-    "huge": (page(b"#" * 600_000), "too large"),
-    "binary": (page(bytes(range(256))), "fetched"),
-    "reset": (lambda handler: handler.reset(), "broken"),
-}
+@pytest.fixture
+def site_with_robots(site):
+    """Return the site with rules for robots, and with some pages."""
+    site.routes["/robots.txt"] = page(ROBOTS, Content_Type="text/plain")
+    for path in ("/private/x", "/private/but-this", "/open", "/also-open", "/open-too"):
+        site.routes[path] = page()
+    return site
 
 
-@pytest.mark.parametrize("name", ROBOTS_ANSWERS)
-def test_robots_that_are_not_as_they_should_be(name, site, fetch):
-    route, expected = ROBOTS_ANSWERS[name]
-    site.routes |= {
-        "/robots.txt": route,
-        "/moved": page(b"User-agent: *\nDisallow: /x"),
-        "/x": page(),
-    }
-    (reference,) = fetch(site.url("/x"))
-    assert reference.outcome == expected
-    assert site.asked("/x") == (expected == "fetched")
+def test_a_page_that_robots_may_not_read_is_not_asked_for(site_with_robots, fetch):
+    (reference,) = fetch(site_with_robots.url("/private/x"))
+
+    assert reference.kind == "robots"
+    assert site_with_robots.asked("/private/x") == 0
+
+
+@pytest.mark.parametrize("path", ["/private/but-this", "/open"])
+def test_a_page_that_robots_may_read_is_fetched(site_with_robots, fetch, path):
+    (reference,) = fetch(site_with_robots.url(path))
+
+    assert not reference.is_dead
+
+
+def test_the_rules_for_robots_are_asked_for_once(site_with_robots, fetch):
+    fetch(site_with_robots.url("/open"), site_with_robots.url("/private/x"))
+
+    assert site_with_robots.asked("/robots.txt") == 1
+
+
+def test_the_delay_that_a_site_asks_for_is_kept(site_with_robots, fetch, network):
+    paths = ("/open", "/also-open", "/open-too")
+    slow_bot = replace(network, user_agent="slow-bot/2.0 (me@a.example)")
+
+    fetch(*[site_with_robots.url(path) for path in paths], network=slow_bot)
+
+    times = [moment for path, moment, _headers in site_with_robots.log if path in paths]
+    delays = [later - earlier for earlier, later in pairwise(times)]
+    assert len(delays) == 2
+    assert min(delays) >= 0.45  # the rules say 0.5
+
+
+@pytest.mark.parametrize(
+    "robots",
+    [
+        pytest.param(page(b"", 404), id="not found"),
+        pytest.param(page(b"", 403), id="forbidden"),
+        pytest.param(redirect("/robots.txt"), id="redirect to itself"),
+        pytest.param(page(bytes(range(256))), id="bytes that are no text"),
+    ],
+)
+def test_a_page_is_fetched_from_a_site_without_rules_for_robots(site, fetch_route, robots):
+    site.routes["/robots.txt"] = robots
+
+    assert fetch_route(page()).outcome == "fetched"
+    assert site.asked("/x") == 1
+
+
+@pytest.mark.parametrize(
+    ("robots", "outcome"),
+    [
+        pytest.param(page(b"", 500), "robots", id="error of the server"),
+        pytest.param(redirect("/moved"), "robots", id="redirect to rules that forbid the page"),
+        pytest.param(
+            redirect("http://10.0.0.1/"), "forbidden address", id="redirect to a private address"
+        ),
+        pytest.param(page(b"#" * 600_000), "too large", id="huge"),
+        pytest.param(reset_connection, "broken", id="connection reset"),
+    ],
+)
+def test_a_page_is_not_asked_for_if_the_rules_for_robots_cannot_be_read_or_forbid_it(
+    site, fetch_route, robots, outcome
+):
+    site.routes["/robots.txt"] = robots
+    site.routes["/moved"] = page(b"User-agent: *\nDisallow: /x")
+
+    assert fetch_route(page()).outcome == outcome
+    assert site.asked("/x") == 0
