@@ -13,7 +13,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.retrieval.references import links
 from lm_factuality.retrieval.references.links import DeadLinkError, is_public, parse_endpoint
 
-FORBIDDEN = [
+IPV4_OFF_THE_INTERNET = [
     "0.0.0.0",
     "0.1.2.3",
     "10.0.0.1",
@@ -33,8 +33,10 @@ FORBIDDEN = [
     "239.255.255.250",
     "240.0.0.1",
     "255.255.255.255",
-    "::",
-    "::1",
+]
+
+# Such an address can lead to one of IPv4, also to a private one.
+IPV6_WITH_IPV4_INSIDE = [
     "::127.0.0.1",
     "::ffff:127.0.0.1",
     "::ffff:8.8.8.8",
@@ -44,26 +46,32 @@ FORBIDDEN = [
     "64:ff9b:1::808:808",
     "64:ff9b::808:808",
     "2002:808:808::1",
-    "100::1",
-    "2001::1",
-    "2001:db8::1",
     "2002:7f00:1::",
     "2002:a00:1::1",
-    "3fff::1",
+    "2001::1",
+]
+
+IPV6_OFF_THE_INTERNET = [
+    "::",
+    "::1",
+    "100::1",
     "200::1",
     "1fff::1",
+    "2001:db8::1",
+    "3fff::1",
     "4000::1",
+    "5f00::1",
     "8000::1",
     "c000::1",
-    "fe00::1",
-    "5f00::1",
     "fc00::1",
     "fd12:3456::1",
+    "fe00::1",
     "fe80::1",
     "fe80::1%eth0",
     "fec0::1",
     "ff02::1",
 ]
+
 PUBLIC = [
     "8.8.8.8",
     "1.1.1.1",
@@ -74,80 +82,127 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("address", FORBIDDEN)
-def test_addresses_off_the_public_internet(address):
+@pytest.mark.parametrize(
+    "address", [*IPV4_OFF_THE_INTERNET, *IPV6_WITH_IPV4_INSIDE, *IPV6_OFF_THE_INTERNET]
+)
+def test_an_address_that_may_lead_off_the_internet_is_not_public(address):
     assert not is_public(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_addresses_on_the_public_internet(address):
+def test_an_address_on_the_internet_is_public(address):
     assert is_public(ip_address(address))
 
 
-def resolve(*arguments):
-    return anyio.run(links.resolve, *arguments)
+def resolve(host, port=80, allowed=frozenset(), seconds=5):
+    """Return the addresses of a host that may be connected to.
+
+    Args:
+        host: The name or the address of the host.
+        port: The port.
+        allowed: Pairs of a private address and a port that may be connected to.
+        seconds: The time limit.
+    """
+    return anyio.run(links.resolve, host, port, allowed, seconds)
 
 
-# ways to write a forbidden address in a link, as the system's resolver reads them
+ALLOWED = frozenset({parse_endpoint("127.0.0.1:8123")})
 
 
-def test_only_the_very_endpoint_is_allowed():
-    allowed = frozenset({parse_endpoint("127.0.0.1:8123")})
-    assert resolve("127.0.0.1", 8123, allowed, 5) == [ip_address("127.0.0.1")]
-    for host, port in (("127.0.0.1", 8124), ("127.0.0.2", 8123), ("::ffff:127.0.0.1", 8123)):
-        with pytest.raises(DeadLinkError, match="forbidden"):
-            resolve(host, port, allowed, 5)
+def test_a_private_endpoint_can_be_allowed():
+    assert resolve("127.0.0.1", 8123, ALLOWED) == [ip_address("127.0.0.1")]
 
 
-def answers(*addresses):
-    return lambda host, port, **_: [
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (x, port)) for x in addresses
-    ]
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        pytest.param("127.0.0.1", 8124, id="other port"),
+        pytest.param("127.0.0.2", 8123, id="other address"),
+        pytest.param("::ffff:127.0.0.1", 8123, id="the same address in IPv6"),
+    ],
+)
+def test_only_the_very_endpoint_is_allowed(host, port):
+    with pytest.raises(DeadLinkError, match="forbidden"):
+        resolve(host, port, ALLOWED)
 
 
-def test_one_forbidden_address_among_public_ones_is_enough(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", answers("8.8.8.8", "10.0.0.1"))
+@pytest.fixture
+def set_addresses(monkeypatch):
+    """Return a function that sets the addresses that name servers give for every name."""
+
+    def replace_getaddrinfo(*addresses):
+        def getaddrinfo(host, port, **_options):
+            return [
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+                for address in addresses
+            ]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    return replace_getaddrinfo
+
+
+def test_a_name_with_one_forbidden_address_among_public_ones_is_dead(set_addresses):
+    set_addresses("8.8.8.8", "10.0.0.1")
+
     with pytest.raises(DeadLinkError, match="mixed.example is 10.0.0.1, a forbidden address"):
-        resolve("mixed.example", 80, frozenset(), 5)
-    monkeypatch.setattr(socket, "getaddrinfo", answers("8.8.8.8", "8.8.4.4", "8.8.8.8"))
-    assert resolve("sound.example", 80, frozenset(), 5) == [
-        ip_address("8.8.8.8"),
-        ip_address("8.8.4.4"),
-    ]
+        resolve("mixed.example")
 
 
-def test_no_address(monkeypatch):
-    def fail(*_, **__):
+def test_a_name_has_each_of_its_addresses_once(set_addresses):
+    set_addresses("8.8.8.8", "8.8.4.4", "8.8.8.8")
+
+    assert resolve("sound.example") == [ip_address("8.8.8.8"), ip_address("8.8.4.4")]
+
+
+def test_a_name_without_an_address_is_dead(monkeypatch):
+    def fail(*_arguments, **_options):
         raise socket.gaierror(socket.EAI_NONAME, "no luck")
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(DeadLinkError, match="no luck") as raised:
-        resolve("gone.example", 80, frozenset(), 5)
-    assert raised.value.kind == "dns"
+
+    with pytest.raises(DeadLinkError, match="no luck") as error:
+        resolve("gone.example")
+
+    assert error.value.kind == "dns"
 
 
-def test_name_servers_that_hang(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3) or [])
-    started = time.monotonic()
-    with pytest.raises(DeadLinkError, match="name servers") as raised:
-        resolve("slow.example", 80, frozenset(), 0.1)
-    assert raised.value.kind == "timeout"
-    assert time.monotonic() - started < 2
+def test_name_servers_that_hang_are_given_up(monkeypatch):
+    def hang(*_arguments, **_options):
+        time.sleep(3)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    start = time.monotonic()
+
+    with pytest.raises(DeadLinkError, match="name servers") as error:
+        resolve("slow.example", seconds=0.1)
+
+    assert error.value.kind == "timeout"
+    assert time.monotonic() - start < 2
 
 
-def test_endpoints():
-    assert parse_endpoint("127.0.0.1:8123") == (ip_address("127.0.0.1"), 8123)
-    assert parse_endpoint("[::1]:8123") == (ip_address("::1"), 8123)
-    for wrong in (
-        "127.0.0.1",
-        "::1:80",
-        "localhost:80",
-        "127.0.0.1:0",
-        "127.0.0.1:http",
-        "a@127.0.0.1:80",
-        "1.2.3.4:5/x",
-        "",
-        "[:80",
-    ):
-        with pytest.raises(ConfigError, match="expected IP:PORT"):
-            parse_endpoint(wrong)
+@pytest.mark.parametrize(
+    ("text", "address"), [("127.0.0.1:8123", "127.0.0.1"), ("[::1]:8123", "::1")]
+)
+def test_an_endpoint_is_an_address_and_a_port(text, address):
+    assert parse_endpoint(text) == (ip_address(address), 8123)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("127.0.0.1", id="no port"),
+        pytest.param("::1:80", id="IPv6 without brackets"),
+        pytest.param("localhost:80", id="name"),
+        pytest.param("127.0.0.1:0", id="port 0"),
+        pytest.param("127.0.0.1:http", id="name of a port"),
+        pytest.param("a@127.0.0.1:80", id="user"),
+        pytest.param("1.2.3.4:5/x", id="path"),
+        pytest.param("", id="nothing"),
+        pytest.param("[:80", id="open bracket"),
+    ],
+)
+def test_what_is_no_endpoint_is_refused(text):
+    with pytest.raises(ConfigError, match="expected IP:PORT"):
+        parse_endpoint(text)

@@ -1,5 +1,7 @@
-"""Connections are pinned to the address that was checked, whatever names say a moment later; TLS is
-for the name."""
+"""A connection goes to the address that was checked, whatever name servers say a moment later.
+
+TLS checks the name.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import socket
 import ssl
 import subprocess
 from dataclasses import replace
+from ipaddress import ip_address
 
 import anyio
 import pytest
@@ -17,120 +20,162 @@ from lm_factuality.retrieval.references.links import DeadLinkError
 from tests.retrieval.references.conftest import PAGE, page
 
 NAME = "lighthouse.example"
+MAX_BYTES = 10_000
 
 
-def get(network, *arguments):
-    return anyio.run(network.get, *arguments)
+def get(network, url):
+    """Fetch an address without following redirects."""
+    return anyio.run(network.get, url, MAX_BYTES)
+
+
+class NameServer:
+    """A name server that gives `NAME` another address at each look-up."""
+
+    def __init__(self):
+        """Start without addresses."""
+        self.addresses = []
+        """The addresses by look-up. The last one stays."""
+
+        self.num_look_ups = 0
+        self._getaddrinfo = socket.getaddrinfo
+
+    def getaddrinfo(self, host, port, *arguments, **options):
+        """Look up a name in place of `socket.getaddrinfo`. Other names are looked up as usual."""
+        if host == NAME:
+            place = min(self.num_look_ups, len(self.addresses) - 1)
+            host = self.addresses[place]
+            self.num_look_ups += 1
+        return self._getaddrinfo(host, port, *arguments, **options)
 
 
 @pytest.fixture
-def names(monkeypatch):
-    """A name server: the addresses that ``NAME`` has, one after another; every look-up is
-    counted."""
-    real, given, asked = socket.getaddrinfo, [], []
-
-    def look_up(host, port, *arguments, **options):
-        if host == NAME:
-            asked.append(host)
-            host = given[min(len(asked), len(given)) - 1]
-        return real(host, port, *arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    return given, asked
+def name_server(monkeypatch):
+    """Return a name server that is asked in place of the real one."""
+    server = NameServer()
+    monkeypatch.setattr(socket, "getaddrinfo", server.getaddrinfo)
+    return server
 
 
-def test_a_name_is_looked_up_once_and_connected_to_where_it_was_checked(site, network, names):
-    given, asked = names
-    given.extend(["127.0.0.1", "10.0.0.1"])
+@pytest.fixture
+def named_url(site):
+    """Return the address of a page of the site, with the name of the site."""
     site.routes["/x"] = page()
-    response = get(network, f"http://{NAME}:{site.server_port}/x", 10_000)
+    return f"http://{NAME}:{site.server_port}/x"
+
+
+def test_a_name_is_looked_up_once_for_a_check_and_a_connection(
+    site, network, name_server, named_url
+):
+    """With a second look-up, a name server could give a private address after the check."""
+    name_server.addresses = ["127.0.0.1", "10.0.0.1"]
+
+    response = get(network, named_url)
+
     assert response.body == PAGE
-    assert asked == [NAME]
-    assert site.log[0][2]["Host"] == f"{NAME}:{site.server_port}"
+    assert name_server.num_look_ups == 1
+    _path, _time, headers = site.log[0]
+    assert headers["Host"] == f"{NAME}:{site.server_port}"
+
+
+def test_a_name_is_looked_up_and_checked_again_for_the_next_request(
+    site, network, name_server, named_url
+):
+    name_server.addresses = ["127.0.0.1", "10.0.0.1"]
+    get(network, named_url)
+
     with pytest.raises(DeadLinkError, match="10.0.0.1"):
-        get(network, f"http://{NAME}:{site.server_port}/x", 10_000)
+        get(network, named_url)
+
     assert len(site.log) == 1
 
 
-def test_the_next_address_is_tried_where_the_first_takes_no_connection(site, network, monkeypatch):
-    entries = [
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, site.server_port))
-        for host in ("127.0.0.9", "127.0.0.1")
-    ]
-    real = socket.getaddrinfo
-    monkeypatch.setattr(
-        socket,
-        "getaddrinfo",
-        lambda host, *rest, **options: entries if host == NAME else real(host, *rest, **options),
-    )
-    site.routes["/x"] = page()
-    both = replace(
-        network, allowed=network.allowed | {(type(site.endpoint[0])("127.0.0.9"), site.server_port)}
-    )
-    assert get(both, f"http://{NAME}:{site.server_port}/x", 10_000).status == 200
+def test_the_next_address_is_tried_where_the_first_takes_no_connection(
+    site, network, named_url, monkeypatch
+):
+    getaddrinfo = socket.getaddrinfo
+    closed_address = "127.0.0.9"
+    open_address = "127.0.0.1"
+
+    def give_both_addresses(host, *arguments, **options):
+        if host != NAME:
+            return getaddrinfo(host, *arguments, **options)
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, site.server_port))
+            for address in (closed_address, open_address)
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", give_both_addresses)
+    closed_endpoint = (ip_address(closed_address), site.server_port)
+    network = replace(network, allowed=network.allowed | {closed_endpoint})
+
+    response = get(network, named_url)
+
+    assert response.status == 200
 
 
 @pytest.fixture
-def secure_site(site, tmp_path, monkeypatch):
-    """The site over TLS, with a certificate for ``NAME`` that is trusted; ``site.names`` are those
-    of the handshakes."""
+def certificate(tmp_path):
+    """Make a certificate for `NAME`, and return its path and that of its key."""
     if not shutil.which("openssl"):
         pytest.skip("needs openssl to make a certificate")
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-            "-days",
-            "2",
-            "-subj",
-            f"/CN={NAME}",
-            "-addext",
-            f"subjectAltName=DNS:{NAME}",
-        ],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
+    certificate_path = tmp_path / "cert.pem"
+    key_path = tmp_path / "key.pem"
+    command = [
+        *("openssl", "req", "-x509", "-nodes"),
+        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+        *("-keyout", str(key_path)),
+        *("-out", str(certificate_path)),
+        *("-days", "2"),
+        *("-subj", f"/CN={NAME}"),
+        *("-addext", f"subjectAltName=DNS:{NAME}"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate_path, key_path
+
+
+@pytest.fixture
+def secure_site(site, certificate, name_server, monkeypatch):
+    """Return the site over TLS, with a trusted certificate for `NAME`.
+
+    Its attribute ``names`` has the names that clients ask for in handshakes.
+    """
+    certificate_path, key_path = certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    context.load_cert_chain(certificate_path, key_path)
     site.names = []
-    context.sni_callback = lambda _, name, __: site.names.append(name)
+    context.sni_callback = lambda _socket, name, _context: site.names.append(name)
     site.socket = context.wrap_socket(site.socket, server_side=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    site.routes["/x"] = page()
+    name_server.addresses = ["127.0.0.1"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate_path))
     tls_context.cache_clear()
     yield site
     tls_context.cache_clear()
 
 
-def test_tls_names_the_host_and_checks_its_certificate(secure_site, network, names):
-    names[0].append("127.0.0.1")
-    secure_site.routes["/x"] = page()
-    response = get(network, f"https://{NAME}:{secure_site.server_port}/x", 10_000)
+def test_tls_asks_for_the_name_of_the_host(secure_site, network):
+    response = get(network, f"https://{NAME}:{secure_site.server_port}/x")
+
     assert response.body == PAGE
     assert secure_site.names == [NAME]
-    with pytest.raises(DeadLinkError, match="IP address mismatch") as raised:
-        get(network, f"https://127.0.0.1:{secure_site.server_port}/x", 10_000)
-    assert raised.value.kind == "unreachable"
 
 
-def test_a_handshake_that_never_ends(network, site):
+def test_a_certificate_of_another_name_makes_a_link_dead(secure_site, network):
+    with pytest.raises(DeadLinkError, match="IP address mismatch") as error:
+        get(network, f"https://127.0.0.1:{secure_site.server_port}/x")
+
+    assert error.value.kind == "unreachable"
+
+
+def test_a_handshake_that_never_ends_is_given_up(network):
+    # A socket that nobody reads takes the connection, but never answers.
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        patient = replace(
-            network,
-            allowed=frozenset({(site.endpoint[0], port)}),
-            limits=replace(network.limits, request_seconds=1, read_seconds=30),
-        )
-        with pytest.raises(DeadLinkError, match="not done after 1 s") as raised:
-            get(patient, f"https://127.0.0.1:{port}/", 10_000)
-        assert raised.value.kind == "timeout"
+        limits = replace(network.limits, request_seconds=1, read_seconds=30)
+        endpoint = (ip_address("127.0.0.1"), port)
+        network = replace(network, allowed=frozenset({endpoint}), limits=limits)
+
+        with pytest.raises(DeadLinkError, match="not done after 1 s") as error:
+            get(network, f"https://127.0.0.1:{port}/")
+
+    assert error.value.kind == "timeout"

@@ -1,4 +1,4 @@
-"""What is a link, and which one."""
+"""The links in the references of annotators, and what is no link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from lm_factuality.benchmarks.felm.rows import read_felm_rows
 from lm_factuality.retrieval.references.links import clean_url, collect_links, find_urls
 
-# one entry of "ref": the addresses in it
+# The addresses in each entry of references.
 ENTRIES = {
     "https://a.example/x": ["https://a.example/x"],
     "  https://a.example/x,\n": ["https://a.example/x"],
@@ -54,42 +54,60 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"), ENTRIES.items(), ids=[ascii(entry) for entry in ENTRIES]
+    ("entry", "urls"), ENTRIES.items(), ids=[ascii(entry) for entry in ENTRIES]
 )
-def test_links_in_an_entry(entry, expected):
-    assert list(find_urls(entry)) == expected
+def test_links_are_found_in_an_entry(entry, urls):
+    assert list(find_urls(entry)) == urls
 
 
-def test_clean_keeps_what_is_clean():
-    for urls in ENTRIES.values():
-        assert [clean_url(url) for url in urls] == urls
+@pytest.mark.parametrize(
+    "urls", [urls for urls in ENTRIES.values() if urls], ids=lambda urls: ascii(urls[0])
+)
+def test_a_clean_address_is_not_changed(urls):
+    assert [clean_url(url) for url in urls] == urls
 
 
 @pytest.mark.parametrize("ending", [".", ")", ",", ". "])
 def test_the_time_for_an_entry_is_in_proportion_to_its_length(ending):
-    # Copying the rest for each character would take minutes.
+    """Copying the rest of the entry for each character would take minutes."""
     assert find_urls("[" + ending * 300_000) == []
 
 
-def test_collect_keeps_the_order_counts_once_and_hides_passwords():
-    entries = [
-        "https://b.example/",
-        "nothing",
-        "https://a.example/#top",
-        "https://a.example/",
-        "nothing",
-        "  ",
-    ]
-    links = collect_links([*entries, "https://user:secret@a.example/", "https://c.example/"])
-    assert links.urls == ("https://b.example/", "https://a.example/", "https://c.example/")
-    assert links.not_links == ("nothing", "https://...@a.example/")
+def test_each_link_is_collected_once_in_the_order_of_entries():
+    entries = ["https://b.example/", "https://a.example/#top", "https://a.example/"]
+
+    links = collect_links(entries)
+
+    assert links.urls == ("https://b.example/", "https://a.example/")
 
 
-def test_felm(shared):
+def test_entries_without_a_link_are_collected_once_and_blank_ones_not_at_all():
+    links = collect_links(["nothing", "https://a.example/", "nothing", "  "])
+
+    assert links.urls == ("https://a.example/",)
+    assert links.not_links == ("nothing",)
+
+
+def test_the_password_in_an_entry_is_hidden():
+    links = collect_links(["https://user:secret@a.example/"])
+
+    assert links.urls == ()
+    assert links.not_links == ("https://...@a.example/",)
+
+
+@pytest.fixture(scope="module")
+def felm_links(shared):
+    """Return the links in the references of FELM."""
     rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
-    links = collect_links(entry for row in rows for entry in row.references)
-    assert len(links.urls) == 375
-    assert links.not_links == ()
-    assert "https://en.wikipedia.org/wiki/Boston_United_F.C." in links.urls
-    assert "https://en.wikipedia.org/wiki/Plato" in links.urls  # "...Plato," in the file
-    assert not any(url.endswith((",", "/.")) for url in links.urls)
+    return collect_links(entry for row in rows for entry in row.references)
+
+
+def test_felm_has_375_links_and_no_other_references(felm_links):
+    assert len(felm_links.urls) == 375
+    assert felm_links.not_links == ()
+
+
+def test_links_of_felm_end_where_the_address_ends(felm_links):
+    assert "https://en.wikipedia.org/wiki/Boston_United_F.C." in felm_links.urls
+    assert "https://en.wikipedia.org/wiki/Plato" in felm_links.urls  # "...Plato," in the file
+    assert not any(url.endswith((",", "/.")) for url in felm_links.urls)
