@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.suite.shapes import sample_rows
-from bench.timing import Timing, in_turn
+from bench.timing import Timing, time_in_processes
 from lm_factuality.ground.suite import tasks_folder
 from tests.judges.server import Act, JudgeServer
 from tests.serving import serve
@@ -60,7 +60,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
 def compare(url: str, model: str, rows: int, runs: int) -> dict[str, Timing]:
     """Both ways in turn; results are the answers."""
     ways = {"one after the other": 1, f"{AT_ONCE} at once": AT_ONCE}
-    return in_turn(
+    return time_in_processes(
         {way: (prepare, (at_once, url, model, rows)) for way, at_once in ways.items()}, runs
     )
 

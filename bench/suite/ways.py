@@ -24,7 +24,7 @@ from bench.suite.shapes import (
     to_tokens,
     tokenizer_of,
 )
-from bench.timing import Record, Timing, in_turn, typical_ratio
+from bench.timing import Record, Timing, time_in_processes, typical_ratio
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.benchmarks.factor.rows import Row
@@ -53,12 +53,14 @@ def compare_scoring(shape: str, rows: Sequence[Row], requests: TokenRequests, ru
     sizes = HF_BATCHES_OF_GPUS if torch.cuda.is_available() else HF_BATCHES
     tree_size: int | str = "auto" if torch.cuda.is_available() else 1
     trials = {
-        size: in_turn({"hf": (prepare_scoring, ("hf", shape, size, rows, requests))}, 1, 0)["hf"]
+        size: time_in_processes(
+            {"hf": (prepare_scoring, ("hf", shape, size, rows, requests))}, 1, 0
+        )["hf"]
         for size in sizes
     }
     best = min(trials, key=lambda size: trials[size].median)
     ways = {"hf": best, "hf-tree": tree_size}
-    timings = in_turn(
+    timings = time_in_processes(
         {
             kind: (prepare_scoring, (kind, shape, size, rows, requests))
             for kind, size in ways.items()
@@ -127,9 +129,9 @@ def compare_parts(checkpoint: str, rows: Sequence[Row]) -> Record:
         [*itertools.chain(*requests[start : start + part])] for start in range(0, len(rows), part)
     ]
     trials = {
-        size: in_turn({"hf": (prepare_scoring, ("hf", checkpoint, size, rows, parts[0][:8]))}, 1)[
-            "hf"
-        ].median
+        size: time_in_processes(
+            {"hf": (prepare_scoring, ("hf", checkpoint, size, rows, parts[0][:8]))}, 1
+        )["hf"].median
         for size in sizes
     }
     best = min(trials, key=lambda size: trials[size])
@@ -137,7 +139,7 @@ def compare_parts(checkpoint: str, rows: Sequence[Row]) -> Record:
     given = {
         kind: (_prepare_parts, (kind, checkpoint, size, rows, parts)) for kind, size in ways.items()
     }
-    hf, tree = in_turn(given, len(parts)).values()
+    hf, tree = time_in_processes(given, len(parts)).values()
     ratios = [slow / fast for slow, fast in zip(hf.seconds, tree.seconds, strict=True)]
     operations = count_operations(build(checkpoint), [*itertools.chain(*parts)])
     return {
@@ -204,7 +206,9 @@ def compare_ralm(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timing]
     index = folder / "encyclopedia"
     build_index(tasks_folder() / "sample" / "encyclopedia.jsonl", index)
     ways = ("window by window", "hf-ralm")
-    return in_turn({way: (prepare_ralm, (way, str(index), str(checkpoint))) for way in ways}, runs)
+    return time_in_processes(
+        {way: (prepare_ralm, (way, str(index), str(checkpoint))) for way in ways}, runs
+    )
 
 
 def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
@@ -257,7 +261,7 @@ def compare_decoding(checkpoint: str, rows: Sequence[Row], runs: int) -> dict[st
     """DoLa's log-likelihoods of all choices of the rows, request by request and with shared
     positions."""
     texts = [(*join(row.prefix, choice), PAPER_WINDOW) for row in rows for choice in row.choices]
-    return in_turn(
+    return time_in_processes(
         {way: (prepare_decoding, (way, checkpoint, texts)) for way in ("one by one", "hf-dola")},
         runs,
     )
@@ -306,7 +310,7 @@ def compare_harness(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timi
     }
     write_text(folder / "plain.yaml", yaml.safe_dump(plain))
     ways = {"FACTOR task": TASK, "lm_eval multiple_choice": _PLAIN}
-    found = in_turn(
+    found = time_in_processes(
         {
             way: (prepare_harness, (task, str(folder), str(checkpoint)))
             for way, task in ways.items()

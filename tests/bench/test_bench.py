@@ -14,7 +14,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from bench.suite.__main__ import main
 from bench.suite.shapes import count_operations, grow
 from bench.suite.ways import made_up
-from bench.timing import in_turn
+from bench.timing import time_in_processes
 from tests.judges.server import Act, JudgeServer
 
 GPT2 = GPT2Config(
@@ -71,11 +71,11 @@ def _hungry(megabytes):
 
 @pytest.mark.slow
 def test_ways_are_timed_in_processes_of_their_own():
-    found = in_turn({"short": (_sleeper, (0.01,)), "long": (_sleeper, (0.05,))}, runs=3)
+    found = time_in_processes({"short": (_sleeper, (0.01,)), "long": (_sleeper, (0.05,))}, runs=3)
     assert [len(timing.seconds) for timing in found.values()] == [3, 3]
     assert found["long"].median > found["short"].median > 0.009
     assert found["long"].result == 0.05
-    memory = in_turn({"much": (_hungry, (300,)), "little": (_hungry, (1,))}, runs=1)
+    memory = time_in_processes({"much": (_hungry, (300,)), "little": (_hungry, (1,))}, runs=1)
     assert memory["much"].peak_mb > memory["little"].peak_mb + 250
 
 
