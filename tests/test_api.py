@@ -7,6 +7,7 @@ import csv
 import json
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -15,7 +16,9 @@ from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 
 LARGER = str(TASKS / "sample" / "models" / "larger")
-HEAVY = {
+
+# Each of these takes long to import.
+SLOW_PACKAGES = {
     "torch",
     "transformers",
     "lm_eval",
@@ -28,56 +31,67 @@ HEAVY = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def without_lm_evals_own_tasks():
-    """Listing them takes seconds in each run."""
+def no_tasks_of_lm_eval():
+    """Keep lm_eval from listing its own tasks, which takes seconds in each run."""
     from lm_eval.tasks import TaskManager
 
-    made = TaskManager.__init__
+    original_init = TaskManager.__init__
+
+    def init_without_defaults(self, *args, **options):
+        options["include_defaults"] = False
+        original_init(self, *args, **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            TaskManager,
-            "__init__",
-            lambda self, *given, **options: made(
-                self, *given, **{**options, "include_defaults": False}
-            ),
-        )
+        patch.setattr(TaskManager, "__init__", init_without_defaults)
         yield
 
 
 @pytest.fixture(scope="module")
 def model():
+    """Open the larger checkpoint of the sample."""
     return api.open_model(pretrained=LARGER)
 
 
 @pytest.fixture(scope="module")
 def sample_rows():
+    """Read all rows of the sample of FACTOR."""
     with (TASKS / "sample" / "sample_factor.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
-def evaluated(model):
+def task_results(model):
+    """Evaluate the model on the first 12 rows of the sample of FACTOR."""
     return api.evaluate(model, ["sample_factor"], limit=12)
 
 
-def test_importing_it_imports_nothing_that_takes_time():
+def test_importing_the_api_imports_no_slow_package():
     code = "import sys, lm_factuality.api; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = subprocess.run(
+
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not HEAVY & set(loaded)
+    )
+
+    assert SLOW_PACKAGES.isdisjoint(process.stdout.split())
 
 
-def test_everything_that_it_exports_is_there_and_nothing_else():
-    assert all(getattr(api, name) is not None for name in api.__all__)
+def test_every_exported_name_exists_once():
+    for name in api.__all__:
+        assert getattr(api, name) is not None
     assert len(set(api.__all__)) == len(api.__all__)
+
+
+def test_other_names_of_the_suite_are_no_part_of_the_api():
     with pytest.raises(AttributeError, match="no attribute 'judge'"):
         api.judge  # noqa: B018
 
 
-def test_rows_at_hand_get_the_scores_of_the_task(model, sample_rows, evaluated):
-    found = api.score_rows(model, sample_rows[:12], join="authors")
-    names = (
+def test_rows_in_memory_have_the_values_of_the_same_rows_in_a_task(
+    model, sample_rows, task_results
+):
+    results = api.score_rows(model, sample_rows[:12], join="authors")
+
+    metrics = (
         "factor_acc",
         "acc",
         "choice_prob",
@@ -86,189 +100,292 @@ def test_rows_at_hand_get_the_scores_of_the_task(model, sample_rows, evaluated):
         "factor_num_tokens",
         "unscored",
     )
-    assert [[row[name] for name in names] for row in found.rows()] == [
-        [row[name] for name in names] for row in evaluated.rows()
-    ]
-    ours, theirs = (
-        {score["score"]: score for score in each.scores()} for each in (found, evaluated)
+    for row, task_row in zip(results.rows(), task_results.rows(), strict=True):
+        for metric in metrics:
+            assert row[metric] == task_row[metric], metric
+
+
+def test_rows_in_memory_have_the_scores_of_the_same_rows_in_a_task(
+    model, sample_rows, task_results
+):
+    results = api.score_rows(model, sample_rows[:12], join="authors")
+
+    scores = [{**score, "task": "sample_factor"} for score in results.scores()]
+    assert scores == task_results.scores()
+
+
+def test_the_headline_comes_first_and_has_an_interval(task_results):
+    headline = task_results.scores()[0]
+
+    assert headline["score"] == "factor_acc"
+    assert headline["rows"] == 12
+    assert 0 <= headline["low"] <= headline["value"] <= headline["high"] <= 1
+    assert 0 < headline["guess_baseline"] < 0.5
+
+
+def test_counts_and_bounds_are_fields_of_a_score_and_no_scores(task_results):
+    names = {score["score"] for score in task_results.scores()}
+
+    assert {"acc", "bits_per_byte", "pairwise_acc"} <= names
+    assert names.isdisjoint({"factor_acc_worst", "unscored", "truncated"})
+
+
+@pytest.fixture
+def run_on_files(tmp_path):
+    """Run the same task as ``task_results`` with files for its results, and return the results."""
+    return api.run(
+        ["sample_factor"],
+        "hf-tree",
+        tmp_path / "out",
+        model_args={"pretrained": LARGER},
+        limit=12,
     )
-    assert ours.keys() == theirs.keys()
-    for name, score in theirs.items():
-        assert ours[name] | {"task": "sample_factor"} == score
 
 
-def test_a_score_comes_with_its_interval_and_the_headline_first(evaluated):
-    first, *others = evaluated.scores()
-    assert first["score"] == "factor_acc"
-    assert first["rows"] == 12
-    assert 0 <= first["low"] <= first["value"] <= first["high"] <= 1
-    assert 0 < first["guess_baseline"] < 0.5
-    assert {"acc", "bits_per_byte", "pairwise_acc"} <= {each["score"] for each in others}
-    assert not {"factor_acc_worst", "unscored", "truncated"} & {
-        each["score"] for each in others
-    }  # columns, not scores
+def test_files_of_a_run_are_read_as_its_results(run_on_files, tmp_path):
+    assert api.read_results(tmp_path / "out") == run_on_files
 
 
-def test_a_run_leaves_files_that_read_as_what_is_in_memory(tmp_path, evaluated):
-    argv = list(sys.argv)
-    found = api.run(
-        ["sample_factor"], "hf-tree", tmp_path / "out", model_args={"pretrained": LARGER}, limit=12
-    )
-    assert sys.argv == argv
-    again = api.read_results(tmp_path / "out")
-    assert again == found
-    ours = [{**row, "model": ""} for row in again.rows()]
-    assert ours == [{**row, "model": ""} for row in evaluated.rows()]
-    assert [score["value"] for score in again.scores()] == [
-        score["value"] for score in evaluated.scores()
-    ]
+def test_a_run_on_files_has_the_results_of_an_evaluation_in_memory(run_on_files, task_results):
+    # The name of the model differs: here it is a checkpoint that was open already.
+    rows = [{**row, "model": ""} for row in run_on_files.rows()]
+    task_rows = [{**row, "model": ""} for row in task_results.rows()]
+
+    assert rows == task_rows
+    values = [score["value"] for score in run_on_files.scores()]
+    assert values == [score["value"] for score in task_results.scores()]
 
 
-def test_rows_without_a_score_are_counted_by_their_reason(model, sample_rows):
-    empty = {**sample_rows[0], "contradiction_1": " "}
-    found = api.score_rows(
-        model, [sample_rows[0], empty, {**empty, "completion": sample_rows[1]["completion"]}]
-    )
-    assert [row["unscored"] for row in found.rows()] == [
-        None,
-        "choice 2 is empty",
-        "choice 2 is empty",
-    ]
-    assert found.unscored() == [
+def test_a_run_leaves_the_arguments_of_the_process_alone(request):
+    # lm_eval reads sys.argv, which a run therefore replaces.
+    arguments = list(sys.argv)
+
+    request.getfixturevalue("run_on_files")
+
+    assert sys.argv == arguments
+
+
+@pytest.fixture(scope="module")
+def results_with_unscored_rows(model, sample_rows):
+    """Score three rows, of which the last two have an empty choice."""
+    sound_row = sample_rows[0]
+    row_without_choice = {**sound_row, "contradiction_1": " "}
+    another_row = {**row_without_choice, "completion": sample_rows[1]["completion"]}
+    return api.score_rows(model, [sound_row, row_without_choice, another_row])
+
+
+def test_rows_without_a_score_have_a_reason(results_with_unscored_rows):
+    reasons = [row["unscored"] for row in results_with_unscored_rows.rows()]
+
+    assert reasons == [None, "choice 2 is empty", "choice 2 is empty"]
+
+
+def test_rows_without_a_score_are_counted_by_their_reason(results_with_unscored_rows):
+    assert results_with_unscored_rows.unscored() == [
         {"model": LARGER, "task": "rows", "reason": "choice 2 is empty", "cure": "", "rows": 2}
     ]
-    first = found.scores()[0]
-    assert (first["unscored"], first["rows"]) == (2, 3)
-    assert first["best"] - first["worst"] == pytest.approx(2 / 3)
+
+
+def test_a_score_has_the_bounds_that_unscored_rows_leave_possible(results_with_unscored_rows):
+    score = results_with_unscored_rows.scores()[0]
+
+    assert score["unscored"] == 2
+    assert score["rows"] == 3
+    assert score["best"] - score["worst"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("tasks", "message"),
     [
-        (
-            lambda model: api.evaluate(model, ["sample_factr"]),
-            api.ConfigError,
-            "did you mean sample_factor",
-        ),
-        (
-            lambda model: api.evaluate(model, ["nowhere.yaml"]),
-            api.ConfigError,
-            "nowhere.yaml: no such file",
-        ),
-        (lambda model: api.evaluate(model, ["felm_gen"]), api.ConfigError, "judge"),
-        (lambda model: api.open_model("hf-treee"), api.ConfigError, "hf-treee"),
-        (lambda model: api.score_rows(model, []), api.DataError, "rows"),
-        (
-            lambda model: api.score_rows(model, [{"prefix": "a", "completion": "b"}]),
-            api.ConfigError,
-            "contradiction_0",
-        ),
-        (lambda model: api.read_results("nowhere"), api.DataError, "nowhere: no results"),
-        (
-            lambda model: api.run(
-                ["sample_factor"], model_args={"api_key": "sk-0123456789abcdefghij"}
-            ),
-            api.ConfigError,
-            "api_key",
-        ),
-        (lambda model: api.load_judge_config("nowhere.yaml"), api.ConfigError, "nowhere.yaml"),
-        (lambda model: api.load_build("nowhere.yaml"), api.ConfigError, "nowhere.yaml"),
+        pytest.param(["sample_factr"], "did you mean sample_factor", id="misspelt task"),
+        pytest.param(["nowhere.yaml"], "nowhere.yaml: no such file", id="missing YAML"),
+        pytest.param(["felm_gen"], "judge", id="task without its judge"),
     ],
 )
-def test_what_a_user_can_mend_is_an_error_of_the_suite(
-    model, call, error, said, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=said):
-        call(model)
+def test_a_task_that_cannot_run_is_refused(model, tasks, message):
+    with pytest.raises(api.ConfigError, match=message):
+        api.evaluate(model, tasks)
 
 
-def test_a_yaml_of_ones_own_by_its_path(
-    model, sample_rows, factor_yaml, write_rows, tmp_path, monkeypatch
-):
+def test_an_unknown_kind_of_model_is_refused():
+    with pytest.raises(api.ConfigError, match="hf-treee"):
+        api.open_model("hf-treee")
+
+
+def test_no_rows_are_refused(model):
+    with pytest.raises(api.DataError, match="rows"):
+        api.score_rows(model, [])
+
+
+def test_rows_without_a_contradiction_are_refused(model):
+    with pytest.raises(api.ConfigError, match="contradiction_0"):
+        api.score_rows(model, [{"prefix": "a", "completion": "b"}])
+
+
+def test_a_credential_among_the_arguments_of_a_model_is_refused():
+    with pytest.raises(api.ConfigError, match="api_key"):
+        api.run(["sample_factor"], model_args={"api_key": "sk-0123456789abcdefghij"})
+
+
+def test_missing_results_are_refused(tmp_path):
+    with pytest.raises(api.DataError, match="nowhere: no results"):
+        api.read_results(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "load", [api.load_judge_config, api.load_build], ids=["judge", "factor-gen"]
+)
+def test_a_missing_configuration_is_refused(load, tmp_path):
+    with pytest.raises(api.ConfigError, match="nowhere.yaml"):
+        load(tmp_path / "nowhere.yaml")
+
+
+@pytest.fixture
+def own_yaml(sample_rows, factor_yaml, write_rows, tmp_path, monkeypatch):
+    """Write the task ``my_factor`` with three rows, and return the path of its YAML.
+
+    The data lies beside the YAML, and not in the working folder.
+    """
     write_rows(sample_rows[:3])
     path = factor_yaml(dataset_path="rows.jsonl")
     monkeypatch.chdir(tmp_path.parent)
-    assert api.evaluate(model, [str(path)]).scores()[0]["rows"] == 3
-    assert api.evaluate(model, ["my_factor"], include_path=[str(tmp_path)]).scores()[0]["rows"] == 3
+    return path
 
 
-def test_a_judged_task_in_memory(model, tmp_path):
-    found = api.evaluate(
+def test_a_task_of_the_user_is_evaluated_by_its_path(model, own_yaml):
+    results = api.evaluate(model, [str(own_yaml)])
+
+    assert results.scores()[0]["rows"] == 3
+
+
+def test_a_task_of_the_user_is_evaluated_by_its_name(model, own_yaml):
+    results = api.evaluate(model, ["my_factor"], include_path=[str(own_yaml.parent)])
+
+    assert results.scores()[0]["rows"] == 3
+
+
+def test_a_judged_task_is_evaluated_in_memory(model, tmp_path):
+    results = api.evaluate(
         model,
         ["sample_felm_gen"],
         metadata={"judge_store": str(tmp_path / "answers.sqlite")},
         limit=2,
         gen_kwargs={"max_gen_toks": 16},
     )
-    assert found.scores()[0]["score"] == "segment_error_rate"
-    assert [
-        json.loads(row["filtered_resps"][0]).keys() >= {"unscored"} for row in found.rows()
-    ] == [True, True]
+
+    assert results.scores()[0]["score"] == "segment_error_rate"
+    assert len(results.rows()) == 2
+    for row in results.rows():
+        verdict = json.loads(row["filtered_resps"][0])
+        assert "unscored" in verdict
 
 
-def test_a_task_that_is_not_the_suites(model, sample_rows, tmp_path, write_rows):
+PLAIN_TASK = """
+task: plain
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {path}}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: prefix
+doc_to_choice: '{{{{[completion, contradiction_0]}}}}'
+doc_to_target: 0
+metric_list: [{{metric: acc}}]
+"""
+
+
+def test_a_task_that_is_not_of_the_suite_has_rows_but_no_scores(
+    model, sample_rows, tmp_path, write_rows
+):
+    # The suite does not know how its metrics are aggregated, so it states no interval.
     path = write_rows(sample_rows[:4])
-    (tmp_path / "plain.yaml").write_text(
-        f"task: plain\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {path}}}}}\ntest_split: test\noutput_type: multiple_choice\n"
-        "doc_to_text: prefix\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 0\nmetric_list: [{metric: acc}]\n"
-    )
-    found = api.evaluate(model, ["plain"], include_path=[str(tmp_path)])
-    assert found.scores() == []
-    assert [row["acc"] for row in found.rows()]
+    (tmp_path / "plain.yaml").write_text(PLAIN_TASK.format(path=path))
+
+    results = api.evaluate(model, ["plain"], include_path=[str(tmp_path)])
+
+    assert results.scores() == []
+    assert len(results.rows()) == 4
+    for row in results.rows():
+        assert "acc" in row
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    """Run a server that plays the evaluated model and the judge."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    verdict = {"reason": "It says so.", "verdict": "supported", "probability": 0.9}
+
     def reply(prompt, attempt):
-        if "passages" in prompt.casefold() and "claim" in prompt.casefold():
-            return Act(
-                text=json.dumps(
-                    {"reason": "It says so.", "verdict": "supported", "probability": 0.9}
-                )
-            )
+        asks_for_verdict = "passages" in prompt.casefold() and "claim" in prompt.casefold()
+        if asks_for_verdict:
+            return Act(text=json.dumps(verdict))
         return Act(text="Answer: ALL_CORRECT", delay=0.02)
 
-    running = JudgeServer(reply)
-    yield running
-    running.close()
+    with closing(JudgeServer(reply)) as judge_server:
+        yield judge_server
 
 
-def test_it_works_twice_where_an_event_loop_runs_already(server, tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    client = {
+@pytest.fixture
+def client_arguments(server):
+    """Return the arguments of lm_eval's client of ``server``."""
+    return {
         "model": "small-judge",
         "base_url": f"{server.base_url}/chat/completions",
         "num_concurrent": 3,
     }
+
+
+def call_twice_in_an_event_loop(call):
+    """Call a function twice where an event loop runs already, as in a notebook.
+
+    The loop has to be the same afterwards.
+    """
+
+    async def run_cells():
+        loop = asyncio.get_running_loop()
+        for _ in range(2):
+            call()
+            assert asyncio.get_running_loop() is loop
+            assert asyncio.get_event_loop() is loop
+            await asyncio.sleep(0)
+
+    asyncio.run(run_cells())
+
+
+def test_evaluate_works_in_a_notebook(server, client_arguments):
+    def evaluate():
+        model = api.open_model("local-chat-completions", **client_arguments)
+        results = api.evaluate(model, ["sample_felm"], limit=2, apply_chat_template=True)
+        assert len(results.rows()) == 2
+
+    call_twice_in_an_event_loop(evaluate)
+
+    assert server.busiest > 1  # requests were sent at the same time
+
+
+def test_run_works_in_a_notebook(server, client_arguments, tmp_path):
+    def run():
+        results = api.run(
+            ["sample_felm"],
+            "local-chat-completions",
+            tmp_path,
+            model_args=client_arguments,
+            limit=2,
+            apply_chat_template=True,
+        )
+        assert len(results.rows()) == 2
+
+    call_twice_in_an_event_loop(run)
+
+
+def test_verify_works_in_a_notebook(server, tmp_path):
     config = api.JudgeConfig(
         name="served", backend="openai", model="small-judge", base_url=server.base_url
     )
+    pair = api.Pair("The mill is old.", ("The mill was built in 1402.",))
 
-    async def notebook():
-        loop = asyncio.get_running_loop()
-        for _ in range(2):
-            opened = api.open_model("local-chat-completions", **client)
-            assert (
-                len(api.evaluate(opened, ["sample_felm"], limit=2, apply_chat_template=True).rows())
-                == 2
-            )
-            results = api.run(
-                ["sample_felm"],
-                "local-chat-completions",
-                tmp_path,
-                model_args=client,
-                limit=2,
-                apply_chat_template=True,
-            )
-            assert len(results.rows()) == 2
-            with api.Judge.open(config, store=tmp_path / "answers.sqlite") as judge:
-                (found,) = api.verify(
-                    judge, [api.Pair("The mill is old.", ("The mill was built in 1402.",))]
-                )
-            assert found.verdict == "supported"
-            assert asyncio.get_running_loop() is loop is asyncio.get_event_loop()
-            await asyncio.sleep(0)
+    def verify():
+        with api.Judge.open(config, store=tmp_path / "answers.sqlite") as judge:
+            (verification,) = api.verify(judge, [pair])
+        assert verification.verdict == "supported"
 
-    asyncio.run(notebook())
-    assert server.busiest > 1
+    call_twice_in_an_event_loop(verify)

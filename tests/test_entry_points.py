@@ -1,13 +1,15 @@
-"""What installed packages tell lm_eval: models, and tasks as its pull request 4015 proposes, from a
-checkout and from a wheel."""
+"""What the installed package tells lm_eval: its models and its tasks."""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from lm_factuality.harness.run import register_models
+from lm_factuality.harness.tasks import with_suite
 from tests.conftest import REPOSITORY, TASKS
 
 if sys.version_info >= (3, 11):
@@ -15,29 +17,30 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-POINTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "entry-points"
-]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ENTRY_POINTS = PROJECT["entry-points"]
 
 
-def test_run_registers_the_models():
+@pytest.mark.parametrize(("name", "target"), ENTRY_POINTS["lm_eval.models"].items())
+def test_a_run_registers_the_models_of_the_entry_points(name, target):
+    # Releases of lm_eval that do not read entry points yet need this.
     from lm_eval.api.registry import model_registry
 
     register_models()
-    for name, target in POINTS["lm_eval.models"].items():
-        assert model_registry.get(name).__name__ == target.split(":")[1]
+
+    _, _, class_name = target.partition(":")
+    assert model_registry.get(name).__name__ == class_name
 
 
 def test_tasks_of_a_checkout_are_found_without_importing_them():
-    (value,) = POINTS["lm_eval.tasks"].values()
-    spec = importlib.util.find_spec(value)
-    assert spec is not None
-    assert [Path(each).resolve() for each in spec.submodule_search_locations or ()] == [
-        TASKS.resolve()
-    ]
+    # In a wheel the folder is a part of the package. In a checkout, it has to be found as well.
+    (package,) = ENTRY_POINTS["lm_eval.tasks"].values()
+
+    spec = find_spec(package)
+
+    folders = [Path(location).resolve() for location in spec.submodule_search_locations]
+    assert folders == [TASKS.resolve()]
 
 
-def test_the_suites_folder_is_named_first_and_once(tmp_path):
-    from lm_factuality.harness.tasks import with_suite
-
+def test_the_folder_of_the_suite_is_searched_first_and_once(tmp_path):
     assert with_suite([str(tmp_path), str(TASKS)]) == [str(TASKS.resolve()), str(tmp_path)]

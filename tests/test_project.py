@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.conftest import REPOSITORY
 
@@ -17,55 +19,57 @@ else:
     import tomli as tomllib
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".pickle")
 
 
-def names(requirements: list[str]) -> set[str]:
-    found = {
-        re.split(r"[<>=\[;!~ ]", requirement)[0].lower().replace("_", "-")
-        for requirement in requirements
-    }
-    return found - {"lm-factuality"}
+def read_requirements(lines: list[str]) -> list[Requirement]:
+    """Parse requirements, except those of the project's own extras."""
+    requirements = [Requirement(line) for line in lines]
+    return [requirement for requirement in requirements if requirement.name != "lm-factuality"]
+
+
+def read_pins() -> dict[str, list[str]]:
+    """Return the pinned versions of each package; a package may have one for each Python."""
+    pins = defaultdict(list)
+    for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if "==" not in line:
+            continue
+        name, version = line.partition(";")[0].split("==")
+        pins[canonicalize_name(name)].append(version.strip())
+    return pins
 
 
 def test_every_dependency_is_pinned():
-    pinned = names(
-        [
-            line
-            for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
-            if "==" in line
-        ]
-    )
-    extras = PROJECT["optional-dependencies"]
-    wanted = names(PROJECT["dependencies"]) | names(extras["dev"]) | names(extras["api"])
-    assert wanted <= pinned
+    # Otherwise a new release of a package could change a published number.
+    requirements = read_requirements([*PROJECT["dependencies"], *EXTRAS["dev"], *EXTRAS["api"]])
+
+    names = {canonicalize_name(requirement.name) for requirement in requirements}
+    assert names <= set(read_pins())
 
 
-def test_pins_lie_within_the_ranges():
-    from packaging.requirements import Requirement
+def test_pinned_versions_lie_within_the_declared_ranges():
+    pins = read_pins()
 
-    pins: dict[str, list[str]] = {}
-    for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if "==" in line:
-            name, version = line.split(";")[0].split("==")
-            pins.setdefault(name.lower().replace("_", "-"), []).append(version.strip())
-    for text in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]:
-        requirement = Requirement(text)
-        for version in pins.get(requirement.name.lower(), []):
-            assert requirement.specifier.contains(version), text
+    for requirement in read_requirements([*PROJECT["dependencies"], *EXTRAS["dev"]]):
+        for version in pins[canonicalize_name(requirement.name)]:
+            assert requirement.specifier.contains(version), str(requirement)
 
 
 @pytest.mark.parametrize(
     "path", sorted((REPOSITORY / "tasks").rglob("*.yaml")), ids=lambda path: path.name
 )
-def test_task_yamls_hold_data_only(path):
+def test_the_yaml_of_a_task_is_plain_data(path):
+    # Apart from !function, by which lm_eval names functions, the YAML has no tags.
     text = path.read_text(encoding="utf-8").replace("!function ", "")
+
     assert isinstance(yaml.safe_load(text), dict)
 
 
-def test_no_checkpoint_or_data_needs_pickle():
-    tracked = subprocess.run(
+def test_no_file_of_the_repository_has_to_be_unpickled():
+    # Loading a pickle can run any code.
+    tracked_files = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert not [
-        path for path in tracked if path.endswith((".bin", ".pt", ".pth", ".pkl", ".pickle"))
-    ]
+
+    assert [path for path in tracked_files if path.endswith(PICKLE_SUFFIXES)] == []
