@@ -23,15 +23,19 @@ TASKS = REPOSITORY / "tasks"
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name bytes by their argument: what gzip packs holds the time, and all workers must collect
-    the same names."""
+    """Name bytes by their argument.
+
+    Bytes that gzip packed hold the time, and all processes of pytest must give a test one name.
+    """
     return argname if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="session", autouse=True)
-def environment_is_asked_once() -> None:
-    """lm_eval describes the environment in each results file, for which it runs ``pip list`` and
-    more: seconds a run, always the same."""
+def describe_environment_once() -> None:
+    """Let lm_eval find out once what it writes about the environment into each results file.
+
+    It runs ``pip list`` and more for that, which takes seconds and gives the same each time.
+    """
     from functools import cache
 
     import torch.utils.collect_env as environment
@@ -41,7 +45,7 @@ def environment_is_asked_once() -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with the published data and the reference scores."""
+    """Return the folder with the published data and the reference scores, or skip without it."""
     if not SHARED.is_dir():
         pytest.skip("needs ../shared with the published data and reference scores")
     return SHARED
@@ -49,14 +53,16 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def checkpoint() -> Path:
-    """The smaller of the sample's checkpoints: a real model with a real tokenizer."""
+    """Return the smaller of the sample's checkpoints: a real model with a real tokenizer."""
     return TASKS / "sample" / "models" / "smaller"
 
 
 @pytest.fixture
 def factor_yaml(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a task YAML into ``tmp_path``: ``factor_yaml(dataset_path="rows.csv",
-    metadata={...})``."""
+    """Return a function that writes the YAML of a FACTOR task into ``tmp_path``.
+
+    Keyword arguments are keys of the YAML, as in ``factor_yaml(dataset_path="rows.csv")``.
+    """
     import yaml
 
     def write(name: str = "my_factor", **keys: Any) -> Path:
@@ -70,11 +76,12 @@ def factor_yaml(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def write_rows(tmp_path: Path) -> Callable[..., Path]:
-    """Writes rows as JSONL into ``tmp_path``."""
+    """Return a function that writes rows as JSONL into ``tmp_path``, and returns the path."""
 
     def write(rows: Sequence[dict[str, Any]], name: str = "rows.jsonl") -> Path:
         path = tmp_path / name
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        lines = [json.dumps(row) + "\n" for row in rows]
+        path.write_text("".join(lines), encoding="utf-8")
         return path
 
     return write
@@ -82,7 +89,12 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def evaluate() -> Callable[..., dict[str, Any]]:
-    """Runs tasks through lm_eval in this process, without its built-in tasks."""
+    """Return a function that runs tasks through lm_eval in this process.
+
+    Its arguments are the model, the tasks, a folder with more tasks and the arguments of the model.
+    Keyword arguments are metadata or options of lm_eval, such as ``limit=2``. lm_eval's own tasks
+    are not loaded, which takes seconds.
+    """
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -98,11 +110,10 @@ def evaluate() -> Callable[..., dict[str, Any]]:
         **options: Any,
     ) -> Any:
         metadata = {**(model_args or {}), **options.pop("metadata", {})}
-        manager = TaskManager(
-            include_path=[str(TASKS), *([str(include)] if include else [])],
-            include_defaults=False,
-            metadata=metadata,
-        )
+        folders = [str(TASKS)]
+        if include:
+            folders.append(str(include))
+        manager = TaskManager(include_path=folders, include_defaults=False, metadata=metadata)
         options.setdefault("device", "cpu")
         return simple_evaluate(
             model, model_args=model_args, tasks=tasks, task_manager=manager, **options
@@ -112,7 +123,11 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
 
 def example_row(**changes: Any) -> dict[str, Any]:
-    """A sound row in the authors' columns."""
+    """Return a row of FACTOR that can be scored, in the authors' columns.
+
+    Args:
+        **changes: Columns with other values, such as ``completion=""``.
+    """
     row = {
         "doc_id": "d1",
         "turncated_prefixes": "The library opened in 1870. ",
@@ -125,7 +140,14 @@ def example_row(**changes: Any) -> dict[str, Any]:
 
 
 def task_result(task: str, kind: str, effective: int = 1, **fields: Any) -> TaskResult:
-    """A task of a results file, without scores."""
+    """Make a task of a results file. By default it has no scores and no samples.
+
+    Args:
+        task: The name of the task.
+        kind: The benchmark that it belongs to, such as ``factor``.
+        effective: How many rows it ran.
+        **fields: Other fields, such as ``metrics={"factor_acc": 0.5}``.
+    """
     defaults = {
         "metrics": {},
         "stderrs": {},
@@ -139,16 +161,31 @@ def task_result(task: str, kind: str, effective: int = 1, **fields: Any) -> Task
     return TaskResult(task=task, kind=kind, **counts, **{**defaults, **fields})
 
 
-def half_written(path: Path, by: int = 2**22 + 1) -> Path:
-    """Where a process that was killed was writing ``path``, for a folder to be made there and a
-    file to be written; the next writer is as new as the first one of a process."""
+DEAD_PROCESS = 2**22 + 1  # more than the number of any process on Linux
+
+
+def half_written(path: Path, process_id: int = DEAD_PROCESS) -> Path:
+    """Return the path at which another process was writing a file or folder.
+
+    The test writes something there. Leftovers of processes that have ended are looked for again by
+    the next file that is written.
+
+    Args:
+        path: What the process was writing.
+        process_id: The number of that process. By default it does not run any more.
+    """
     from lm_factuality.ground import files
 
     files._remove_leftovers.cache_clear()
-    part = files._temporary_path(path)
-    return part.with_name(part.name.replace(f".{os.getpid()}.", f".{by}."))
+    temporary_path = files._temporary_path(path)
+    own_id = os.getpid()
+    name = temporary_path.name.replace(f".{own_id}.", f".{process_id}.")
+    return temporary_path.with_name(name)
 
 
 def run_command(*arguments: str) -> int:
-    """What ``lm-factuality`` with these arguments returns; its errors are not caught."""
+    """Run ``lm-factuality`` with these arguments in this process, and return its exit code.
+
+    Errors of the suite are raised, where the program itself would print them.
+    """
     return run_command_line(app, PROGRAM, arguments)

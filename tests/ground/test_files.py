@@ -47,7 +47,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
     half_written(tmp_path / "a.txt").write_text("half")
     (gone := half_written(tmp_path / "site")).mkdir()
     (gone / "index.html").write_text("half")
-    alive = half_written(tmp_path / "a.txt", by=os.getppid())
+    alive = half_written(tmp_path / "a.txt", process_id=os.getppid())
     elsewhere = tmp_path / ".a.txt.00000000.7.part"
     named_alike = tmp_path / ".notes.part"
     for path in (alive, elsewhere, named_alike):
@@ -75,7 +75,7 @@ def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(
 def test_a_killed_process_of_this_ones_number_as_containers_give_it_bars_no_folder(
     tmp_path: Path,
 ) -> None:
-    (left := half_written(tmp_path / "site", by=os.getpid())).mkdir()
+    (left := half_written(tmp_path / "site", process_id=os.getpid())).mkdir()
     (left / "mark").write_text("half")
     os.utime(left, (1, 1))
     with whole_folder(tmp_path / "site", "mark") as part:
