@@ -15,54 +15,75 @@ from pathlib import Path
 
 ENVIRONMENT: Mapping[str, str] = {
     **os.environ,
-    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "HF_HUB_OFFLINE": "1",
 }
 _STARTUP_SECONDS = 300
 
 
 @contextlib.contextmanager
-def serve(command: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Runs the command made for a free port of 127.0.0.1, and gives the URL of the server when it
-    is healthy."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+def serve(command_for_port: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    """Run a server on a free port until the context ends.
+
+    Args:
+        command_for_port: Returns the command that serves on a port of 127.0.0.1.
+
+    Yields:
+        The URL of the server, once it is healthy.
+    """
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
-        command(port), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command_for_port(port),
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + _STARTUP_SECONDS
     try:
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-                break
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                assert process.poll() is None, f"{process.args[0]} ended with {process.returncode}"
-                assert time.monotonic() < deadline, (
-                    f"{process.args[0]} is not up after {_STARTUP_SECONDS} s"
-                )
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}"
+        _wait_until_healthy(process, url)
+        yield url
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(timeout=60)
 
 
-def started(program: str, model: Path, context: int) -> Callable[[str], list[str]]:
-    """The command for a port by which ``vllm`` or ``transformers`` serves ``model``."""
-    more = {
+def _free_port() -> str:
+    """Return a port of 127.0.0.1 that nothing uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def _wait_until_healthy(process: subprocess.Popen[bytes], url: str) -> None:
+    """Wait until a server replies, and fail if it ends or takes too long."""
+    deadline = time.monotonic() + _STARTUP_SECONDS
+    while not _is_healthy(url):
+        assert process.poll() is None, f"{process.args[0]} ended with {process.returncode}"
+        assert time.monotonic() < deadline, f"{process.args[0]} is not up"
+        time.sleep(1)
+
+
+def _is_healthy(url: str) -> bool:
+    """Ask a server whether it is healthy."""
+    try:
+        urllib.request.urlopen(f"{url}/health", timeout=5)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+    return True
+
+
+def command_to_serve(program: str, model: Path, context: int) -> Callable[[str], list[str]]:
+    """Return a function that gives the command to serve a model on a port.
+
+    Args:
+        program: ``vllm`` or ``transformers``, which are installed beside this Python.
+        model: The folder of the model.
+        context: The most tokens of a prompt and its answer.
+    """
+    executable = str(Path(sys.executable).with_name(program))
+    options_by_program = {
         "vllm": ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(context)],
         "transformers": ["--device", "cpu", "--dtype", "float32"],
     }
-    path = str(Path(sys.executable).with_name(program))
-    return lambda port: [
-        path,
-        "serve",
-        str(model),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        *more[program],
-    ]
+    options = ["--host", "127.0.0.1", *options_by_program[program]]
+    return lambda port: [executable, "serve", str(model), "--port", port, *options]

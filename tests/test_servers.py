@@ -1,5 +1,4 @@
-"""Servers that users run, ``vllm serve`` and ``transformers serve``: asked as evaluated models, as
-judges, and for contradictions.
+"""Servers that users run, ``vllm serve`` and ``transformers serve``, as models and as judges.
 
 ``make test-vllm`` builds the environment that this needs and runs it there.
 """
@@ -12,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 from tests.conftest import REPOSITORY, TASKS
-from tests.serving import ENVIRONMENT, serve, started
+from tests.serving import ENVIRONMENT, command_to_serve, serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,21 +27,26 @@ pytestmark = [
     ),
 ]
 
-BIN = Path(sys.executable).parent
+PROGRAM = Path(sys.executable).with_name("lm-factuality")
 CONTEXT = 8192  # tokens; FELM's longest prompt with documents has fewer
-CHAT = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+CHAT_TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+KEY = "not-a-real-key"
+NUM_ROWS = 12
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A tiny GPT-2 with a long context and a chat template; its answers are noise, which has to
-    come out as unscored."""
+    """Save a tiny GPT-2 with random weights, a long context and a chat template.
+
+    Its answers are noise, which has to come out as unscored.
+    """
     import torch
     from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
     folder = tmp_path_factory.mktemp("tiny")
     tokenizer = AutoTokenizer.from_pretrained(TASKS / "sample" / "models" / "larger")
-    tokenizer.model_max_length, tokenizer.chat_template = CONTEXT, CHAT
+    tokenizer.model_max_length = CONTEXT
+    tokenizer.chat_template = CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = GPT2Config(
@@ -57,22 +62,33 @@ def model(tmp_path_factory) -> Path:
     return folder
 
 
+class ServedModel(NamedTuple):
+    """A model behind a server."""
+
+    base_url: str
+    """The address, which ends in ``/v1``."""
+
+    name: str
+    """The name by which the server knows the model."""
+
+
 @pytest.fixture(scope="module", params=["vllm", "transformers"])
-def server(request, model) -> Iterator[tuple[str, str]]:
-    """(base URL that ends in /v1, the model's name there)."""
+def served_model(request, model) -> Iterator[ServedModel]:
+    """Serve the model by each of the two programs."""
+    with serve(command_to_serve(request.param, model, CONTEXT)) as url:
+        yield ServedModel(f"{url}/v1", str(model))
 
-    with serve(started(request.param, model, CONTEXT)) as url:
-        yield f"{url}/v1", str(model)
 
+def run_command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``lm-factuality`` in a process of its own.
 
-def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **ENVIRONMENT,
-        "LM_FACTUALITY_HOME": str(home),
-        "OPENAI_API_KEY": "not-a-real-key",
-    }
+    Args:
+        *arguments: The command and its options.
+        home: The folder for its stores and caches.
+    """
+    environment = {**ENVIRONMENT, "LM_FACTUALITY_HOME": str(home), "OPENAI_API_KEY": KEY}
     return subprocess.run(
-        [str(BIN / "lm-factuality"), *arguments],
+        [str(PROGRAM), *arguments],
         cwd=REPOSITORY,
         env=environment,
         capture_output=True,
@@ -81,75 +97,103 @@ def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_factor_is_asked_of_a_server_by_what_it_gives(server, tmp_path):
-    url, name = server
-    done = command(
+class FactorRun(NamedTuple):
+    """What a run of FACTOR's chat task left."""
+
+    stderr: str
+    """What the command logged."""
+
+    results: dict[str, Any]
+    """The content of the results file."""
+
+    samples: list[dict[str, Any]]
+    """The rows of the samples file."""
+
+
+@pytest.fixture(scope="module")
+def factor_run(served_model, tmp_path_factory) -> FactorRun:
+    """Run FACTOR's chat task on the served model."""
+    folder = tmp_path_factory.mktemp("factor")
+    model_args = (
+        f"model={served_model.name},base_url={served_model.base_url}/chat/completions,"
+        "num_concurrent=8,max_retries=3"
+    )
+    process = run_command(
         "run",
-        "--model",
-        "local-chat-completions",
+        *("--model", "local-chat-completions"),
         "--apply_chat_template",
-        "--tasks",
-        "sample_factor_chat",
-        "--model_args",
-        f"model={name},base_url={url}/chat/completions,num_concurrent=8,max_retries=3",
-        "--limit",
-        "12",
-        "--output_path",
-        str(tmp_path),
+        *("--tasks", "sample_factor_chat"),
+        *("--model_args", model_args),
+        *("--limit", str(NUM_ROWS)),
+        *("--output_path", str(folder)),
         "--log_samples",
-        home=tmp_path / "home",
+        home=folder / "home",
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    content = json.loads(next(tmp_path.rglob("results_*.json")).read_text())
-    results, metadata = (
-        content["results"]["sample_factor_chat"],
-        content["configs"]["sample_factor_chat"]["metadata"],
-    )
-    assert (
-        metadata.get("answers_read", "words") == "words"
-    )  # noise has neither word among its likeliest tokens
-    assert "the server gives no log-probabilities of answers" in done.stderr
-    assert results["unscored,none"] == 12
-    (path,) = tmp_path.rglob("samples_sample_factor_chat_*.jsonl")
-    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert all(
-        "none of True, False" in each["unscored"] or "empty" in each["unscored"] for each in samples
+    assert process.returncode == 0, process.stderr[-4000:]
+    (results_path,) = folder.rglob("results_*.json")
+    (samples_path,) = folder.rglob("samples_sample_factor_chat_*.jsonl")
+    sample_lines = samples_path.read_text(encoding="utf-8").splitlines()
+    return FactorRun(
+        process.stderr,
+        json.loads(results_path.read_text()),
+        [json.loads(line) for line in sample_lines],
     )
 
 
-def test_a_server_is_a_judge_and_is_asked_once(server, tmp_path):
-    url, name = server
-    judge = tmp_path / "judge.yaml"
-    decoding = {"temperature": 0.0, "max_tokens": 4}
-    config = {
+def test_answers_are_read_as_words_if_log_probabilities_do_not_help(factor_run):
+    # Noise has neither "True" nor "False" among its most likely tokens.
+    metadata = factor_run.results["configs"]["sample_factor_chat"]["metadata"]
+
+    assert metadata.get("answers_read", "words") == "words"
+    assert "the server gives no log-probabilities of answers" in factor_run.stderr
+
+
+def test_answers_that_are_noise_are_unscored_with_a_reason(factor_run):
+    scores = factor_run.results["results"]["sample_factor_chat"]
+
+    assert scores["unscored,none"] == NUM_ROWS
+    for sample in factor_run.samples:
+        reason = sample["unscored"]
+        assert "none of True, False" in reason or "empty" in reason
+
+
+@pytest.fixture
+def certify(served_model, tmp_path):
+    """Return a function that runs ``certify`` with the served model as the judge."""
+    judge_path = tmp_path / "judge.yaml"
+    judge = {
         "backend": "openai",
-        "model": name,
-        "base_url": url,
-        "decoding": decoding,
+        "model": served_model.name,
+        "base_url": served_model.base_url,
+        "decoding": {"temperature": 0.0, "max_tokens": 4},
         "concurrency": 8,
     }
-    judge.write_text(yaml.safe_dump(config), encoding="utf-8")
+    judge_path.write_text(yaml.safe_dump(judge), encoding="utf-8")
     arguments = [
         "certify",
-        "--judge",
-        str(judge),
-        "--setting",
-        "segment_vanilla",
+        *("--judge", str(judge_path)),
+        *("--setting", "segment_vanilla"),
         "--sample",
-        "--store",
-        str(tmp_path / "answers"),
+        *("--store", str(tmp_path / "answers")),
     ]
-    first = command(*arguments, home=tmp_path)
-    assert first.returncode == 1, first.stderr[-4000:]
-    assert (
-        "no verdict on any of 120 responses" in first.stderr
-    )  # its words are noise, and noise is no verdict
-    again = command(*arguments, "--dry-run", home=tmp_path)
-    assert again.returncode == 0, again.stderr[-4000:]
-    (line,) = [
-        line.split()
-        for line in again.stdout.splitlines()
-        if line.strip().startswith("felm/segment_vanilla")
-    ]
-    assert line[1:5] == ["120", "120", "120", "0"]  # requests, distinct, on disk, to send
-    assert b"not-a-real-key" not in (tmp_path / "answers").read_bytes()
+    return lambda *options: run_command(*arguments, *options, home=tmp_path)
+
+
+def test_a_served_model_is_asked_once_as_a_judge(certify, tmp_path):
+    certified = certify()
+    assert certified.returncode == 1, certified.stderr[-4000:]
+    assert "no verdict on any of 120 responses" in certified.stderr
+
+    planned = certify("--dry-run")
+
+    assert planned.returncode == 0, planned.stderr[-4000:]
+    lines = [line.strip() for line in planned.stdout.splitlines()]
+    (row,) = [line for line in lines if line.startswith("felm/segment_vanilla")]
+    _, requests, distinct, on_disk, to_send, *_ = row.split()
+    assert [requests, distinct, on_disk, to_send] == ["120", "120", "120", "0"]
+
+
+def test_the_key_of_a_server_is_not_stored_with_its_answers(certify, tmp_path):
+    certify()
+
+    assert KEY.encode() not in (tmp_path / "answers").read_bytes()

@@ -36,7 +36,7 @@ from lm_factuality.benchmarks.felm.questions import claim_extraction_subject
 from lm_factuality.benchmarks.felm.rows import ClaimsReply, FelmRow
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.ground.errors import FactualityError
-from tests.serving import serve, started
+from tests.serving import command_to_serve, serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -125,7 +125,7 @@ def config(request, model) -> Iterator[JudgeConfig]:
     """A judge that asks the model; its name is that of the program that serves it."""
     decoding = Decoding(max_tokens=256 if request.param == "vllm" else 64)
     penalty = {"frequency_penalty": 1.0}  # or so small a model writes one sentence without end
-    with serve(started(request.param, model, 4096)) as url:
+    with serve(command_to_serve(request.param, model, 4096)) as url:
         yield JudgeConfig(
             request.param,
             "openai",
