@@ -1,5 +1,4 @@
-"""The house: which package may import which, and that nothing outside a benchmark's folder names
-it."""
+"""Which package may import which, and what has to stay as it was for stored answers."""
 
 from __future__ import annotations
 
@@ -16,9 +15,10 @@ from judges.typed import Reply, json_schema_of
 from lm_factuality.benchmarks import all_benchmarks
 from tests.conftest import REPOSITORY
 
-# From the ground up: a room may import from those before it. Rooms of one line are at the same
-# height and know nothing of each other.
-FLOORS = (
+PRODUCT_FOLDERS = ("lm_factuality", "judges", "factor_gen")
+
+# A package may import from the lines above its own. Packages of one line know nothing of each other.
+LAYERS = (
     ("lm_factuality.ground",),
     ("lm_factuality.scores",),
     ("judges", "lm_factuality.retrieval"),
@@ -33,81 +33,112 @@ FLOORS = (
     ("factor_gen",),
     ("bench.suite", "lm_factuality.cli"),
 )
-HEIGHTS = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
-PATHS = [
-    path
-    for path in subprocess.run(
+LAYER_NUMBERS = {package: number for number, layer in enumerate(LAYERS) for package in layer}
+
+
+def product_paths() -> list[str]:
+    """Return the tracked Python files of the product, relative to the repository."""
+    tracked_paths = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    if path.split("/")[0] in ("lm_factuality", "judges", "factor_gen")
-    and (REPOSITORY / path).is_file()
-]
+    return [
+        path
+        for path in tracked_paths
+        # A file that was deleted is still listed until that is committed.
+        if path.startswith(PRODUCT_FOLDERS) and (REPOSITORY / path).is_file()
+    ]
 
 
-def room_of(module: str) -> str | None:
-    """The room that a module is in; None for what stands in none (the packages themselves)."""
-    return next((room for room in HEIGHTS if module == room or module.startswith(f"{room}.")), None)
+PATHS = product_paths()
 
 
-def imports(path: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))):
+def module_name(path: str) -> str:
+    """Return the name of a module, such as ``judges.store`` for ``judges/store.py``."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def parse(path: str) -> ast.Module:
+    """Parse a file of the repository."""
+    return ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+
+
+def package_of(module: str) -> str | None:
+    """Return the package of `LAYERS` that a module is in, or None if it is in none."""
+    for package in LAYER_NUMBERS:
+        if module == package or module.startswith(f"{package}."):
+            return package
+    return None
+
+
+def imported_modules(path: str) -> Iterator[str]:
+    """Yield the modules that a file imports, also within functions."""
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                yield alias.name
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_arrows_point_down(path):
-    here = room_of(path.removesuffix(".py").replace("/", "."))
-    if here is None:
+def test_a_module_imports_only_from_packages_above_its_own(path):
+    package = package_of(module_name(path))
+    if package is None:
         return
-    up = [
-        module
-        for module in imports(path)
-        if (there := room_of(module)) is not None
-        and there != here
-        and HEIGHTS[there] >= HEIGHTS[here]
-    ]
-    assert not up, f"{path} imports {', '.join(up)}, which stands above it or beside it"
+
+    forbidden_imports = []
+    for module in imported_modules(path):
+        imported_package = package_of(module)
+        if imported_package in (None, package):
+            continue
+        if LAYER_NUMBERS[imported_package] >= LAYER_NUMBERS[package]:
+            forbidden_imports.append(module)
+    assert forbidden_imports == []
+
+
+def modules_imported_at_start(path: str, all_modules: set[str]) -> set[str]:
+    """Return the modules of the product that a file imports outside of functions.
+
+    Imports within functions run when everything is imported already.
+    """
+    modules = set()
+    for node in ast.walk(parse(path)):
+        if not isinstance(node, ast.ImportFrom) or not node.module or node.col_offset != 0:
+            continue
+        # "from judges import store" imports a module, "from judges.store import X" a name of one.
+        submodules = {f"{node.module}.{alias.name}" for alias in node.names} & all_modules
+        if submodules:
+            modules |= submodules
+        elif node.module in all_modules:
+            modules.add(node.module)
+    return modules
 
 
 def test_modules_do_not_import_each_other_in_a_circle():
-    modules = {
-        path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in PATHS
-    }
-    graph: dict[str, set[str]] = {module: set() for module in modules}
-    for module, path in modules.items():
-        for node in ast.walk(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))):
-            # Imports within functions run when everything is imported already.
-            if isinstance(node, ast.ImportFrom) and node.module and node.col_offset == 0:
-                names = {f"{node.module}.{alias.name}" for alias in node.names}
-                graph[module] |= (names & modules.keys()) or ({node.module} & modules.keys())
-    TopologicalSorter(graph).prepare()  # raises CycleError
+    all_modules = {module_name(path) for path in PATHS}
+    imports = {module_name(path): modules_imported_at_start(path, all_modules) for path in PATHS}
+
+    TopologicalSorter(imports).prepare()  # raises CycleError if there is a circle
 
 
 def named_benchmarks(path: str) -> set[str]:
-    """The benchmarks that a module's string constants name."""
+    """Return the benchmarks whose names are strings of a module."""
     kinds = {benchmark.kind for benchmark in all_benchmarks()}
-    tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
-    return {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value in kinds
-    }
+    strings = {node.value for node in ast.walk(parse(path)) if isinstance(node, ast.Constant)}
+    return kinds & strings
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in PATHS if path.split("/")[:2] != ["lm_factuality", "benchmarks"]]
+    "path", [path for path in PATHS if not path.startswith("lm_factuality/benchmarks/")]
 )
-def test_no_benchmark_is_named_outside_its_folder(path):
-    """Commands about one benchmark take its name from its folder (``AmbigBio.name``)."""
-    assert not named_benchmarks(path)
+def test_no_module_outside_of_the_benchmarks_names_one(path):
+    # A command about one benchmark takes its name from its folder, as in ``AmbigBio.name``.
+    assert named_benchmarks(path) == set()
 
 
-# The schema of each reply, which servers are sent and which is part of the key of each answer in a
-# store: the first 16 hexadecimal digits of its SHA-256. Pydantic takes the docstring of a reply as
-# its description, so a new docstring (or a new name of a reply within another) changes it.
+# The JSON schema of each type of reply, by the first 16 hexadecimal digits of its SHA-256. Servers
+# are sent the schema, and it is part of the key of each stored answer. Pydantic takes the docstring
+# of a type as its description, so a new docstring, or a new name of a type in another, changes it.
 SCHEMAS = {
     "Kind": "c32bd035e4fd4f6a",
     "YesOrNo": "efa50b272653950a",
@@ -130,22 +161,30 @@ SCHEMAS = {
 }
 
 
-def test_the_schemas_of_replies_stay_what_they_were():
+def product_reply_types() -> list[type[Reply]]:
+    """Return the types of replies that the product asks judges for."""
+    # A type is known to `Reply` once its module is imported.
     for path in PATHS:
         if "judges.typed" in (REPOSITORY / path).read_text(encoding="utf-8"):
-            importlib.import_module(path.removesuffix(".py").replace("/", "."))
-    replies = list(Reply.__subclasses__())
-    hashes = {}
-    for reply in replies:
-        replies += reply.__subclasses__()
-        package = reply.__module__.split(".")[0]
-        is_sent = not reply.__subclasses__() and package in (
-            "lm_factuality",
-            "judges",
-            "factor_gen",
-        )
-        if is_sent:
-            schema = json_schema_of(reply)
-            hashes[reply.__name__] = hashlib.sha256(schema.encode()).hexdigest()[:16]
-    changed = {name for name, digest in hashes.items() if digest not in SCHEMAS.values()}
-    assert not changed, f"restore the docstrings of {changed}: they are part of stored keys"
+            importlib.import_module(module_name(path))
+
+    reply_types = []
+    to_visit = list(Reply.__subclasses__())
+    while to_visit:
+        reply_type = to_visit.pop()
+        subtypes = reply_type.__subclasses__()
+        to_visit += subtypes
+        # A type with subtypes is only their common part, and tests have types of their own.
+        if not subtypes and reply_type.__module__.startswith(PRODUCT_FOLDERS):
+            reply_types.append(reply_type)
+    return reply_types
+
+
+def test_the_schemas_of_replies_stay_what_they_were():
+    changed_names = []
+    for reply_type in product_reply_types():
+        digest = hashlib.sha256(json_schema_of(reply_type).encode()).hexdigest()[:16]
+        if digest not in SCHEMAS.values():
+            changed_names.append(reply_type.__name__)
+
+    assert changed_names == [], "restore their docstrings, which are part of stored keys"
