@@ -1,5 +1,4 @@
-"""README.md, docs/ and the tasks' READMEs name only what exists: files, commands, options, targets,
-modules; and the site builds."""
+"""The pages name only what exists: files, commands, options, targets, modules. The site builds."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import yaml
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from factor_gen.cli import app as factor_gen
+from factor_gen.cli import app as factor_gen_app
 from lm_factuality.cli.main import app
 from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
@@ -30,82 +30,114 @@ PAGES = [
     *sorted((REPOSITORY / "docs").glob("*.md")),
     *sorted(TASKS.glob("*/README.md")),
 ]
-_LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
-_PATH = re.compile(
+PROGRAMS = {"lm-factuality": get_command(app), "factor-gen": get_command(factor_gen_app)}
+
+# The target of a link, unless it begins with a scheme such as https.
+LINK_TARGET = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
+PATH = re.compile(
     r"(?<![\w./-])(?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./*-]*[\w/*]"
 )
-_MADE = ("tasks/sample/models/$model",)  # a variable of a shell loop
-_LM_EVAL_COMMANDS = ("lm-factuality run", "lm_eval run")
+PATH_WITH_VARIABLE = "tasks/sample/models/$model"  # of a shell loop
+CODE_BLOCK = re.compile(r"(?ms)^ *```[a-z]*\n(.*?)^ *```")
+VARIABLE = re.compile(r"\bLM_FACTUALITY_[A-Z]+\b")
+
+# Sources of scripts, images and styles in HTML.
+LOADED_URL = re.compile(
+    r"<(?:script|img|iframe)[^>]*\ssrc=\"?([^\s\">]+)|<link[^>]*\shref=\"?([^\s\">]+)"
+)
 
 
-def identify(path: Path) -> str:
-    return path.relative_to(REPOSITORY).as_posix()
+def read(page: Path) -> str:
+    """Read a page."""
+    return page.read_text(encoding="utf-8")
 
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=identify)
+every_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix()
+)
 
 
 def code_of(text: str) -> Iterator[str]:
-    """Everything in a page that is set as code: lines of blocks, continued lines joined, and spans
-    in backticks."""
-    blocks = re.findall(r"(?ms)^ *```[a-z]*\n(.*?)^ *```", text)
-    for block in blocks:
+    """Yield everything in a page that is set as code.
+
+    Yields:
+        The lines of each block, with lines that a backslash continues joined, and then each span in
+        backticks.
+    """
+    for block in CODE_BLOCK.findall(text):
         yield from re.sub(r"\\\n\s*", " ", block).splitlines()
-    yield from re.findall(r"`([^`\n]+)`", re.sub(r"(?ms)^ *```.*?^ *```", "", text))
+    yield from re.findall(r"`([^`\n]+)`", CODE_BLOCK.sub("", text))
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The anchors of a page's headings, as mkdocs and GitHub make them."""
-    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
-    return {
-        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-")
-        for heading in headings
-    }
+    """Return the anchors of a page's headings, as mkdocs and GitHub make them.
 
-
-PROGRAMS = {"lm-factuality": get_command(app), "factor-gen": get_command(factor_gen)}
+    Example:
+        ``## What it needs`` has the anchor ``what-it-needs``.
+    """
+    anchors = set()
+    for heading in re.findall(r"(?m)^#+ (.*)$", read(page)):
+        letters = re.sub(r"[^\w\s-]", "", heading.lower())
+        anchors.add(re.sub(r"[-\s]+", "-", letters).strip("-"))
+    return anchors
 
 
 def options_of(command: TyperCommand | TyperGroup, words: list[str]) -> set[str]:
-    """The options of the command that ``words`` begin with, such as ``["leaderboard", "pack",
-    ...]``."""
+    """Return the options that a command line may have.
+
+    Args:
+        command: The program, or a group of its commands.
+        words: What follows its name, such as ``["leaderboard", "pack", "results"]``.
+    """
     options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    if not isinstance(command, TyperGroup) or not words or words[0].startswith("-"):
+    has_subcommand = isinstance(command, TyperGroup) and words and not words[0].startswith("-")
+    if not has_subcommand:
         return options
     assert words[0] in command.commands, f"{command.name} has no {words[0]!r}"
     return options | options_of(command.commands[words[0]], words[1:])
 
 
-def every_option(command: TyperCommand | TyperGroup) -> set[str]:
-    """The options of a command and of its subcommands."""
+def all_options_of(command: TyperCommand | TyperGroup) -> set[str]:
+    """Return the options of a command and of all its subcommands."""
     options = options_of(command, [])
     if isinstance(command, TyperGroup):
-        options = options.union(*map(every_option, command.commands.values()))
+        for subcommand in command.commands.values():
+            options |= all_options_of(subcommand)
     return options
 
 
-def lm_eval_options() -> set[str]:
+@cache
+def options_of_lm_eval() -> frozenset[str]:
+    """Return the options of ``lm_eval run``, which ``lm-factuality run`` has as well."""
     from lm_eval._cli import HarnessCLI
 
-    (subparsers,) = (each for each in HarnessCLI()._parser._actions if each.choices)
-    return set(subparsers.choices["run"]._option_string_actions)
+    (subparsers,) = [action for action in HarnessCLI()._parser._actions if action.choices]
+    return frozenset(subparsers.choices["run"]._option_string_actions)
 
 
-def commands_in(line: str) -> Iterator[list[str]]:
-    """The commands of the suite and of lm_eval in a line of code, as words."""
+def command_in(line: str) -> list[str]:
+    """Return the words of a command of the suite or of lm_eval, or no words for other code."""
     try:
         words = shlex.split(line, comments=True)
-    except ValueError:
-        return
+    except ValueError:  # an open quote, as in a line of Python
+        return []
     while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]  # variables of the environment
-    if len(words) > 1 and words[0] in ("lm-factuality", "factor-gen", "lm_eval"):
-        yield words
+    is_command = len(words) > 1 and words[0] in (*PROGRAMS, "lm_eval")
+    return words if is_command else []
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """Yield the words of each command of the suite or of lm_eval in a page."""
+    for line in code_of(read(page)):
+        words = command_in(line)
+        if words:
+            yield words
 
 
 @every_page
 def test_links_lead_to_files_and_headings(page):
-    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+    for link in LINK_TARGET.findall(read(page)):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), link
@@ -113,126 +145,163 @@ def test_links_lead_to_files_and_headings(page):
 
 
 @every_page
-def test_paths_exist(page):
-    text = page.read_text(encoding="utf-8")
-    for made in _MADE:
-        text = text.replace(made, "")
-    for path in _PATH.findall(text):
-        found = list(REPOSITORY.glob(path)) if "*" in path else [REPOSITORY / path]
-        assert found, path
-        assert all(each.exists() for each in found), path
+def test_paths_of_the_repository_exist(page):
+    text = read(page).replace(PATH_WITH_VARIABLE, "")
+
+    for path in PATH.findall(text):
+        if "*" in path:
+            assert list(REPOSITORY.glob(path)), path
+        else:
+            assert (REPOSITORY / path).exists(), path
 
 
 @every_page
 def test_commands_and_their_options_exist(page):
-    for line in code_of(page.read_text(encoding="utf-8")):
-        for words in commands_in(line):
-            if " ".join(words[:2]) in _LM_EVAL_COMMANDS:
-                known = lm_eval_options()
-            else:
-                assert words[0] != "lm_eval", line
-                known = options_of(PROGRAMS[words[0]], words[1:])
-            options = {word.partition("=")[0] for word in words if word.startswith("--")}
-            assert options <= known, f"{options - known} in: {line}"
+    for words in commands_of(page):
+        program, subcommand, *_ = words
+        if subcommand == "run" and program != "factor-gen":
+            known_options = options_of_lm_eval()
+        else:
+            assert program in PROGRAMS, words
+            known_options = options_of(PROGRAMS[program], words[1:])
+
+        for word in words:
+            if word.startswith("--"):
+                option, _, _ = word.partition("=")
+                assert option in known_options, words
 
 
 @every_page
 def test_options_named_alone_are_options_of_some_command(page):
-    known = lm_eval_options().union(*map(every_option, PROGRAMS.values()))
-    for span in re.findall(r"`(--[^`\n]+)`", page.read_text(encoding="utf-8")):
-        assert span.split()[0].partition("=")[0] in known, span
+    known_options = set(options_of_lm_eval())
+    for program in PROGRAMS.values():
+        known_options |= all_options_of(program)
+
+    for span in re.findall(r"`(--[^`\n]+)`", read(page)):
+        option, _, _ = span.split()[0].partition("=")
+        assert option in known_options, span
 
 
 @every_page
-def test_make_targets_and_modules_exist(page):
-    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    for line in code_of(page.read_text(encoding="utf-8")):
-        if target := re.match(r"make ([a-z-]+)", line):
-            assert re.search(rf"(?m)^{target[1]}:", makefile), line
-        if module := re.search(r"python -m ([\w.]+)", line):
-            assert find_spec(module[1]), line
+def test_targets_of_make_exist(page):
+    makefile = read(REPOSITORY / "Makefile")
+
+    for line in code_of(read(page)):
+        match = re.match(r"make ([a-z-]+)", line)
+        if match:
+            assert re.search(rf"(?m)^{match[1]}:", makefile), line
+
+
+@every_page
+def test_modules_that_python_runs_exist(page):
+    for line in code_of(read(page)):
+        match = re.search(r"python -m ([\w.]+)", line)
+        if match:
+            assert find_spec(match[1]), line
 
 
 def test_every_command_is_documented():
-    lines = [line for page in PAGES for line in code_of(page.read_text(encoding="utf-8"))]
-    shown = {" ".join(words[:2]) for line in lines for words in commands_in(line)}
-    assert {f"lm-factuality {name}" for name in PROGRAMS["lm-factuality"].commands} - shown <= {
-        "lm-factuality quickstart"
-    }  # make quickstart
+    documented_commands = {words[1] for page in PAGES for words in commands_of(page)}
+
+    commands = set(PROGRAMS["lm-factuality"].commands)
+    # The pages show "make quickstart" instead.
+    assert commands - documented_commands <= {"quickstart"}
 
 
-def test_every_extra_and_every_variable_of_the_suite_is_documented():
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    extras = set(PROJECT["optional-dependencies"])
-    assert {
-        name
-        for names in re.findall(r"lm-factuality\[([a-z,]+)\]", text)
-        for name in names.split(",")
-    } == extras
-    code = [
-        path.read_text(encoding="utf-8")
-        for name in PACKAGES
-        for path in (REPOSITORY / name).rglob("*.py")
-    ]
-    read = {name for each in code for name in re.findall(r"\bLM_FACTUALITY_[A-Z]+\b", each)}
-    assert set(re.findall(r"\bLM_FACTUALITY_[A-Z]+\b", text)) == read
+def test_every_extra_of_the_package_is_documented():
+    documented_extras = set()
+    for page in PAGES:
+        for names in re.findall(r"lm-factuality\[([a-z,]+)\]", read(page)):
+            documented_extras.update(names.split(","))
+
+    assert documented_extras == set(PROJECT["optional-dependencies"])
+
+
+def test_every_environment_variable_of_the_suite_is_documented():
+    documented_variables = set()
+    for page in PAGES:
+        documented_variables.update(VARIABLE.findall(read(page)))
+
+    variables = set()
+    for package in PACKAGES:
+        for path in (REPOSITORY / package).rglob("*.py"):
+            variables.update(VARIABLE.findall(read(path)))
+    assert documented_variables == variables
 
 
 def test_the_readme_is_short():
-    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len(read(REPOSITORY / "README.md").splitlines()) <= 150
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(path for path in TASKS.iterdir() if path.is_dir()), ids=lambda path: path.name
+every_task_folder = pytest.mark.parametrize(
+    "folder",
+    sorted(path for path in TASKS.iterdir() if path.is_dir()),
+    ids=lambda folder: folder.name,
 )
-def test_every_folder_of_tasks_has_a_readme_that_names_its_tasks_and_groups(folder):
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    for heading in ("### Paper", "### Tasks", "### Data and licence"):
-        assert f"\n{heading}\n" in text, heading
+
+
+@every_task_folder
+@pytest.mark.parametrize("heading", ["### Paper", "### Tasks", "### Data and licence"])
+def test_the_readme_of_a_folder_of_tasks_has_the_headings_of_lm_eval(folder, heading):
+    assert f"\n{heading}\n" in read(folder / "README.md")
+
+
+@every_task_folder
+def test_the_readme_of_a_folder_of_tasks_names_its_tasks_and_groups(folder):
+    text = read(folder / "README.md")
+
     for path in folder.glob("[!_]*.yaml"):
-        config = yaml.safe_load(path.read_text(encoding="utf-8").replace("!function ", ""))
-        assert f"`{config.get('group') or config['task']}`" in text, path.name
+        config = yaml.safe_load(read(path).replace("!function ", ""))
+        name = config.get("group") or config["task"]
+        assert f"`{name}`" in text, path.name
 
 
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--config-file",
-        "docs/theme/mkdocs.yml",
-        "--site-dir",
-        str(tmp_path),
-    ]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Build the site without a network and with warnings as errors, and return its folder."""
+    folder = tmp_path_factory.mktemp("site")
+    no_server = "http://127.0.0.1:9"
     environment = {
         **os.environ,
         "NO_MKDOCS_2_WARNING": "1",
-        "http_proxy": "http://127.0.0.1:9",
-        "https_proxy": "http://127.0.0.1:9",
+        "http_proxy": no_server,
+        "https_proxy": no_server,
     }
-    built = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    options = ["--strict", "--config-file", "docs/theme/mkdocs.yml", "--site-dir", str(folder)]
+    process = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", *options],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert built.returncode == 0, built.stderr
-    pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) > len(PAGES)  # 404.html besides
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        loaded = re.findall(
-            r"<(?:script|img|iframe)[^>]*\ssrc=\"?([^\s\">]+)|<link[^>]*\shref=\"?([^\s\">]+)", text
-        )
-        assert not [url for urls in loaded for url in urls if re.match(r"(?:[a-z]+:)?//", url)], (
-            page.name
-        )
+    assert process.returncode == 0, process.stderr
+    return folder
 
 
-def test_the_page_on_adding_a_benchmark_shows_what_tests_seventh_runs():
-    page = (REPOSITORY / "docs" / "add_a_benchmark.md").read_text(encoding="utf-8")
-    files = [
-        (REPOSITORY / "tests" / "seventh" / name).read_text(encoding="utf-8")
-        for name in ("capitals.py", "capitals.yaml", "rivers.py")
-    ]
-    assert re.findall(r"```(?:python|yaml)\n(.*?)```", page, flags=re.DOTALL) == files
-    assert all(file.count("\n") <= 40 for file in files)
+def test_the_site_has_all_pages(site):
+    assert len(list(site.rglob("*.html"))) > len(PAGES)  # 404.html besides
+
+
+def test_the_site_loads_nothing_from_the_network(site):
+    for page in site.rglob("*.html"):
+        for source, style in LOADED_URL.findall(read(page)):
+            url = source or style
+            assert not re.match(r"(?:[a-z]+:)?//", url), (page.name, url)
+
+
+EXAMPLE_FILES = ("capitals.py", "capitals.yaml", "rivers.py")
+
+
+def test_the_page_on_adding_a_benchmark_shows_the_files_that_are_tested():
+    page = read(REPOSITORY / "docs" / "add_a_benchmark.md")
+
+    blocks = re.findall(r"```(?:python|yaml)\n(.*?)```", page, flags=re.DOTALL)
+
+    assert blocks == [read(REPOSITORY / "tests" / "seventh" / name) for name in EXAMPLE_FILES]
+
+
+@pytest.mark.parametrize("name", EXAMPLE_FILES)
+def test_a_benchmark_is_added_by_files_of_forty_lines(name):
+    assert len(read(REPOSITORY / "tests" / "seventh" / name).splitlines()) <= 40
