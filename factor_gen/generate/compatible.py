@@ -92,10 +92,13 @@ def _read_comparators() -> list[Comparator]:
     """Read the comparators from ``comparators.tsv``.
 
     The columns of the list are the side of the quantity on which the words stand, a regular
-    expression for the words, and the two factors.
+    expression for the words, and the factors between the quantity and both ends of the range: 1 and
+    infinity for *over*.
     """
     comparators = []
     for side, words, least_factor, most_factor in read_rows(DATA / "comparators.tsv"):
+        # The words are right beside the quantity, so at the end of the text before it, or at the
+        # start of the text after it.
         expression = rf"(?<!\w)(?:{words})\s*$" if side == "before" else rf"\A(?:{words})"
         pattern = re.compile(expression, re.IGNORECASE)
         comparators.append(Comparator(side, pattern, float(least_factor), float(most_factor)))
@@ -211,7 +214,9 @@ def _find_comparator(text: str, quantity: re.Match[str]) -> Comparator | None:
         The first comparator of the list that stands right before or right after the quantity.
     """
     start, end = quantity.span()
-    text_beside = {"before": text[max(0, start - _QUANTITY_NEAR) : start], "after": text[end:]}
+    # Only the nearest words matter. The text after the quantity needs no cut, because the patterns
+    # match at its beginning alone.
+    text_beside = {"before": text[:start][-_QUANTITY_NEAR:], "after": text[end:]}
     for comparator in _COMPARATORS:
         if comparator.pattern.search(text_beside[comparator.side]):
             return comparator

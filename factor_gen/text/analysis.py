@@ -6,7 +6,6 @@ quantities by the regular expressions in ``times.tsv``.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -31,7 +30,7 @@ SHORT_MONTHS = LISTS["short months"]
 DAYS = LISTS["day names"]
 CARDINALS = LISTS["cardinals"]
 TENS = LISTS["tens"]
-_ABBREVIATION = re.compile(r"<[a-z ]+>")  # such as <year>, for a longer expression
+_PLACEHOLDER = re.compile(r"<[a-z ]+>")  # such as <year>, for a longer expression
 
 
 class Token(NamedTuple):
@@ -64,8 +63,7 @@ class Entity(NamedTuple):
     """One of the constants of this module, such as `PERSON` or `DATE`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(NamedTuple):
     """A text with its tokens and its entities."""
 
     text: str
@@ -119,16 +117,17 @@ def find_times_and_quantities(text: str) -> list[Entity]:
 def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     """Compile the regular expressions of ``times.tsv``, and return each with its kind of entity.
 
-    An expression may contain ``<name>``, which stands for the words of a list, or for an expression
-    that the file defined before, such as ``<year>``.
+    An expression may contain a placeholder. It stands for the words of a list, as ``<day names>``
+    does, or for an expression of an earlier line of the file, which has the placeholder as its
+    name, as ``<year>``.
     """
-    expressions = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
+    by_placeholder = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
     patterns = []
     for name, expression in read_rows(DATA / "times.tsv"):
-        expanded = _ABBREVIATION.sub(lambda match: expressions[match.group()], expression)
-        # The line defines an abbreviation such as <year>, and no entity.
-        if _ABBREVIATION.fullmatch(name):
-            expressions[name] = f"(?:{expanded})"
+        expanded = _PLACEHOLDER.sub(lambda match: by_placeholder[match.group()], expression)
+        # The name of a line is a placeholder for later lines, or a kind of entity, such as "date".
+        if _PLACEHOLDER.fullmatch(name):
+            by_placeholder[name] = f"(?:{expanded})"
         else:
             patterns.append((name, re.compile(expanded)))
     return patterns
@@ -141,9 +140,8 @@ def drop_overlaps(entities: Iterable[Entity]) -> list[Entity]:
         The entities that stay, in the order of the text.
     """
     disjoint: list[Entity] = []
-    # The indexes of the characters that belong to an entity.
+    # The indexes of the characters that belong to an entity that stays.
     covered: set[int] = set()
-    # An earlier entity of the list takes its characters first.
     for entity in entities:
         characters = range(entity.start, entity.end)
         if covered.isdisjoint(characters):

@@ -37,8 +37,7 @@ feature negates the condition. ``is`` lists other tables, and is met if a rule o
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import takewhile
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from factor_gen.text.lists import WORDS
@@ -46,14 +45,30 @@ from lm_factuality.ground.packages import load_yaml
 
 Feature = Callable[["TokenContext"], Iterable[object]]
 """Finds the values of a feature in a context: words, texts, or truth values."""
-Condition = Callable[["TokenContext"], bool]
-"""Tells whether a condition of a rule is met in a context."""
 
 _ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|second|last|governor)")
 _SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind|token)s(?: (before|after|inside))?")
 _LIST = re.compile(r"<([a-z ]+)>")
 _CLAUSE_ENDS = (",", ".", ";", ":")
 _ADVERBS = WORDS["adverbs"] | WORDS["not"]
+
+
+class Condition(NamedTuple):
+    """A condition of a rule, such as ``not word -1: [the, a]``."""
+
+    find_values: Feature
+    """Finds the values to look at, such as the word before the tokens."""
+
+    is_expected: Callable[[Any], object]
+    """Tells whether a value is one of the listed ones, such as *the* or *a*."""
+
+    is_negated: bool
+    """Whether the condition is met by tokens that have no expected value."""
+
+    def is_met(self, context: "TokenContext") -> bool:
+        """Tell whether some tokens meet the condition in their context."""
+        # A negated condition is met if no value is expected, and any other if one is.
+        return any(map(self.is_expected, self.find_values(context))) != self.is_negated
 
 
 class Rule(NamedTuple):
@@ -67,47 +82,44 @@ class Rule(NamedTuple):
 
 
 def shape(word: str) -> str:
-    """Return how a word is written: ``small``, ``capital`` or ``capitals``.
+    """Return how a word is written, by the name that the tables of conditions use for it.
 
     Example:
-        ``bank`` is small, ``Bank`` has a capital, ``IMF`` is in capitals, and ``15`` gives an empty
-        text.
+        ``small`` for *bank*, ``capital`` for *Bank* and *I*, ``capitals`` for *IMF*, and an empty
+        text for *15*.
     """
     if word.islower():
         return "small"
+    # A single capital letter, as in "I", does not make a word of capitals.
     if word.isupper() and len(word) > 1:
         return "capitals"
     return "capital" if word[0].isupper() else ""
 
 
+@dataclass
 class Tables:
-    """The tables of a YAML file. The module's docstring explains their form."""
+    """The tables of a YAML file, which is read when a rule is needed.
 
-    def __init__(
-        self,
-        package: str,
-        name: str,
-        words: Mapping[str, frozenset[str]],
-        features: Mapping[str, Feature],
-    ) -> None:
-        """Create the tables. The file is read when a rule is needed.
+    The module's docstring explains their form.
+    """
 
-        Args:
-            package: The package in whose folder the file lies, such as ``factor_gen.text``.
-            name: The path of the file in that folder.
-            words: The lists that ``<name>`` stands for.
-            features: The features that rules may ask for besides those of tokens.
-        """
-        self._package = package
-        self._name = name
-        self._words = words
-        self._features = features
+    package: str
+    """The package in whose folder the file lies, such as ``factor_gen.text``."""
+
+    path: str
+    """The path of the file in that folder."""
+
+    words: Mapping[str, frozenset[str]]
+    """The lists that ``<name>`` stands for."""
+
+    features: Mapping[str, Feature]
+    """The features that rules may ask for besides those of tokens."""
 
     @cached_property
     def rules(self) -> Mapping[str, Sequence[Rule]]:
         """The rules of each table."""
         tables = {}
-        for table, entries in load_yaml(self._package, self._name).items():
+        for table, entries in load_yaml(self.package, self.path).items():
             tables[table] = [self._parse_rule(entry) for entry in entries]
         return tables
 
@@ -117,99 +129,97 @@ class Tables:
         conditions = [self._parse_condition(name, value) for name, value in entry.items()]
         return Rule(conditions, result)
 
-    def _parse_condition(self, name: str, value: list[str] | str | bool) -> Condition:
-        """Parse a condition of a rule into a function that tells whether some tokens meet it.
-
-        For example, ``not word -1: [the, a]`` is met if the word before the tokens is no article.
+    def _parse_condition(self, name: str, expected: Sequence[str] | bool) -> Condition:
+        """Parse one condition of a rule, such as ``not word -1: [the, a]``.
 
         Args:
-            name: The name of a feature, perhaps after ``not``, or ``is`` for other tables.
-            value: The values to compare the feature with, the names of the other tables, or whether
-                the feature must be true.
-
-        Returns:
-            A function that takes the context of some tokens and tells whether they meet the
-            condition.
+            name: What is looked at, perhaps after ``not``: the name of a feature, such as
+                ``word -1`` for the word before the tokens, or ``is`` for other tables.
+            expected: The values that the feature may have, or the names of the other tables. A
+                truth value for a feature that is true or false itself, such as ``has title``.
         """
-        if name.startswith("not "):
-            condition = self._parse_condition(name.removeprefix("not "), value)
-            return lambda context: not condition(context)
-        if isinstance(value, bool):
-            # A feature such as "has title" is true or false itself.
-            feature = self._parse_feature(name)
-            return lambda context: any(feature(context)) is value
-        if name == "is":
-            return lambda context: any(context.matches(table) for table in value)
-
-        feature = self._parse_feature(name)
-        is_listed = self._parse_values(value)
-        return lambda context: any(map(is_listed, feature(context)))
+        is_negated = name.startswith("not ")
+        feature_name = name.removeprefix("not ")
+        if isinstance(expected, bool):
+            # "has title: false" says the same as "not has title: true".
+            is_negated = is_negated is expected
+            return Condition(self._parse_feature(feature_name), bool, is_negated)
+        if feature_name == "is":
+            # The value is true for each of these tables that has a rule that holds.
+            return Condition(lambda context: map(context.matches, expected), bool, is_negated)
+        is_expected = self._parse_expected(expected)
+        return Condition(self._parse_feature(feature_name), is_expected, is_negated)
 
     def _parse_feature(self, name: str) -> Feature:
-        """Parse the name of a feature into a function that finds its values in a context.
+        """Return the function that finds the values of a feature, which is given by its name.
 
-        A context is some tokens of a sentence, with those around them.
+        Example:
+            ``tag -1`` gives a function that returns ``["NN"]`` if the token before the tokens in
+            question is a noun.
 
         Args:
-            name: A feature of one token, such as ``tag -1`` for the tag of the token before, of
-                several tokens, such as ``3 words after``, or one of our own, such as ``has title``.
-
-        Returns:
-            A function that takes a context and returns values, such as ``["NN"]``.
+            name: A feature of one token, such as ``tag -1``; of several tokens, such as ``3 words
+                after`` or ``clause words before``; or of the tables, such as ``has title``.
         """
-        # "line of tags before" is one text that holds the values of "tags before".
+        # "line of tags after" joins the values of "tags after", such as "DT NN ".
         if name.startswith("line of "):
-            feature = self._parse_feature(name.removeprefix("line of "))
-            return lambda context: ["".join(f"{value} " for value in feature(context))]
+            find_values = self._parse_feature(name.removeprefix("line of "))
+            return lambda context: ["".join(f"{value} " for value in find_values(context))]
 
         one_token = _ONE_TOKEN.fullmatch(name)
         if one_token:
             column, position = one_token.groups()
-            find_index = _POSITIONS.get(position) or _at_distance(int(position))
-            return lambda context: [context.value_at(column, find_index(context))]
+            if position in _POSITIONS:
+                find_index = _POSITIONS[position]
+                return lambda context: [context.value_at(column, find_index(context))]
+            return partial(_value_at_distance, column=column, distance=int(position))
 
         several_tokens = _SEVERAL_TOKENS.fullmatch(name)
         if several_tokens:
             reach, column, side = several_tokens.groups()
-            return lambda context: context.values_around(column, side, reach)
+            if reach == "clause":
+                return partial(TokenContext.values_in_clause, column=column, side=side)
+            most = int(reach) if reach else None
+            return partial(TokenContext.values_around, column=column, side=side, most=most)
 
+        return partial(self._values_by_name, name=name)
+
+    def _values_by_name(self, context: "TokenContext", name: str) -> Iterable[object]:
+        """Return the values of a feature that is no word, tag, shape or kind of a token."""
         # Facts come first, since a table may not know which of them its contexts state.
-        return lambda context: (
-            context.facts[name] if name in context.facts else self._features[name](context)
-        )
+        if name in context.facts:
+            return context.facts[name]
+        return self.features[name](context)
 
-    def _parse_values(self, value: list[str] | str) -> Callable[[Any], object]:
-        """Parse the values of a condition into a function that compares a word or text with them.
+    def _parse_expected(self, expected: Sequence[str]) -> Callable[[Any], object]:
+        """Return the function that tells whether a value is an expected one.
 
         Args:
-            value: Words such as ``[NN*, <months>]``, or a regular expression. ``<months>`` stands
-                for the words of the list ``months``.
-
-        Returns:
-            A function that tells whether a word is one of the values, or whether the expression
-            matches a text.
+            expected: Words, or a regular expression that may match anywhere in the value, in
+                capitals or not. The word ``NN*`` stands for all values that begin so, and
+                ``<months>`` for any word of the list ``months``, also in an expression.
         """
-        if isinstance(value, str):
-            expression = _LIST.sub(self._alternatives, value)
-            # The expression may match anywhere, in capitals or not.
+        if isinstance(expected, str):
+            expression = _LIST.sub(self._alternatives, expected)
             return re.compile(expression, re.IGNORECASE | re.DOTALL).search
 
         words: set[str] = set()
-        for word in value:
-            words |= self._words[word[1:-1]] if word.startswith("<") else {word}
-        # "NN*" stands for all values that begin with "NN".
+        for word in expected:
+            if word.startswith("<"):
+                words |= self.words[word[1:-1]]
+            else:
+                words.add(word)
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
-        return lambda word: word in words or word.startswith(beginnings)
+        return lambda value: value in words or value.startswith(beginnings)
 
     def _alternatives(self, list_name: re.Match[str]) -> str:
         """Return a regular expression for any word of a list, such as ``(?:may|can)``."""
-        words = self._words[list_name[1]]
+        words = self.words[list_name[1]]
         # The longest of words with the same beginning must come first.
         return f"(?:{'|'.join(sorted(words, reverse=True))})"
 
 
-@dataclass(frozen=True)
-class TokenColumns:
+class TokenColumns(NamedTuple):
     """The tokens of a text, in the form that `TokenContext` needs."""
 
     columns: Mapping[str, Sequence[str]]
@@ -240,7 +250,7 @@ class TokenContext(NamedTuple):
     def first_result(self, table: str) -> str | None:
         """Return the ``then`` of the first rule of a table that holds; None if none holds."""
         for rule in self.tables.rules[table]:
-            if all(condition(self) for condition in rule.conditions):
+            if all(condition.is_met(self) for condition in rule.conditions):
                 return rule.result
         return None
 
@@ -251,52 +261,64 @@ class TokenContext(NamedTuple):
         return values[index] if 0 <= index < len(values) else ""
 
     def values_around(
-        self, column: str, side: str | None, reach: str | None = None
+        self, column: str, side: str | None, most: int | None = None
     ) -> Sequence[str]:
         """Return the values of several tokens, such as the words before these, the nearest first.
 
         Args:
             column: Which values, such as ``word``.
-            side: ``before`` or ``after`` the tokens, or ``inside`` for themselves; None for all
+            side: ``before`` or ``after`` these tokens, or ``inside`` for themselves; None for all
                 tokens of the sentence.
-            reach: How many tokens at most, such as ``3``, or ``clause`` for all up to the next
-                comma, full stop, semicolon or colon. None for all.
+            most: How many values at most. All of these tokens themselves are returned in any case.
         """
         values: Sequence[str] = self.sentence.columns[column]
-        # The reach has no meaning for the tokens themselves.
         if side == "inside":
             return values[self.start : self.end]
+        # The nearest token before these is the last one on its side.
         if side == "before":
             values = values[: self.start][::-1]
         elif side == "after":
             values = values[self.end :]
+        return values[:most]
 
-        if reach is None:
-            return values
-        if reach == "clause":
-            words = self.values_around("word", side)
-            clause = list(takewhile(lambda word: word not in _CLAUSE_ENDS, words))
-            return values[: len(clause)]
-        return values[: int(reach)]
+    def values_in_clause(self, column: str, side: str) -> Sequence[str]:
+        """Return the values of the tokens up to the next comma, full stop, semicolon or colon.
+
+        Args:
+            column: Which values, such as ``tag``.
+            side: ``before`` or ``after`` these tokens. The nearest value comes first.
+        """
+        num_tokens = 0
+        for word in self.values_around("word", side):
+            if word in _CLAUSE_ENDS:
+                break
+            num_tokens += 1
+        return self.values_around(column, side, num_tokens)
 
 
-def _at_distance(distance: int) -> Callable[[TokenContext], int]:
-    """Return a function that finds the token at a distance, such as ``-1`` for the one before."""
+def _value_at_distance(context: TokenContext, column: str, distance: int) -> list[str]:
+    """Return the value of a token near others, such as the tag of the token before them.
+
+    Args:
+        context: The tokens in question.
+        column: Which value, such as ``tag``.
+        distance: ``-1`` for the token before them, and ``1`` for the token after them.
+    """
     # Positions after the tokens are counted from the last of them.
-    if distance > 0:
-        return lambda context: context.end + distance - 1
-    return lambda context: context.start + distance
+    origin = context.end - 1 if distance > 0 else context.start
+    return [context.value_at(column, origin + distance)]
 
 
 def _find_governor(context: TokenContext) -> int:
     """Find the word that governs the tokens: the nearest one before that is no adverb.
 
     Returns:
-        Its index, such as that of *may* for *leave* in *they may never leave*. It is -1 if there is
-        none.
+        Its index, such as that of *may* for *leave* in *they may never leave*. It is -1, where the
+        sentence has no token, if there is none.
     """
     for index in range(context.start - 1, -1, -1):
         word = context.value_at("word", index)
+        # The list of adverbs has no "quickly", which is recognised by its ending and its tag.
         is_adverb = context.value_at("tag", index) == "RB" and word.endswith("ly")
         if word not in _ADVERBS and not is_adverb:
             return index

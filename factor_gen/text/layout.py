@@ -68,15 +68,15 @@ def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
     Returns:
         The indexes of these lines.
     """
-    # The columns in which the gaps of each line end.
-    gaps = [{match.end() for match in _GAP.finditer(line)} for line in lines]
+    # The columns of each line in which a word begins after a gap.
+    gap_ends = [{match.end() for match in _GAP.finditer(line)} for line in lines]
     aligned = set()
     for index, (line, next_line) in enumerate(pairwise(lines)):
-        shared_gaps = gaps[index] & gaps[index + 1]
-        # Two long lines of prose may share one gap by chance.
-        is_wide = max(len(line), len(next_line)) > _WIDEST
-        least_gaps = 2 if is_wide else 1
-        if len(shared_gaps) >= least_gaps:
+        shared_ends = gap_ends[index] & gap_ends[index + 1]
+        # Two long lines of prose may share one gap by chance, but hardly two.
+        is_long = max(len(line), len(next_line)) > _WIDEST
+        least_shared = 2 if is_long else 1
+        if len(shared_ends) >= least_shared:
             aligned |= {index, index + 1}
     return aligned
 
@@ -103,7 +103,10 @@ def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
 
 
 def _find_code_blocks(lines: Sequence[str]) -> set[int]:
-    """Find the blocks of lines that look like code, or that a line ending in ``::`` announces.
+    """Find the blocks of lines that are code.
+
+    A block is code if most of its lines look like code, or if a line ending in ``::`` announces it
+    and it is indented more than that line.
 
     Args:
         lines: The lines of a text. Empty lines separate the blocks.
@@ -112,21 +115,22 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         The indexes of the lines of these blocks.
     """
     code_lines: set[int] = set()
-    last_line = ""
+    # The last line of the prose before the block, which may introduce several blocks of code.
+    introduction = ""
     for block in _blocks(lines):
-        extra_indent = _indent(lines[block.start]) - _indent(last_line)
+        extra_indent = _indent(lines[block.start]) - _indent(introduction)
         # In reStructuredText, "::" announces one or more indented blocks of code.
-        is_announced = last_line.endswith("::") and extra_indent > 0
+        is_announced = introduction.endswith("::") and extra_indent > 0
 
         num_code_like = sum(_looks_like_code(lines[index]) for index in block)
-        # Code is often indented, so that fewer lines that look like code are enough.
+        # Of an indented block, which often is code, a quarter of the lines is enough.
         least_share = 1 / 4 if extra_indent >= _DEEPER_INDENT else 1 / 2
         if is_announced or num_code_like > least_share * len(block):
             code_lines.update(block)
 
-        # A line with "::" may announce the next block as well.
+        # After "::", the next block is compared with the line of the "::" as well.
         if not is_announced:
-            last_line = lines[block.stop - 1].rstrip()
+            introduction = lines[block.stop - 1].rstrip()
     return code_lines
 
 
@@ -215,18 +219,19 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
     """
     verbatim_lines = find_verbatim_lines(lines)
     continuation_lines = set()
-    for paragraph in _paragraphs(lines):
-        paragraph_lines = lines[paragraph.start : paragraph.stop]
+    for line_range in _paragraphs(lines):
+        paragraph = lines[line_range.start : line_range.stop]
         # The lines of verse and lists are not joined.
-        if _is_verse(paragraph_lines):
+        if _is_verse(paragraph):
             continue
 
-        for index in paragraph[1:]:
-            if not verbatim_lines.isdisjoint((index - 1, index)):
+        # The first line of a paragraph continues none.
+        for index in line_range[1:]:
+            # Code and tables neither continue prose nor are continued by it.
+            if index in verbatim_lines or index - 1 in verbatim_lines:
                 continue
             is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
-            position = index - paragraph.start
-            if is_wrapped and _has_continuation_indent(paragraph_lines, position):
+            if is_wrapped and _has_continuation_indent(paragraph, index - line_range.start):
                 continuation_lines.add(index)
     return continuation_lines
 
@@ -247,16 +252,16 @@ def _is_wrapped(line: str, next_line: str, width: int) -> bool:
 def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     """Yield the paragraphs of a text, each as the indexes of its lines.
 
-    An empty line ends a paragraph. Within a block of lines, a new one begins at a line that is
-    indented deeper than both neighbours if the line before it ends a sentence.
+    An empty line ends a paragraph. Books also begin one with an indented line. Such a line is
+    deeper than its two neighbours, which are indented alike, and the line before it ends a
+    sentence.
     """
     for block in _blocks(lines):
         start = block.start
         for index in block[1:-1]:
-            previous_indent = _indent(lines[index - 1])
-            next_indent = _indent(lines[index + 1])
-            # Only the first lines of paragraphs are indented.
-            is_first_line = previous_indent == next_indent < _indent(lines[index])
+            usual_indent = _indent(lines[index - 1])
+            is_deeper = _indent(lines[index]) > usual_indent
+            is_first_line = is_deeper and _indent(lines[index + 1]) == usual_indent
             if is_first_line and _SENTENCE_END.search(lines[index - 1]):
                 yield range(start, index)
                 start = index
@@ -273,8 +278,9 @@ def _is_verse(lines: Sequence[str]) -> bool:
 def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     """Tell whether a line is indented like a continuation of the line before it.
 
-    It mostly begins in the same column. The second line of a paragraph may also begin to the left
-    or the right of the first line, and the text of a list item to the right of its mark.
+    It mostly begins in the same column. The text of a list item goes on to the right of its mark.
+    The second line of a paragraph may also begin to the left of the first line, which is indented,
+    or to the right of it, as in a bibliography.
 
     Args:
         lines: The lines of the paragraph.
@@ -287,17 +293,18 @@ def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     # The line is a new list item.
     if _LIST_MARK.match(line):
         return False
-    # The text of a list item continues to the right of its mark.
+    # The line before is a list item.
     if _LIST_MARK.match(previous_line):
         return extra_indent > 0
     if extra_indent == 0:
         return True
-    # Only the first line of a paragraph may have an indent of its own.
+    # Only the first line of a paragraph may differ from the others, and only by a little.
     if position > 1 or abs(extra_indent) > _MOST_FIRST_INDENT:
         return False
+    # The first line is indented, and this second one is not.
     if extra_indent < 0:
         return True
-    # In a bibliography, all lines after the first are indented alike.
+    # In a bibliography, the third line is indented like this second one.
     return len(lines) > 2 and _indent(lines[2]) == _indent(line)
 
 
@@ -317,9 +324,11 @@ def _join_lines(lines: Sequence[str], vocabulary: Set[str]) -> str:
         return lines[0]
 
     def mend_word(match: re.Match[str]) -> str:
-        is_one_word = match[1] + match[2] in vocabulary
-        return match[0].replace("-\n", "" if is_one_word else "-")
+        # The match is "har-\nbour", and its groups are the two halves of the word.
+        word = match[1] + match[2]
+        return word if word in vocabulary else f"{match[1]}-{match[2]}"
 
     indent = " " * _indent(lines[0])
     stripped = "\n".join(line.strip() for line in lines)
-    return indent + _SPACES.sub(" ", _HYPHENATED_BREAK.sub(mend_word, stripped))
+    mended = _HYPHENATED_BREAK.sub(mend_word, stripped)
+    return indent + _SPACES.sub(" ", mended)

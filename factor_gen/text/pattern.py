@@ -83,12 +83,12 @@ def tokenise(text: str) -> list[Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
         word = match.group()
+        # "Don't" is cut before "n't". Most words have no such ending and are one token.
         ending = _CONTRACTED_ENDING.search(word)
-        # Without an ending, the token is the whole word.
-        split = match.start() + (ending.start() if ending else len(word))
-        tokens.append(Token(text[match.start() : split], match.start(), split))
+        first_end = match.start() + ending.start() if ending else match.end()
+        tokens.append(Token(text[match.start() : first_end], match.start(), first_end))
         if ending:
-            tokens.append(Token(ending.group(), split, match.end()))
+            tokens.append(Token(ending.group(), first_end, match.end()))
     return tokens
 
 
@@ -110,13 +110,17 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
         previous = word
     tags = [tag for _, tag in english().parser.find_tags(lexicon_words)]
 
-    # The tables see each correction, so that an earlier one can decide about a later one.
-    line = TokenColumns(
+    sentence = TokenColumns(
         {"word": lowercase_words, "tag": tags, "shape": [shape(word) for word in words]}
     )
     for table in ("by word and governor", "first verb"):
-        for index, tag in enumerate(tags):
-            tags[index] = TokenContext(line, _TABLES, index, index + 1).first_result(table) or tag
+        for index in range(len(tags)):
+            token_in_sentence = TokenContext(sentence, _TABLES, index, index + 1)
+            corrected_tag = token_in_sentence.first_result(table)
+            if corrected_tag:
+                # This also changes the sentence, whose column of tags is this list. Later tokens
+                # are thus corrected by what the tables know about earlier ones.
+                tags[index] = corrected_tag
     return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
 
 

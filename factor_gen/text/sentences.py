@@ -44,7 +44,7 @@ def comparable_text(text: str) -> str:
 def sentence_spans(text: str, language: str = "en") -> list[SentenceSpan]:
     """Find the sentences of a text. A line break always ends a sentence.
 
-    Headings and lists have no full stops, and the sentences of News-FACTOR end at line breaks.
+    Headings and the items of lists end at line breaks, although they have no full stops.
 
     Args:
         text: The text.
@@ -77,12 +77,15 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
         sentence = line[split.start : split.end]
         if not sentence.strip():
             continue
+        # The span leaves out the white space before and after the sentence.
         start = split.end - len(sentence.lstrip())
         end = split.start + len(sentence.rstrip())
 
         # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
-        # Such a number has eight characters at most.
-        if language == "de" and spans and _ORDINAL.search(line[:start][-8:]):
+        # Such a number with the white space around it has eight characters at most.
+        follows_ordinal = _ORDINAL.search(line[:start][-8:])
+        if language == "de" and spans and follows_ordinal:
+            # The two halves become one sentence.
             start = spans.pop().start
         spans.append(SentenceSpan(start, end))
     return spans
@@ -91,9 +94,8 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
 def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
     """Split a line into sentences with sentencex, which reads the line in pieces.
 
-    A piece has 4,000 characters, and may break off in a sentence. The next piece begins with this
-    last sentence, so that sentencex sees the whole of it. If it is longer than half a piece, the
-    next piece begins where this one ends instead, and continues the sentence.
+    A piece has 4,000 characters, and may break off in a sentence. The next piece mostly begins with
+    this last sentence again, so that sentencex sees the whole of it.
 
     Args:
         line: The line.
@@ -107,16 +109,20 @@ def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
 
     sentence_start = start
     piece_start = start
-    while piece_start < len(line):
-        piece = line[piece_start : piece_start + _PIECE_LENGTH]
-        # The piece may break off in its last sentence.
+    while True:
+        piece_end = piece_start + _PIECE_LENGTH
+        piece = line[piece_start:piece_end]
+        # The piece may break off in its last sentence, whose end is therefore not known yet.
         for boundary in get_sentence_boundaries(language, piece)[:-1]:
             sentence_end = piece_start + boundary["end_index"]
             yield SentenceSpan(sentence_start, sentence_end)
             sentence_start = sentence_end
+        if piece_end >= len(line):
+            break
 
-        piece_end = piece_start + len(piece)
-        is_last_piece = piece_end >= len(line)
+        # A sentence longer than half a piece goes on in the next piece, which would otherwise
+        # hold little that is new.
         is_long_sentence = sentence_start < piece_start + _PIECE_LENGTH // 2
-        piece_start = piece_end if is_last_piece or is_long_sentence else sentence_start
+        piece_start = piece_end if is_long_sentence else sentence_start
+    # The last sentence ends with the line.
     yield SentenceSpan(sentence_start, len(line))

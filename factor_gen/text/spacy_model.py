@@ -1,6 +1,7 @@
 """The tagger that runs a spaCy model. `factor_gen.text.load_tagger` makes it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ _KIND_OF_LABEL = {row[0]: row[1] for row in read_rows(DATA / "spacy.tsv")}
 _NAMES_AND_NATIONALITIES = (*NAMES, NATIONALITY)
 
 
+@dataclass
 class SpacyTagger:
     """Finds parts of speech and entities with a spaCy model; see `factor_gen.text.analysis.Tagger`.
 
@@ -37,13 +39,11 @@ class SpacyTagger:
 
     name = "spacy"
 
-    def __init__(self, model: str) -> None:
-        """Create the tagger. The model is loaded when it is needed.
+    model: str
+    """The name of an installed model, such as ``en_core_web_sm``, or a folder.
 
-        Args:
-            model: The name of an installed model, such as ``en_core_web_sm``, or a folder.
-        """
-        self.model = model
+    The model is loaded when it is needed.
+    """
 
     @cached_property
     def _pipeline(self) -> "Language":
@@ -70,6 +70,9 @@ class SpacyTagger:
     def analyse(self, text: str) -> Analysis:
         """Find the tokens with their tags, and the entities.
 
+        In a text that is longer than the model allows, mostly a million characters, the tokens and
+        names are those of its beginning only.
+
         Raises:
             ConfigError: The model has no tagger.
         """
@@ -90,8 +93,11 @@ class SpacyTagger:
 
     def find_names(self, text: str) -> tuple[Entity, ...]:
         """Find only the names and nationalities of a text."""
-        entities = self.analyse(text).entities
-        return tuple(entity for entity in entities if entity.kind in _NAMES_AND_NATIONALITIES)
+        return tuple(
+            entity
+            for entity in self.analyse(text).entities
+            if entity.kind in _NAMES_AND_NATIONALITIES
+        )
 
 
 def _find_entities(document: "Doc", text: str) -> list[Entity]:
@@ -103,10 +109,11 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
 
     Returns:
         The entities in the order of the text. Of entities that overlap, the names of the model are
-        kept first, then the matches of ``times.tsv``, then the other entities of the model.
+        kept first, then the matches of ``times.tsv``, then the dates and quantities of the model.
     """
     names = []
-    times_and_quantities = find_times_and_quantities(text)
+    matches = find_times_and_quantities(text)
+    times_of_model = []
     for span in document.ents:
         # Some models have labels that the list lacks. These entities are left out.
         kind = _KIND_OF_LABEL.get(span.label_, "")
@@ -114,6 +121,6 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
         if kind in _NAMES_AND_NATIONALITIES:
             names.append(entity)
         elif kind:
-            times_and_quantities.append(entity)
-    # The earlier of two entities that overlap stays.
-    return drop_overlaps([*names, *times_and_quantities])
+            times_of_model.append(entity)
+    # Of two entities that overlap, the one that stands first here stays.
+    return drop_overlaps([*names, *matches, *times_of_model])

@@ -279,14 +279,14 @@ def _check_answers(answers: Sequence[Answer]) -> None:
         if answer.error or answer.text is None:
             errors.append(answer.error or "an answer without a text")
     temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-    are_most_refused = len(errors) > _MAX_SHARE_REFUSED * len(answers)
-    if not temporary_errors and not are_most_refused:
-        return
 
     if temporary_errors:
         problem = temporary_errors[0]
-    else:
+    # All errors are refusals. A few do not matter.
+    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
         problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
+    else:
+        return
     raise BackendDownError(
         f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
         " answered is kept"

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from factor_gen.generate.compatible import compatible_reason
 from factor_gen.generate.llm.spacing import copy_spacing, plain_tokens, token_distance
@@ -58,8 +58,7 @@ class Contradictions(Reply):
     contradictions: list[Contradiction]
 
 
-@dataclass(frozen=True)
-class ReplyCandidates:
+class ReplyCandidates(NamedTuple):
     """The candidates that a reply of a model gave."""
 
     candidates: tuple[Candidate, ...]

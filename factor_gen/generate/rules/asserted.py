@@ -74,7 +74,7 @@ def _clause_before(text: str, position: int) -> str:
     Returns:
         The text from the last comma or other mark on, without brackets.
     """
-    nearby_text = text[max(0, position - _LONGEST_CLAUSE) : position]
+    nearby_text = text[:position][-_LONGEST_CLAUSE:]
     clause = _CLAUSE_END.split(nearby_text)[-1]
     without_brackets = _BRACKETS.sub("", clause)
     # A bracket that is still open starts a clause of its own.

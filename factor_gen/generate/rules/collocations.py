@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -35,8 +34,8 @@ class Collocation(NamedTuple):
     position: int
     """The index of the word."""
     stem: str
-    companion: int
-    """The hash of the companion, as `_hash_companion` makes it."""
+    companion: str
+    """What stands near the word, such as ``old _`` for a word after *old*."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,12 @@ class Collocations:
                 such as *ship* between *the* and *sank*. Otherwise it is enough that it has the
                 substitute near a word of the sentence, or uses it like the words that are replaced.
         """
-        # An empty collection knows no corpus that could forbid a substitute.
+        # Without collocations, there is no corpus that could rule a substitute out.
         if not self.companions:
             return True
 
-        before = _split_words(text[max(0, start - _NEAR) : start])[-_LONGEST_DISTANCE:]
+        # The text is cut first, so that only a few words have to be split.
+        before = _split_words(text[:start][-_NEAR:])[-_LONGEST_DISTANCE:]
         after = _split_words(text[end : end + _NEAR])[:_LONGEST_DISTANCE]
         new_words = _split_words(substitute)
         if must_be_in_slot:
@@ -77,12 +77,15 @@ class Collocations:
             return _hash_companion(" ".join(slot)) in self._companions_of(stem(substitute))
         if self._has_companion(before, new_words, after):
             return True
-        return self._uses_alike(_split_words(text[start:end]), new_words)
+        return self._are_used_alike(_split_words(text[start:end]), new_words)
 
     def _has_companion(
         self, before: Sequence[str], new_words: Sequence[str], after: Sequence[str]
     ) -> bool:
-        """Whether the corpus has a new word with one of the companions that it would get.
+        """Whether the corpus has one of the new words near a word of the sentence.
+
+        Example:
+            *Mill* may stand in *the old mill burned* if it is near *old* or *burned* in the corpus.
 
         Args:
             before: The words before the new ones.
@@ -91,17 +94,18 @@ class Collocations:
         """
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
-            # One companion that the corpus has is enough.
-            companions = self._companions_of(collocation.stem)
-            if collocation.position in new_positions and collocation.companion in companions:
+            # The companions of the other words of the sentence do not matter.
+            if collocation.position not in new_positions:
+                continue
+            if _hash_companion(collocation.companion) in self._companions_of(collocation.stem):
                 return True
         return False
 
-    def _uses_alike(self, old_words: Sequence[str], new_words: Sequence[str]) -> bool:
-        """Whether the corpus uses all new words like the last content word of the old ones.
+    def _are_used_alike(self, old_words: Sequence[str], new_words: Sequence[str]) -> bool:
+        """Whether the corpus uses each new word near the same words as the one it replaces.
 
         Args:
-            old_words: The words that are replaced, such as *turn off*.
+            old_words: The words that are replaced.
             new_words: The words of the substitute.
         """
         old_stems = _stems(old_words)
@@ -109,6 +113,7 @@ class Collocations:
         # Words such as "the" have no companions to compare.
         if not old_stems or not new_stems:
             return False
+        # The last content word stands for all: "mill" for "old mill", and "turn" for "turn off".
         return all(self._are_similar(old_stems[-1], new_stem) for new_stem in new_stems)
 
     def _are_similar(self, first_stem: str, second_stem: str) -> bool:
@@ -124,22 +129,27 @@ class Collocations:
 
 
 def gather_collocations(texts: Iterable[str]) -> Collocations:
-    """Collect the companions that the words of the lists have in a corpus.
+    """Collect which words a corpus has near each word of the lists.
+
+    These are its companions: in *the old mill burned*, those of *mill* are *old*, *burned* and its
+    slot *old ... burned*.
 
     Args:
         texts: The texts of the corpus.
 
     Returns:
-        The companions of each listed word that the corpus has: the first `_MOST_COMPANIONS`.
+        The first `_MOST_COMPANIONS` companions of each listed word, in the order of the corpus.
+        Words that the corpus does not have are left out.
     """
     companions: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
-    # A line break ends a sentence, as in a heading.
-    for line in chain.from_iterable(map(str.splitlines, texts)):
-        for collocation in _collocations(_split_words(line)):
-            # Words that are not in the lists are skipped.
-            hashes = companions.get(collocation.stem)
-            if hashes is not None and len(hashes) < _MOST_COMPANIONS:
-                hashes.add(collocation.companion)
+    for text in texts:
+        # A line break ends a sentence, as in a heading.
+        for line in text.splitlines():
+            for collocation in _collocations(_split_words(line)):
+                hashes = companions.get(collocation.stem)
+                # Words that are not in the lists have no set of hashes.
+                if hashes is not None and len(hashes) < _MOST_COMPANIONS:
+                    hashes.add(_hash_companion(collocation.companion))
     return Collocations(
         {word_stem: frozenset(hashes) for word_stem, hashes in companions.items() if hashes}
     )
@@ -154,17 +164,18 @@ def _listed_stems() -> Iterator[str]:
 
 
 def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
-    """Find the companions of each content word of a text.
+    """Find what stands near each content word of a text.
 
-    Example:
-        In *the old mill burned*, the companions of *mill* are ``old _`` and ``_ burn``, in which
-        ``_`` stands for *mill*, and its slot ``old mill burned``.
+    Two content words in a row are companions of each other, such as *old* and *burned* of *mill*
+    in *the old mill burned*. The slot of a word, i.e. the word with its two neighbours, is a
+    companion too.
 
     Args:
         words: The words and marks of the text, in lower case.
 
     Yields:
-        Each content word with one companion.
+        Each content word with one companion: *mill* with ``old _``, ``_ burn`` and ``old mill
+        burned``, in which ``_`` stands for *mill*.
     """
     previous_position = _TOO_FAR
     previous_stem = ""
@@ -172,22 +183,21 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
         # Words on two sides of a full stop are no companions.
         if word in _BREAKS:
             previous_position = _TOO_FAR
+        # Marks and function words such as "the" have no stem, and no companions.
         word_stem = stem(word)
         if not word_stem:
             continue
 
         if position - previous_position <= _LONGEST_DISTANCE:
-            word_after = _hash_companion(f"_ {word_stem}")
-            word_before = _hash_companion(f"{previous_stem} _")
-            yield Collocation(previous_position, previous_stem, word_after)
-            yield Collocation(position, word_stem, word_before)
+            yield Collocation(previous_position, previous_stem, f"_ {word_stem}")
+            yield Collocation(position, word_stem, f"{previous_stem} _")
         previous_position = position
         previous_stem = word_stem
 
         # The first and the last word stand between no two words.
         if 0 < position < len(words) - 1:
             slot = " ".join(words[position - 1 : position + 2])
-            yield Collocation(position, word_stem, _hash_companion(slot))
+            yield Collocation(position, word_stem, slot)
 
 
 def _hash_companion(companion: str) -> int:

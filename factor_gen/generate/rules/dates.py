@@ -68,20 +68,19 @@ def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         if context.matches("no date"):
             continue
 
-        for replacement in _replace_first_number(sentence, entity, rng):
-            yield make_edit("date", CIRCUMSTANCE, replacement)
+        changes = [*_change_number(sentence, entity, rng)]
         # Table "one of two dates": "Monday and Tuesday" are not changed one by one.
         if not context.matches("one of two dates"):
-            for replacement in _replace_calendar_word(sentence, entity, rng):
-                yield make_edit("date", CIRCUMSTANCE, replacement)
-        for replacements in _replace_month_and_day(sentence, entity, rng):
+            changes += _change_calendar_word(sentence, entity, rng)
+        changes += _change_month_and_day(sentence, entity, rng)
+        for replacements in changes:
             yield make_edit("date", CIRCUMSTANCE, *replacements)
 
 
-def _replace_first_number(
+def _change_number(
     sentence: TaggedSentence, date: Entity, rng: Random
-) -> Iterator[Replacement]:
-    """Replace the decade, era, year or century of a date: ``1921`` becomes ``1923``.
+) -> Iterator[list[Replacement]]:
+    """Change the decade, era, year or century of a date: ``1921`` becomes ``1923``.
 
     Args:
         sentence: The sentence to edit.
@@ -89,47 +88,32 @@ def _replace_first_number(
         rng: The random numbers to draw with.
 
     Yields:
-        Replacements of the first of these parts that the date has, so that the decade of *the
-        1980s* is not changed as a year again.
+        The replacement of one edit, as the only one of a list.
     """
     for part in _PARTS:
         match = re.search(part.pattern, date.text)
-        if match:
-            yield from _replace_part(sentence, date, part, match, rng)
+        if match is None:
+            continue
+        span = _span_in_sentence(date, match.span())
+        context = sentence.context_of_characters(*span, part=[part.name])
+        # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
+        if context.matches("no year"):
             return
 
-
-def _replace_part(
-    sentence: TaggedSentence,
-    date: Entity,
-    part: DatePart,
-    match: re.Match[str],
-    rng: Random,
-) -> Iterator[Replacement]:
-    """Replace a part of a date by other numbers, which are written in the same way.
-
-    Args:
-        sentence: The sentence to edit.
-        date: The date in it.
-        part: The kind of the part, such as a year.
-        match: The match of the part in the text of the date.
-        rng: The random numbers to draw with.
-    """
-    span = _span_in_sentence(date, match.span())
-    context = sentence.context_of_characters(*span, part=[part.name])
-    # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
-    if context.matches("no year"):
+        old = match.group()
+        for number in _draw_earlier_and_later(sentence, part, _digits_of(old), rng):
+            # "10,500 BC" has a comma, and "19th century" an ending.
+            digits = f"{number:,}" if "," in old else str(number)
+            suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
+            yield [Replacement(*span, digits + suffix)]
+        # The decade of "the 1980s" is not changed as a year again.
         return
-    old = match.group()
-    for number in _draw_numbers(sentence, part, _digits_of(old), rng):
-        # "10,500 BC" has a comma, and "19th century" an ending.
-        digits = f"{number:,}" if "," in old else str(number)
-        suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
-        yield Replacement(*span, digits + suffix)
 
 
-def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Random) -> list[int]:
-    """Draw new numbers for a part of a date: an earlier and a later one in a random order.
+def _draw_earlier_and_later(
+    sentence: TaggedSentence, part: DatePart, value: int, rng: Random
+) -> list[int]:
+    """Draw an earlier and a later number for a part of a date, in a random order.
 
     Args:
         sentence: The sentence. Its `extra_values` ask for more numbers.
@@ -138,13 +122,12 @@ def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Ran
         rng: The random numbers to draw with.
 
     Returns:
-        The numbers. There is none for a side on which no number is possible.
+        The numbers. The earlier or the later one is missing if none is possible.
     """
     possible = _possible_numbers(sentence.text, part, value)
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
-    # The order of the two sides is drawn as well.
     for numbers in rng.sample([earlier, later], 2):
         if numbers:
             drawn.append(rng.choice(numbers))
@@ -153,25 +136,24 @@ def _draw_numbers(sentence: TaggedSentence, part: DatePart, value: int, rng: Ran
 
 
 def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
-    """List the numbers that may replace a number of a date without a change of the order.
+    """List the numbers near a number of a date that may replace it.
 
-    Example:
-        In *from 1931 to 1934*, 1931 may become 1933, but not 1935.
+    The numbers of a sentence keep their order: in *from 1931 to 1934*, 1931 may become 1933, but
+    neither 1934 nor 1935.
 
     Args:
         text: The sentence.
-        part: The part of the date, such as its year. Its steps say how far numbers are away.
+        part: The part of the date, such as its year, with the steps by which it may move.
         value: The number that the date has.
-
-    Returns:
-        The numbers, none of which the sentence has already.
     """
+    # The other years of the sentence, if the part is a year.
     used_numbers = {_digits_of(match.group()) for match in re.finditer(part.same_kind, text)}
     used_numbers.discard(value)
-    unit = _years_of_step(value) if part.name == "era" else 1
+    # "500 BC" moves by hundreds of years, and "1985" by single ones.
+    years_per_step = _years_of_step(value) if part.name == "era" else 1
     possible = []
     for step in part.steps:
-        number = value + step * unit
+        number = value + step * years_per_step
         if number in used_numbers or not part.least <= number <= part.most:
             continue
         # The new number is before and after the same numbers as the old one.
@@ -191,10 +173,10 @@ def _digits_of(text: str) -> int:
     return int(re.sub(r"\D", "", text))
 
 
-def _replace_calendar_word(
+def _change_calendar_word(
     sentence: TaggedSentence, date: Entity, rng: Random
-) -> Iterator[Replacement]:
-    """Replace a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
+) -> Iterator[list[Replacement]]:
+    """Change a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
 
     Args:
         sentence: The sentence to edit.
@@ -202,26 +184,29 @@ def _replace_calendar_word(
         rng: The random numbers to draw with.
 
     Yields:
-        Up to two replacements by words that the sentence does not have.
+        The replacement of one edit, as the only one of a list. There are up to two edits, whose new
+        words the sentence does not have.
     """
     # "Third-quarter" is listed as "third quarter".
     date_text = date.text.replace("-", " ")
     for words in _CALENDAR_WORDS:
-        match = re.fullmatch(rf"{_BEFORE_CALENDAR_WORD}({'|'.join(words)})s?", date_text)
+        any_word = "|".join(words)
+        match = re.fullmatch(rf"{_BEFORE_CALENDAR_WORD}({any_word})s?", date_text)
         if match is None:
             continue
         span = _span_in_sentence(date, match.span(1))
-        # A word that the sentence has elsewhere would say the same thing twice.
+        # "Monday and Tuesday" must not become "Tuesday and Tuesday".
         new_words = [word for word in words if word not in sentence.text]
         for word in sample_up_to(rng, new_words, _USUAL_VALUES):
+            # "Third-quarter" becomes "first-quarter", again with its hyphen.
             new = word.replace(" ", "-") if "-" in date.text else word
-            yield Replacement(*span, new)
+            yield [Replacement(*span, new)]
 
 
-def _replace_month_and_day(
+def _change_month_and_day(
     sentence: TaggedSentence, date: Entity, rng: Random
 ) -> Iterator[list[Replacement]]:
-    """Replace the month of a date, the day, or both: *July 14* becomes *June 16*.
+    """Change the month of a date, the day, or both: *July 14* becomes *June 16*.
 
     Args:
         sentence: The sentence to edit.
@@ -229,7 +214,8 @@ def _replace_month_and_day(
         rng: The random numbers to draw with.
 
     Yields:
-        The replacements of one edit. Edits of the month alone come first.
+        The replacements of one edit: first for edits of the month alone, then for one of the day
+        and the month, then for one of the day alone.
     """
     month = _MONTH.search(date.text)
     # With its weekday before it, a changed date would no longer be on that day.
@@ -238,6 +224,7 @@ def _replace_month_and_day(
         return
 
     day = _DAY_NUMBER.search(date.text)
+    # A date without a day, such as "May 1985", may be in any month, since each has a first day.
     new_months = _possible_months(sentence, month.group(), day=int(day[1]) if day else 1)
     month_span = _span_in_sentence(date, month.span())
     for new_month in sample_up_to(rng, new_months, 1 + sentence.extra_values):
@@ -247,24 +234,15 @@ def _replace_month_and_day(
 
     new_days = _possible_days(sentence, month.group(), day[1])
     for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
-        replacements = [_replace_day(date, day, new_day)]
+        # "3rd" becomes "5th", and "3" becomes "5".
+        suffix = ordinal_suffix(new_day) if day[2] else ""
+        day_span = _span_in_sentence(date, day.span())
+        replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
         # The first edit of the day changes the month as well, and the second keeps it.
         if index == 0 and months_with_day:
             replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
         yield replacements
-
-
-def _replace_day(date: Entity, day: re.Match[str], new_day: int) -> Replacement:
-    """Replace the day of a date, with its ordinal ending if it has one: *3rd* becomes *5th*.
-
-    Args:
-        date: The date.
-        day: The match of the day in the text of the date.
-        new_day: The new day.
-    """
-    suffix = ordinal_suffix(new_day) if day[2] else ""
-    return Replacement(*_span_in_sentence(date, day.span()), f"{new_day}{suffix}")
 
 
 def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
@@ -276,8 +254,8 @@ def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str
         day: The day of the date, which the new month must have.
 
     Returns:
-        The names, in full if the old one is. There are none for *May*, which may be the verb, and
-        for *March*.
+        The names, in full if the old one is. There are none for *May* and *March*, which may be
+        verbs, and *March* also a name.
     """
     if month in _AMBIGUOUS_MONTHS:
         return []
@@ -298,11 +276,12 @@ def _possible_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
     old_day = int(day)
     first = max(1, old_day - _MOST_DAYS_AWAY)
     last = min(_last_day(month), old_day + _MOST_DAYS_AWAY)
+    # "May 3 and May 5" must not become "May 5 and May 5".
+    used_numbers = {day, *re.findall(r"\b\d+\b", sentence.text)}
     days = []
     for new_day in range(first, last + 1):
-        # A day that the sentence has elsewhere would say the same thing twice.
-        is_used = new_day == old_day or re.search(rf"\b{new_day}\b", sentence.text)
-        if not is_used and len(str(new_day)) == len(day):
+        new_digits = str(new_day)
+        if new_digits not in used_numbers and len(new_digits) == len(day):
             days.append(new_day)
     return days
 

@@ -73,6 +73,8 @@ def adjust_articles_and_capitals(
 def _adjust_capital(text: str, replacement: Replacement) -> Replacement:
     """Begin new words with a capital letter if the old ones had it as the start of a sentence.
 
+    Within a sentence, the capital letter of the old words is that of a name, and is not copied.
+
     Args:
         text: The sentence before the edit.
         replacement: A replacement in it.
@@ -82,10 +84,9 @@ def _adjust_capital(text: str, replacement: Replacement) -> Replacement:
     """
     start, end, new = replacement
     was_capitalised = text[start:end][:1].isupper()
-    # A name within a sentence has a capital letter that other words do not need.
-    if not (was_capitalised and new[:1].islower() and _starts_sentence(text, start)):
-        return replacement
-    return Replacement(start, end, new[0].upper() + new[1:])
+    if was_capitalised and new[:1].islower() and _starts_sentence(text, start):
+        return Replacement(start, end, new[0].upper() + new[1:])
+    return replacement
 
 
 def _adjust_article(text: str, replacement: Replacement) -> Replacement:

@@ -167,11 +167,9 @@ class RulesGenerator:
             result = self._edit_without_tagger(example, seed)
 
         candidates = _choose_candidates(example, result.edits, self._settings.per_type, seed)
-        new_example = replace(
-            example, candidates=candidates, lost=dict(sorted(result.lost.items()))
-        )
+        example = replace(example, candidates=candidates, lost=dict(sorted(result.lost.items())))
         # An example without candidates gives no row of the benchmark.
-        return new_example if candidates else new_example.drop(self.name, "no contradiction")
+        return example if candidates else example.drop(self.name, "no contradiction")
 
     def _edit_without_tagger(self, example: Example, seed: str) -> SentenceEdits:
         """Make the edits of a completion in another language, in a random order.
@@ -201,17 +199,17 @@ class RulesGenerator:
         if sentence.text.rstrip("\"'”’)] ").endswith("?"):
             return SentenceEdits([], lost=Counter())
 
+        with_all_edits = replace(sentence, offers_all_edits=True)
+        with_extra_edits = replace(with_all_edits, extra_values=EXTRA_VALUES)
+        # If there are too few edits, all denials are added, and then more numbers and dates.
+        attempts = [sentence, with_all_edits, with_extra_edits]
         # A filter rejects most candidates, so all that can be made are offered at once.
         if self._is_filtered:
-            sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
-            return _contradicting_edits(sentence, example.types, seed)
-
-        result = _contradicting_edits(sentence, example.types, seed)
-        # If there are too few edits, all denials are added, and then more numbers and dates.
-        for extra_values in (0, EXTRA_VALUES):
-            if not _are_enough_for_row(result.edits):
-                sentence = replace(sentence, offers_all_edits=True, extra_values=extra_values)
-                result = _contradicting_edits(sentence, example.types, seed)
+            attempts = [with_extra_edits]
+        for attempt in attempts:
+            result = _contradicting_edits(attempt, example.types, seed)
+            if _are_enough_for_row(result.edits):
+                break
         return result
 
 
@@ -240,8 +238,9 @@ def _contradicting_edits(
             reason = _why_no_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
+                continue
             # Some operators also make edits of a type that was not asked for.
-            elif edit.error_type in types:
+            if edit.error_type in types:
                 replacements = adjust_articles_and_capitals(sentence.text, edit.replacements)
                 edits.append(edit._replace(replacements=replacements))
     return SentenceEdits(edits, lost)
@@ -289,9 +288,10 @@ def _choose_candidates(
     for error_type in example.types:
         edits_of_type = [edit for edit in edits if edit.error_type == error_type]
         ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
-        most = len(chosen) + most_per_type
+        num_before = len(chosen)
         for candidate in _candidates_of_edits(example.completion, ordered_edits):
-            if len(chosen) == most:
+            num_of_type = len(chosen) - num_before
+            if num_of_type == most_per_type:
                 break
             # Two operators may make the same text, of which the first is kept.
             chosen.setdefault(candidate.text, candidate)

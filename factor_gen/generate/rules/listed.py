@@ -66,9 +66,9 @@ def edit_by_word_lists(text: str, language: str, rng: Random) -> Iterator[Senten
             if overlaps_any(quotations, span):
                 continue
             for new in _new_texts(rule, match, rng):
-                # A sentence that has the new word already would say the same thing twice.
-                says_twice = rule.action == "swap" and new in text
-                if not says_twice:
+                # "Monday and Tuesday" must not become "Tuesday and Tuesday".
+                would_repeat = rule.action == "swap" and new in text
+                if not would_repeat:
                     yield make_edit(operator, rule.error_type, Replacement(*span, new))
 
 
@@ -76,9 +76,12 @@ def edit_by_word_lists(text: str, language: str, rng: Random) -> Iterator[Senten
 def language_rules(language: str) -> tuple[LanguageRule, ...]:
     """Read the list of a language.
 
-    Each line has an operator, an error type and an action. For ``swap``, the expressions for the
-    text before and after a word follow, and then the words. For ``step`` and ``edit``, an
-    expression with the group ``edit`` follows, and then the `LanguageRule.values`.
+    A line is a rule. It has one of three forms, which begin with an operator, an error type and an
+    action, and go on like this::
+
+        swap <expression before> <expression after> <word> <word> ...
+        step <expression> <least number> <greatest number>
+        edit <expression> <new text>
 
     Args:
         language: The language's ISO 639-1 code, such as ``de``.
@@ -86,22 +89,26 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
     rules = []
     for operator, error_type, action, *columns in read_rows(LANGUAGES / f"{language}.tsv"):
         if action == "swap":
-            before, after, *values = columns
-            expression = f"{before}{_any_of_words(values)}{after}"
+            before, after, *words = columns
+            expression = f"{before}{_any_of_words(words)}{after}"
+            # "~" marks an adjective, whose ending is kept.
+            values = [word.removesuffix("~") for word in words]
         else:
             expression, *values = columns
-        # "~" marks an adjective, whose ending is kept.
-        texts = tuple(value.removesuffix("~") for value in values)
-        rule = LanguageRule(operator, error_type, action, re.compile(expression), values=texts)
-        rules.append(rule)
+        pattern = re.compile(expression)
+        rules.append(LanguageRule(operator, error_type, action, pattern, tuple(values)))
     return tuple(rules)
 
 
 def _any_of_words(words: list[str]) -> str:
     """Build the regular expression for any of some words, whose first letter may be a capital.
 
+    Example:
+        ``["Sommer", "Herbst"]`` gives ``(?P<edit>(?:(?i:S)ommer|(?i:H)erbst))``.
+
     Args:
-        words: The words. If ``~`` at their end marks adjectives, any ending of these matches.
+        words: The words. Adjectives have a ``~`` at their end, which stands for any ending. Either
+            all words are adjectives or none is.
 
     Returns:
         The expression with the group ``edit`` for the word.
@@ -127,11 +134,15 @@ def _new_texts(rule: LanguageRule, match: re.Match[str], rng: Random) -> list[st
     Returns:
         Up to two words of a ``swap``, up to one number of a ``step``, or the text of an ``edit``.
     """
+    # What the values of a rule are depends on its action.
     if rule.action == "edit":
-        return [match.expand(rule.values[0])]
+        (new_text,) = rule.values
+        # The new text may refer to the groups of the expression, as "\1".
+        return [match.expand(new_text)]
     if rule.action == "step":
         least, most = rule.values
-        return _draw_number(match["edit"], int(least), int(most), rng)
+        new_numbers = _nearby_numbers(match["edit"], int(least), int(most))
+        return sample_up_to(rng, new_numbers, 1)
     return _swap_word(match, rule.values, rng)
 
 
@@ -153,39 +164,38 @@ def _swap_word(match: re.Match[str], words: Sequence[str], rng: Random) -> list[
     # Only the expression for adjectives has an ending.
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
-    is_capitalised = old[0].isupper() and stem not in words
-    # A capital letter within a sentence is that of a name, or of the polite "Ihr".
-    if is_capitalised and match.start() > 0:
+    # German nouns have a capital letter in the list as well, and keep it anywhere.
+    has_added_capital = old[0].isupper() and stem not in words
+    # Within a sentence, such a letter is that of a name, or of the polite "Ihr".
+    if has_added_capital and match.start() > 0:
         return []
 
     new_stems = [word for word in words if word.lower() != stem.lower()]
     drawn_stems = sample_up_to(rng, new_stems, _MOST_SUBSTITUTES)
-    if is_capitalised:
+    if has_added_capital:
         drawn_stems = [word[0].upper() + word[1:] for word in drawn_stems]
     return [word + ending for word in drawn_stems]
 
 
-def _draw_number(number: str, least: int, most: int, rng: Random) -> list[str]:
-    """Draw a number with as many digits as another: a year up to four away, or up to half as far.
+def _nearby_numbers(number: str, least: int, most: int) -> list[str]:
+    """List the numbers near a number that have as many digits.
 
-    Example:
-        1985 may become 1989, and 30 may become 44, but not 8 or 110.
+    A new year is at most four years away, and any other new number at most half as much as the old
+    one: 1985 may become 1989, and 30 may become 45, but not 46 or 9.
 
     Args:
         number: The number in digits. It is taken for a year from 1000 on.
         least: The smallest new number.
         most: The greatest new number.
-        rng: The random numbers to draw with.
-
-    Returns:
-        The new number alone; an empty list if no number fits.
     """
     value = int(number)
-    most_away = _MOST_YEARS_AWAY if value >= _FIRST_YEAR else max(2, value // 2)
+    is_year = value >= _FIRST_YEAR
+    # A 1 or 2 moves by more than its half, so that there are other numbers.
+    most_away = _MOST_YEARS_AWAY if is_year else max(2, value // 2)
     first = max(least, value - most_away)
     last = min(most, value + most_away)
     new_numbers = []
     for new_value in range(first, last + 1):
         if new_value != value and len(str(new_value)) == len(number):
             new_numbers.append(str(new_value))
-    return sample_up_to(rng, new_numbers, 1)
+    return new_numbers

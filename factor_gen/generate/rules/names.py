@@ -124,9 +124,8 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
         prefix_name for prefix_name in sentence.prefix_names if prefix_name.kind == name.kind
     ]
     is_surname = name.kind == PERSON and len(name.text.split()) == 1
-    full_name_end = f" {name.text}"
-    has_full_name = any(prefix_name.text.endswith(full_name_end) for prefix_name in prefix_names)
-    # A single word that is no surname in the prefix may be the name of a program.
+    # "Mary Hollis" in the prefix shows that "Hollis" is a surname, and not the name of a program.
+    has_full_name = any(prefix_name.text.endswith(f" {name.text}") for prefix_name in prefix_names)
     if is_surname and not has_full_name:
         return
 

@@ -21,8 +21,8 @@ ADDED_DENIAL_SHARE = 0.15
 Few true sentences have a *not*, so that a *not* in many false ones would give them away.
 """
 
-# The form of the verb without "do": "did not rise" becomes "rose".
-_TAGS_WITHOUT_DO = {"do": "VBP", "does": "VBZ", "did": "VBD"}
+# The Penn tag of each form of "do", which the verb has without it: "did not rise" becomes "rose".
+_TAGS_OF_DO = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 # The auxiliaries that are shortened before "n't".
 _SHORT_AUXILIARIES = {"wo": "will", "ca": "can", "sha": "shall"}
 _LONGEST_PURPOSE = 40  # tokens before an imperative, as in "to see the yard, open the gate"
@@ -36,8 +36,8 @@ class Denial(NamedTuple):
     """The characters of the verb."""
     with_not: str
     """The verb with *not*, such as *did not rise*."""
-    without_not: str
-    """The verb denied in other words, such as *never rose*."""
+    in_time: str
+    """The verb denied for some time, such as *never rose*."""
 
 
 def remove_negations(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
@@ -62,33 +62,36 @@ def remove_negations(sentence: TaggedSentence, rng: Random) -> Iterator[Sentence
 
 
 def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | None:
-    """Replace a *not* and the words around it by the verb that they deny.
+    """Replace a *not* and the verbs beside it by what they say without it.
+
+    Example:
+        ``cannot -> can``, ``did not rise -> rose`` and ``wo n't -> will``.
 
     Args:
         sentence: The sentence to edit.
         index: The index of *not*, *n't* or *cannot*.
 
     Returns:
-        The replacement, such as ``wo n't -> will``; None if there is no auxiliary verb before the
-        *not*, or no verb after *do not*.
+        The replacement; None if there is no auxiliary verb before the *not*, or no verb after *do
+        not*.
     """
     context = sentence.context_of_tokens(index)
     if context.value_at("word", index) == "cannot":
         return Replacement(*sentence.span_of_tokens(index), "can")
 
     auxiliary = context.value_at("word", index - 1)
-    if auxiliary in _TAGS_WITHOUT_DO:
+    if auxiliary in _TAGS_OF_DO:
         verb = context.value_at("word", index + 1)
         # "Did not" may stand at the end, or before an adverb.
         if not verb or verb not in base_forms(verb):
             return None
-        # "Did not rise" as a whole becomes "rose".
+        # The span is that of "did", "not" and "rise".
         span = sentence.span_of_tokens(index - 1, index + 2)
-        return Replacement(*span, inflect(verb, _TAGS_WITHOUT_DO[auxiliary]))
+        return Replacement(*span, inflect(verb, _TAGS_OF_DO[auxiliary]))
 
     if auxiliary not in WORDS["auxiliaries"]:
         return None
-    # "Will not" becomes "will", and "wo n't" as well.
+    # The span is that of "wo" and "n't", or of "will" and "not".
     span = sentence.span_of_tokens(index - 1, index + 1)
     return Replacement(*span, _SHORT_AUXILIARIES.get(auxiliary, auxiliary))
 
@@ -109,8 +112,7 @@ def add_negation(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         is_denied = rng.random() < ADDED_DENIAL_SHARE
         denials = sample_up_to(rng, denials, 1) if is_denied else []
     for denial in denials:
-        replacement = Replacement(*denial.span, denial.with_not)
-        yield make_edit("negation added", PREDICATE, replacement)
+        yield make_edit("negation added", PREDICATE, Replacement(*denial.span, denial.with_not))
 
 
 def deny_in_other_words(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
@@ -124,25 +126,29 @@ def deny_in_other_words(sentence: TaggedSentence, rng: Random) -> Iterator[Sente
         Every denial if the sentence needs extra edits because little else can be edited; otherwise
         none.
     """
+    # Such a sentence asks all operators for more edits.
     needs_extra_edits = sentence.extra_values > 0
     if not needs_extra_edits:
         return
-    # Table "no second denial": "it never opened in 1921" does not deny that it opened.
+    # Table "no second denial" looks at the whole sentence, whatever token it is asked about. "It
+    # never opened in 1921" does not deny that it opened.
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        replacement = Replacement(*denial.span, denial.without_not)
-        yield make_edit("negation in time", PREDICATE, replacement)
+        yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, denial.in_time))
 
 
-@lru_cache(maxsize=1)  # Two operators ask for the denials of the same sentence in turn.
+# The operators "negation added" and "negation in time" use the denials of a sentence in turn.
+@lru_cache(maxsize=1)
 def find_denials(sentence: TaggedSentence) -> Sequence[Denial]:
-    """Find all ways to deny a sentence: first its imperatives, then its other verbs in order."""
+    """Find all ways to deny a sentence: first its imperatives, then its other verbs in order.
+
+    If the sentence begins with a purpose, as *to see the list, press the key*, only the imperative
+    can be denied. *To never see the list* would deny the purpose alone.
+    """
     denials = [
         _fill_denial(sentence, index, _DENIED_IMPERATIVE) for index in _imperative_indices(sentence)
     ]
-    # Table "purpose": in "to see the list, press the key", only the imperative can be denied,
-    # because a denial of "see" would deny the purpose alone.
     if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
         return denials
     for index in range(len(sentence.tokens)):
@@ -155,10 +161,11 @@ def find_denials(sentence: TaggedSentence) -> Sequence[Denial]:
 def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
     """Find the verbs that tell the reader to do something.
 
-    An imperative begins the sentence, or follows the purpose with which the sentence begins.
+    An imperative is the first word of the sentence, as in *press the key*, or the first after the
+    purpose with which the sentence begins, as *open* in *to see the yard, open the gate*.
 
     Yields:
-        The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
+        The index of each imperative.
     """
     candidate_indices = [0]
     opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
@@ -193,20 +200,20 @@ def _denial_template(sentence: TaggedSentence, index: int) -> str:
     if not template or verb.matches("kept statements"):
         return ""
     # Only a denial with "do" needs the base form of the verb.
-    if "{base}" in template and not _can_take_do(sentence, index):
+    if "{base}" in template and not _is_denied_with_do(sentence, index):
         return ""
     return template
 
 
-def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
-    """Whether a verb is clearly in the present or past tense, and is denied with *do*.
+def _is_denied_with_do(sentence: TaggedSentence, index: int) -> bool:
+    """Whether a verb is denied with *do*, as *rose* with *did not rise*.
+
+    This holds for the present and past tense of most verbs, but not for *is*. It does not hold for
+    participles, such as *sold* in *the houses sold in May were old*, and not if a word may be one.
 
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
-
-    Returns:
-        True for *rose*; false for *is*, and for *sold* in *the houses sold in May were old*.
     """
     verb = sentence.lowercase_words[index]
     tag = sentence.tokens[index].tag
@@ -217,10 +224,11 @@ def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
     if tag != "VBD":
         return base not in WORDS["verbs without do"]
 
-    # A past tense such as "sold" may be spelled like the participle, which the tables rule out.
+    # The past tense "sold" is spelled like the participle. Table "participle" tells them apart.
     may_be_participle = inflect(base, "VBN") == verb
     if may_be_participle and sentence.context_of_tokens(index).matches("participle"):
         return False
+    # The words around the verb must also say that it is in the past tense.
     return verb_tag(sentence, index, ("VBD", "VBN")) == "VBD"
 
 
@@ -236,8 +244,8 @@ def _fill_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
         The denial, such as *did not rise* and *never rose* for *rose*.
     """
     word = sentence.lowercase_words[index]
-    with_not, without_not = template.format(word=word, base=_base_form(word)).split(" | ")
-    return Denial(sentence.span_of_tokens(index), with_not, without_not)
+    with_not, in_time = template.format(word=word, base=_base_form(word)).split(" | ")
+    return Denial(sentence.span_of_tokens(index), with_not, in_time)
 
 
 def _base_form(word: str) -> str:

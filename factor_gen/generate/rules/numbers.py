@@ -19,6 +19,9 @@ _MOST_LISTED = 12  # things that a sentence may count and list as well
 _LARGEST_PERCENT = 100
 _MOST_DIGITS = 12
 _TRIES = 6  # draws of a number until one has the right shape
+# The factor between a number and a larger new one, or between a smaller new one and the number.
+_LEAST_FACTOR = 1.25
+_MOST_FACTOR = 2.0
 
 
 def change_quantities(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
@@ -58,30 +61,29 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
     """
     span = Span(quantity.start, quantity.end)
     value = _value_of(quantity.text)
-    # Table "no quantity" of conditions.yaml lists numbers that count nothing.
+    # A sentence may list what it counts if this is little, as in "two boats, the Ada and the Bee".
+    # The table rules such numbers out.
+    is_few = value is None or value <= _MOST_LISTED
     context = sentence.context_of_characters(
-        *span,
-        quantity=[quantity.text],
-        kind=[quantity.kind],
-        # The sentence may list the things that it counts if these are few.
-        few=[value is None or value <= _MOST_LISTED],
+        *span, quantity=[quantity.text], kind=[quantity.kind], few=[is_few]
     )
+    # Table "no quantity" of conditions.yaml lists numbers that count nothing.
     if not sentence.is_editable(span) or context.matches("no quantity"):
         return False
 
+    # The sentence may have the number twice, once as "two" and once as "2".
     spellings = {_written_number(quantity.text)}
-    # The same number may be in words once, and in digits the other time.
     if value is not None:
         spellings.add(str(value).removesuffix(".0"))
-    uses = sum(sentence.lowercase_words.count(spelling) for spelling in spellings)
-    return uses <= 1
+    num_uses = sum(sentence.lowercase_words.count(spelling) for spelling in spellings)
+    return num_uses <= 1
 
 
 def _value_of(quantity: str) -> float | None:
     """Read the value of a quantity: 1200 for *$1,200*, and 2 for *two weeks*.
 
     Returns:
-        The value; None for a number in words above twelve, and if there is no number.
+        The value; None if there are no digits, and the first word is none of *one* to *twenty*.
     """
     digits = _DIGITS.search(quantity)
     if digits:
@@ -89,6 +91,7 @@ def _value_of(quantity: str) -> float | None:
         return float(digits.group().replace(",", ""))
     first_word = re.split(r"[ -]", quantity)[0].lower()
     if first_word in CARDINALS:
+        # The list begins with "one", which has the index 0.
         return CARDINALS.index(first_word) + 1.0
     return None
 
@@ -112,13 +115,14 @@ def _draw_digits(sentence: TaggedSentence, entity: Entity, number: str, rng: Ran
         rng: The random numbers to draw with.
 
     Returns:
-        Different numbers, larger and smaller ones in turn. It is drawn whether a larger one comes
-        first. A draw may find no number, so there may be fewer.
+        Different numbers, larger and smaller ones in turn. Chance decides which comes first. There
+        may be fewer than asked for, because a draw may find no number.
     """
     amounts = _comparable_amounts(sentence, entity)
-    directions = rng.sample([True, False], 2)
+    # Each round of draws asks for one larger and one smaller number.
+    round_of_draws = rng.sample([True, False], 2)
     new_numbers = []
-    for is_larger in directions * (1 + sentence.extra_values):
+    for is_larger in round_of_draws * (1 + sentence.extra_values):
         new_number = nearby_number(number, is_larger, rng, amounts)
         if new_number and new_number not in new_numbers:
             new_numbers.append(new_number)
@@ -133,11 +137,14 @@ def _comparable_amounts(sentence: TaggedSentence, entity: Entity) -> list[float]
         entity: The quantity.
 
     Returns:
-        The values of all other quantities of its kind. A percentage is compared with 100 too.
+        The values of all other quantities of its kind. A percentage has 100 too, because *60%* of
+        something would be absurd as *110%*.
     """
     amounts: list[float] = [_LARGEST_PERCENT] if entity.kind == PERCENT else []
+    kinds = [entity.kind]
     # Money is often written as a number: "$5 more than the 20 of last year".
-    kinds = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
+    if entity.kind in (NUMBER, MONEY):
+        kinds = [NUMBER, MONEY]
     for quantity in sentence.entities:
         value = _value_of(quantity.text)
         if quantity.kind in kinds and quantity is not entity and value is not None:
@@ -160,26 +167,35 @@ def _draw_number_words(
         The numbers; none for *one*, which is a pronoun too often, and for numbers above twelve
         that are no tens.
     """
-    is_tens = number in TENS
-    numerals = TENS if is_tens else CARDINALS[:12]
-    if number not in numerals or number == "one":
+    if number == "one":
         return []
 
     excluded = {"one", number}
+    # Another quantity of the sentence may have the new number already.
     for quantity in sentence.entities:
         if quantity.kind == entity.kind:
             excluded.add(quantity.text.lower().split()[0])
     # Nobody says "all two".
     if _ALL_OF.search(sentence.text[: entity.start]):
         excluded.add("two")
+    allowed = [numeral for numeral in _nearby_numerals(number) if numeral not in excluded]
+    usual_count = 1 if number in TENS else 2
+    return sample_up_to(rng, allowed, usual_count + sentence.extra_values)
 
-    # "Forty" may become "twenty" to "sixty", and "four" may become "two" to "seven".
+
+def _nearby_numerals(number: str) -> Sequence[str]:
+    """List the numbers in words near a number, and itself.
+
+    Example:
+        *Two* to *seven* for *four*, *twenty* to *sixty* for *forty*, and nothing for *fifteen*.
+    """
+    is_tens = number in TENS
+    numerals = TENS if is_tens else CARDINALS[:12]
+    if number not in numerals:
+        return []
     most_away = 2 if is_tens else 3
     index = numerals.index(number)
-    near = numerals[max(0, index - most_away) : index + most_away + 1]
-    allowed = [numeral for numeral in near if numeral not in excluded]
-    usual_count = 1 if is_tens else 2
-    return sample_up_to(rng, allowed, usual_count + sentence.extra_values)
+    return numerals[max(0, index - most_away) : index + most_away + 1]
 
 
 def nearby_number(
@@ -189,14 +205,14 @@ def nearby_number(
 
     Args:
         number: The number in digits.
-        is_larger: Whether the new number is a quarter up to double as much. Otherwise it is
-            smaller by the same factor.
+        is_larger: Whether the new number is larger, up to twice the old one. Otherwise it is
+            smaller, down to half of it.
         rng: The random numbers to draw with.
         amounts: Other amounts of the sentence. The new number is on the same side of each as the
             old one, so that *from 5 to 10* stays a rise.
 
     Returns:
-        The new number; None if six draws gave none of the right shape.
+        The new number; None if `_TRIES` draws gave none of the right shape.
     """
     value = float(number.replace(",", ""))
     whole, _, fraction = number.partition(".")
@@ -209,9 +225,11 @@ def nearby_number(
     grouping = "," if "," in whole else ""
     for _ in range(_TRIES):
         new_value = _draw_value(digits, fraction, is_larger, rng)
+        # As many decimals as in the old number, and commas if it has them.
         new_number = f"{new_value:{grouping}.{len(fraction)}f}"
         if new_value < least or not _have_same_shape(new_number, number):
             continue
+        # All amounts that are larger than the old number are larger than the new one too.
         is_in_order = all(
             (new_value > amount) == (value > amount) and new_value != amount for amount in amounts
         )
@@ -241,17 +259,18 @@ def _draw_value(digits: str, fraction: str, is_larger: bool, rng: Random) -> flo
         rng: The random numbers to draw with.
     """
     value = float(f"{digits}.{fraction}")
-    factor = rng.uniform(1.25, 2.0)
+    factor = rng.uniform(_LEAST_FACTOR, _MOST_FACTOR)
     new_value = value * factor if is_larger else value / factor
     if fraction:
         return _round_decimal(new_value, fraction, rng)
 
     sign = 1 if is_larger else -1
-    # A multiple of a small number would often be rounded to the number itself.
+    # A number of one digit moves by a few units, since a multiple would often be rounded to the
+    # number itself.
     if value <= 9:
-        return value + rng.choice((1, 2, 3)) * sign
+        return value + sign * rng.choice((1, 2, 3))
     new_value = _round_like(new_value, digits)
-    # 36 does not become 50, which would be rounder.
+    # A number that is not round stays so: for 36, a draw of 50 is changed to 51.
     if not digits.endswith("0") and new_value % 10 == 0:
         new_value += sign
     return new_value
@@ -267,16 +286,21 @@ def _round_decimal(value: float, fraction: str, rng: Random) -> float:
     """
     decimals = len(fraction)
     rounded = round(value, decimals)
-    # 5.6 does not become 7.0, because formatted numbers seldom end in a zero.
     ends_in_zero = f"{rounded:.{decimals}f}".endswith("0")
+    # For 5.6, a draw of 7.0 is changed to 7.1, 7.2 or 7.3, because people seldom write 7.0.
     if ends_in_zero and not fraction.endswith("0"):
         rounded += 10**-decimals * rng.choice((1, 2, 3))
     return rounded
 
 
 def _round_like(value: float, digits: str) -> float:
-    """Round a value as a whole number is rounded: to hundreds for 300, and to fifties for 350."""
+    """Round a value in the same way as another whole number, whose digits are given.
+
+    Example:
+        To hundreds for the digits ``300``, to fifties for ``350``, and to units for ``36``.
+    """
     leading_digits = digits.rstrip("0")
+    # 100 if the number ends in two zeros.
     step = 10 ** (len(digits) - len(leading_digits))
     # A single 5, as in 500, says nothing about fifties.
     if leading_digits.endswith("5") and len(leading_digits) > 1:

@@ -153,9 +153,11 @@ class TaggedSentence:
         return not overlaps_any(self._protected_spans, span)
 
     def are_tokens_editable(self, start: int, end: int) -> bool:
-        """Whether tokens are editable words with one space between them.
+        """Whether other words may take the place of tokens, such as *set* and *up*.
 
-        The words of a compound such as *post-war* and of an alternative such as *and/or* are not.
+        They may not if the tokens belong to a name, a title or an identifier, to a compound such as
+        *post-war* or an alternative such as *and/or*, or if they are written in an unusual way,
+        such as with two spaces between them.
 
         Args:
             start: The index of the first token.
@@ -163,10 +165,11 @@ class TaggedSentence:
         """
         span = self.span_of_tokens(start, end)
         # A comma is a token, but has no space before it in the text.
-        words_with_spaces = " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
-        if self.text[span.start : span.end].lower() != words_with_spaces:
+        usual_text = " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
+        if self.text[span.start : span.end].lower() != usual_text:
             return False
-        neighbours = self.text[max(0, span.start - 1) : span.start] + self.text[span.end :][:1]
+        # The character before the tokens and the one after them, if there is one.
+        neighbours = self.text[: span.start][-1:] + self.text[span.end :][:1]
         is_compound = "-" in neighbours or "/" in neighbours
         return not is_compound and self.is_editable(span)
 
@@ -205,9 +208,9 @@ class TaggedSentence:
         """
         token_starts = [token.start for token in self.tokens]
         token_ends = [token.end for token in self.tokens]
-        # The last token that starts at the characters or before them holds the first one.
+        # The first character is in the last token that starts at its position or before it.
         first_token = bisect_right(token_starts, start) - 1
-        # The first token that ends with the characters or after them holds the last one.
+        # The last character is in the first token that ends at the position after it or later.
         last_token = bisect_left(token_ends, end)
 
         # The tables have spaces in the names of features, which Python does not allow here.
@@ -258,6 +261,8 @@ def tag_sentence(
 ) -> TaggedSentence:
     """Analyse a completion, and find the names in the prefix before it.
 
+    A name whose kind is unclear in one of the texts gets the kind that it has elsewhere in them.
+
     Args:
         tagger: The tagger for both texts.
         prefix: The text before the completion. Names are searched in its end.
@@ -274,7 +279,8 @@ def tag_sentence(
     prefix_names = []
     for name in names:
         # "The Hague" may only replace a name that has an article too.
-        has_article = prefix_end[: name.start][-len(_ARTICLE) :].lower() == _ARTICLE
+        text_before = prefix_end[name.start - len(_ARTICLE) : name.start]
+        has_article = text_before.lower() == _ARTICLE
         prefix_names.append(PrefixName(name.text, _kind_of(name, kinds), has_article))
     entities = [entity._replace(kind=_kind_of(entity, kinds)) for entity in analysis.entities]
     return TaggedSentence(

@@ -4,7 +4,7 @@ The operators of this package look up here what a word may be replaced by.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -85,38 +85,49 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
     Returns:
         The entries by first word. Longer entries come first, such as *set up* before *set*.
     """
-    substitutes: dict[ListEntry, list[WordForm]] = defaultdict(list)
-    for entry in _entries_of_lines(operator):
-        # A word that stands on several lines has the substitutes of all of them.
-        entry_of_word = entry._replace(substitutes=())
-        substitutes[entry_of_word] += entry.substitutes
-
+    entries = _merge_entries(_entries_of_lines(operator))
     index: dict[str, list[ListEntry]] = defaultdict(list)
     # Longer entries are put first, because callers take the first that the sentence has.
-    for entry in sorted(substitutes, key=lambda entry: len(entry.words), reverse=True):
-        # A substitute that stands on several lines counts once.
-        distinct_substitutes = tuple(dict.fromkeys(substitutes[entry]))
-        index[entry.words[0]].append(entry._replace(substitutes=distinct_substitutes))
+    for entry in sorted(entries, key=lambda entry: len(entry.words), reverse=True):
+        index[entry.words[0]].append(entry)
     return index
 
 
-def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
-    """Read the lines of an operator in ``substitutes.tsv``.
+def _merge_entries(entries: Iterable[ListEntry]) -> list[ListEntry]:
+    """Merge the entries of each word that stands on several lines of the list.
 
-    The columns are the operator, the error type, the frame (see `ListEntry`) and the words of which
-    each may replace the others. A word that begins with ``=`` replaces others, but nothing
-    replaces it.
+    Returns:
+        One entry for each word form, error type and frame, with the substitutes of all lines. A
+        substitute that stands on several lines counts once.
+    """
+    substitutes: dict[ListEntry, list[WordForm]] = defaultdict(list)
+    for entry in entries:
+        # Entries to be merged are equal in all but their substitutes.
+        substitutes[entry._replace(substitutes=())] += entry.substitutes
+    return [
+        entry._replace(substitutes=tuple(dict.fromkeys(substitutes[entry])))
+        for entry in substitutes
+    ]
+
+
+def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
+    """Read the words that an operator may replace from ``substitutes.tsv``, line by line.
+
+    Example:
+        The line ``noun  entity  any  boat  ship  =vessel`` gives entries for *boat*, *boats*,
+        *ship* and *ships*. *Boats* may be replaced by *ships* and *vessels*. The ``=`` says that
+        nothing replaces *vessel*. The third column is `ListEntry.frame`.
 
     Args:
-        operator: The first column of the lines to read, such as ``antonym``.
+        operator: The first column of the lines to read, such as ``noun``.
 
     Yields:
-        Each word of a line in each of its forms, with the other words of the line.
+        Each word of a line in each of its forms, with the other words of the line in this form.
     """
     for line_operator, error_type, frame, *words in read_rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
             continue
-        # The words of other operators have one form, which needs no tag.
+        # Only verbs and nouns are inflected. Other words have one form, without a tag.
         for tag in INFLECTION_TAGS.get(operator, [""]):
             forms = [_inflected_form(operator, word.removeprefix("="), tag) for word in words]
             for word, form in zip(words, forms, strict=True):
@@ -157,12 +168,13 @@ def inflect(base: str, tag: str) -> str:
     if tag in ("VB", "VBP", "NN", ""):
         return base
     words = base.split(" ")
+    # The index of the word that changes: the verb in "turn off", and the noun in "old mill".
     head = 0 if tag.startswith("V") else -1
-    irregular_form = _IRREGULAR_FORMS.get((words[head], tag))
-    forms = (irregular_form,) if irregular_form else getInflection(words[head], tag=tag)
-    # lemminflect knows no form of some words, which then stay as they are.
-    if forms:
-        words[head] = forms[0]
+    form = _IRREGULAR_FORMS.get((words[head], tag))
+    if form is None:
+        # lemminflect knows no form of some words, which then stay as they are.
+        form = next(iter(getInflection(words[head], tag=tag)), words[head])
+    words[head] = form
     return " ".join(words)
 
 
