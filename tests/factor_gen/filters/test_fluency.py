@@ -1,9 +1,10 @@
-"""The fluency filter's model: a GPT-2 that was trained on the sample's encyclopedia, and others
-with random weights."""
+"""The fluency filter's model, whose scores are compared with those of transformers, one by one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ TEXTS = [
     "Members wear brown gowns.",
     "A",
 ]
-
+"""Texts of different lengths."""
 
 CONTEXTS = [
     "The town lay by the sea. \n",
@@ -28,112 +29,223 @@ CONTEXTS = [
     " \n ",
     "They asked the keeper for the key, and he said:",
 ]
+"""Texts before a sentence. Two of them are empty or blank."""
+
+MeanLogprob = Callable[..., float]
+"""Returns the mean log-probability of a text after a context, in nats per token."""
 
 
-def alone(model, texts):
-    """The means of texts without a context."""
+def transformers_mean_logprob(folder: Path) -> MeanLogprob:
+    """Return a function that scores one text at a time with a checkpoint and transformers alone.
+
+    The context is cut so that it fits into the model's window with the text.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    window = model.config.max_position_embeddings
+
+    def tokenise(text: str) -> list[int]:
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def mean_logprob(text: str, context: str = "") -> float:
+        context_tokens = tokenise(context.rstrip())
+        tokens = tokenise(f" {text}" if context_tokens else text)
+        # The token that begins a text takes one place.
+        excess = len(context_tokens) + len(tokens) + 1 - window
+        context_tokens = context_tokens[max(0, excess) :]
+        input_ids = torch.tensor([[tokenizer.bos_token_id, *context_tokens, *tokens]])
+        with torch.inference_mode():
+            logprobs = model(input_ids).logits[0].log_softmax(-1)
+        # The token at a position is predicted at the position before it.
+        num_before = 1 + len(context_tokens)
+        predictions = logprobs[num_before - 1 : -1]
+        return predictions[range(len(tokens)), tokens].mean().item()
+
+    return mean_logprob
+
+
+@pytest.fixture(scope="module")
+def expected_logprob(checkpoint: Path) -> MeanLogprob:
+    """Return the scores of the sample's checkpoint by transformers alone."""
+    return transformers_mean_logprob(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def model(checkpoint: Path) -> FluencyModel:
+    """Return the sample's checkpoint as the filter's model."""
+    return FluencyModel(FluencySettings(str(checkpoint)))
+
+
+def score_without_context(model: FluencyModel, texts: Sequence[str]) -> list[float]:
+    """Return the mean log-probabilities of texts that nothing stands before."""
     return model.mean_logprobs(texts, [""] * len(texts))
 
 
-def expected(folder, text, context=""):
-    """The same of the text's tokens alone, in one pass, after as much of the context as the window
-    leaves room for."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder).eval(),
-    )
-    before = (
-        tokenizer(context.rstrip(), add_special_tokens=False)["input_ids"]
-        if context.strip()
-        else []
-    )
-    ids = tokenizer(f" {text}" if before else text, add_special_tokens=False)["input_ids"]
-    before = before[max(0, len(before) - (model.config.max_position_embeddings - 1 - len(ids))) :]
-    row = torch.tensor([[tokenizer.bos_token_id, *before, *ids]])
-    assert row.shape[1] <= model.config.max_position_embeddings
-    with torch.inference_mode():
-        found = model(row).logits[0, :-1].log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
-    return found[len(before) :].mean().item()
+def test_the_texts_of_these_tests_have_different_scores(expected_logprob: MeanLogprob) -> None:
+    """Otherwise the tests could not tell whose score is whose."""
+    scores = [expected_logprob(text) for text in TEXTS]
+
+    assert max(scores) - min(scores) > 0.1
 
 
-def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint):
-    means = [expected(checkpoint, text) for text in TEXTS]
-    assert max(means) - min(means) > 0.1
-    for batch_size in (1, 32):
-        model = FluencyModel(FluencySettings(str(checkpoint), batch_size=batch_size))
-        assert alone(model, [*TEXTS, TEXTS[0]]) == pytest.approx([*means, means[0]], abs=1e-5)
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_a_batch_gives_the_scores_of_single_texts(
+    checkpoint: Path, expected_logprob: MeanLogprob, batch_size: int
+) -> None:
+    model = FluencyModel(FluencySettings(str(checkpoint), batch_size=batch_size))
+    texts = [*TEXTS, TEXTS[0]]
+
+    scores = score_without_context(model, texts)
+
+    assert scores == pytest.approx([expected_logprob(text) for text in texts], abs=1e-5)
 
 
-def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint, tmp_path):
+def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
-    assert alone(FluencyModel(FluencySettings(str(folder))), TEXTS) == pytest.approx(
-        [expected(folder, text) for text in TEXTS], abs=1e-5
-    )
+    expected_logprob = transformers_mean_logprob(folder)
+
+    scores = score_without_context(FluencyModel(FluencySettings(str(folder))), TEXTS)
+
+    assert scores == pytest.approx([expected_logprob(text) for text in TEXTS], abs=1e-5)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, monkeypatch, shared):
-    if not shared:
+@pytest.mark.parametrize("has_engine", [True, False], ids=["with engine", "without engine"])
+def test_only_the_tokens_of_the_sentence_count_after_its_context(
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expected_logprob: MeanLogprob,
+    has_engine: bool,
+) -> None:
+    """The engine computes shared beginnings once. Some models cannot do so."""
+    if not has_engine:
         monkeypatch.setattr("factor_gen.filter_models.find_engine", lambda *_: None)
-    pairs = [(text, context) for text in TEXTS for context in CONTEXTS]
-    found = FluencyModel(FluencySettings(str(checkpoint))).mean_logprobs(*zip(*pairs, strict=True))
-    assert found == pytest.approx(
-        [expected(checkpoint, text, context) for text, context in pairs], abs=1e-5
-    )
-    for text, (first, empty, blank, last) in zip(
-        TEXTS, zip(*[iter(found)] * 4, strict=True), strict=True
-    ):
-        assert empty == blank == pytest.approx(expected(checkpoint, text), abs=1e-5)
-        assert len({round(each, 4) for each in (first, empty, last)}) == 3
-
-
-def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
     model = FluencyModel(FluencySettings(str(checkpoint)))
-    window = AutoModelForCausalLM.from_pretrained(checkpoint).config.n_positions
-    long = f"Snow fell. {'The river rose by the town. ' * window}"
-    (row, size), (whole, _) = model.encode([TEXTS[0]] * 2, [long, long.removeprefix("Snow fell. ")])
-    assert len(row) == window
-    assert row == whole  # the beginning is what is cut
-    assert size == len(model.encode([f" {TEXTS[0]}"], [""])[0].tokens) - 1
-    assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx(
-        [expected(checkpoint, TEXTS[0], long)], abs=1e-5
-    )
-    nearly = "the" + " the" * (window - 3)
-    ((row, size),) = model.encode([nearly], [long])
-    assert (len(row), size) == (window, window - 1 - (len(row) - 1 - size))
-    assert math.isnan(
-        model.mean_logprobs([nearly + " the" * 3], [long])[0]
-    )  # no room for the sentence itself
+
+    for context in CONTEXTS:
+        scores = model.mean_logprobs(TEXTS, [context] * len(TEXTS))
+
+        expected_scores = [expected_logprob(text, context) for text in TEXTS]
+        assert scores == pytest.approx(expected_scores, abs=1e-5)
 
 
-def test_a_shared_beginning_is_computed_once(checkpoint):
-    texts = [f"{TEXTS[1]} {end}" for end in ("He left.", "She left.", "He came back.")]
-    model, seen = FluencyModel(FluencySettings(str(checkpoint))), []
-    hook = model.model.register_forward_pre_hook(
-        lambda *given: seen.append(given[2]["input_ids"].numel()), with_kwargs=True
-    )
-    scores = alone(model, texts)
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_blank_context_counts_as_none(model: FluencyModel, text: str) -> None:
+    [empty, blank] = model.mean_logprobs([text, text], ["", " \n "])
+
+    assert blank == empty
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_score_depends_on_the_context(model: FluencyModel, text: str) -> None:
+    scores = model.mean_logprobs([text] * 3, ["", CONTEXTS[0], CONTEXTS[3]])
+
+    assert len({round(score, 4) for score in scores}) == 3
+
+
+@pytest.fixture
+def window(model: FluencyModel) -> int:
+    """Return how many tokens the model reads at most."""
+    return model.model.config.n_positions
+
+
+@pytest.fixture
+def long_context(window: int) -> str:
+    """Return a context with more tokens than the model's window."""
+    return "The river rose by the town. " * window
+
+
+def test_a_long_context_is_cut_at_its_beginning(
+    model: FluencyModel, window: int, long_context: str
+) -> None:
+    contexts = [long_context, f"Snow fell. {long_context}"]
+
+    [encoded, encoded_with_snow] = model.encode([TEXTS[0]] * 2, contexts)
+
+    assert len(encoded.tokens) == window
+    assert encoded_with_snow.tokens == encoded.tokens
+
+
+def test_the_sentence_after_a_long_context_is_scored_as_a_whole(
+    model: FluencyModel, long_context: str, expected_logprob: MeanLogprob
+) -> None:
+    [encoded] = model.encode([TEXTS[0]], [long_context])
+    [encoded_alone] = model.encode([f" {TEXTS[0]}"], [""])
+
+    # All tokens but the one that begins a text.
+    assert encoded.num_scored == len(encoded_alone.tokens) - 1
+    [score] = model.mean_logprobs([TEXTS[0]], [long_context])
+    assert score == pytest.approx(expected_logprob(TEXTS[0], long_context), abs=1e-5)
+
+
+def test_a_sentence_that_nearly_fills_the_window_keeps_the_end_of_its_context(
+    model: FluencyModel, window: int, long_context: str
+) -> None:
+    sentence = "the" + " the" * (window - 3)
+
+    [encoded] = model.encode([sentence], [long_context])
+
+    assert len(encoded.tokens) == window
+    # The token that begins a text and the last token of the context are not scored.
+    assert encoded.num_scored == window - 2
+
+
+def test_a_sentence_that_does_not_fit_into_the_window_has_no_score(
+    model: FluencyModel, window: int, long_context: str
+) -> None:
+    sentence = "the" + " the" * window
+
+    [score] = model.mean_logprobs([sentence], [long_context])
+
+    assert math.isnan(score)
+
+
+def test_a_shared_beginning_is_computed_once(
+    model: FluencyModel, expected_logprob: MeanLogprob
+) -> None:
+    beginning = TEXTS[1]
+    texts = [f"{beginning} He left.", f"{beginning} She left.", f"{beginning} He came back."]
+    num_computed_tokens = 0
+
+    def count_tokens(module: object, arguments: object, options: dict[str, torch.Tensor]) -> None:
+        nonlocal num_computed_tokens
+        num_computed_tokens += options["input_ids"].numel()
+
+    hook = model.model.register_forward_pre_hook(count_tokens, with_kwargs=True)
+    scores = score_without_context(model, texts)
     hook.remove()
-    lengths = [size for _, size in model.encode(texts, [""] * 3)]
-    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0].num_scored - 1
-    assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
+
+    num_tokens = sum(encoded.num_scored for encoded in model.encode(texts, [""] * 3))
+    num_shared_tokens = model.encode([beginning], [""])[0].num_scored
+    assert num_computed_tokens < num_tokens - num_shared_tokens - 1
+    assert scores == pytest.approx([expected_logprob(text) for text in texts], abs=1e-5)
 
 
-def test_what_cannot_be_scored_is_no_number(checkpoint):
-    empty, endless, fine = alone(
-        FluencyModel(FluencySettings(str(checkpoint))), ["", "the river " * 600, TEXTS[0]]
-    )
-    assert math.isnan(empty)
-    assert math.isnan(endless)
-    assert fine < 0
+@pytest.mark.parametrize(
+    "text", [pytest.param("", id="empty"), pytest.param("the river " * 600, id="too long")]
+)
+def test_a_text_that_cannot_be_scored_gets_nan(model: FluencyModel, text: str) -> None:
+    [score, other_score] = score_without_context(model, [text, TEXTS[0]])
+
+    assert math.isnan(score)
+    # It does not spoil the score of another text.
+    assert other_score < 0
 
 
-def test_models_that_cannot_be_used_are_refused(checkpoint, tmp_path):
+def test_a_missing_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
         FluencyModel(FluencySettings(str(tmp_path / "nowhere")))
+
+
+def test_a_model_without_a_token_that_begins_or_ends_a_text_is_refused(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    AutoModelForCausalLM.from_pretrained(checkpoint).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    AutoModelForCausalLM.from_pretrained(checkpoint).save_pretrained(tmp_path / "speechless")
-    tokenizer.bos_token = tokenizer.eos_token = None
-    tokenizer.save_pretrained(tmp_path / "speechless")
+    tokenizer.bos_token = None
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(tmp_path)
+
     with pytest.raises(ModelError, match="no token that begins or ends a text"):
-        FluencyModel(FluencySettings(str(tmp_path / "speechless")))
+        FluencyModel(FluencySettings(str(tmp_path)))

@@ -1,11 +1,12 @@
-"""The NLI filter's model: a DeBERTa with random weights, whose scores transformers itself gives one
-by one."""
+"""The NLI filter's model, whose probabilities are compared with those of transformers."""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,134 +18,177 @@ from lm_factuality.ground.errors import ModelError
 from tests.factor_gen.tiny import save_deberta
 from tests.tiny_models import save_gpt2
 
-CONTEXT = "The academy stands on a hill. Its members wear brown gowns, and they meet in the hall every spring. "
-PAIRS = [
-    ContradictionPair(
-        context,
-        f"The {who} was built in {year} by the river.",
-        f"The {who} was built in {year + 12} by the {where}.",
-    )
-    for context in ("", CONTEXT, CONTEXT * 2)
-    for who in ("house", "old bridge of the northern town", "hall")
-    for year, where in ((1820, "river"), (1911, "sea, where it was seen by all who came by ship"))
-]
+WINDOW = 256
+"""How many tokens the tiny DeBERTa reads at most."""
+
+CONTEXT = (
+    "The academy stands on a hill. Its members wear brown gowns, and they meet in the hall every"
+    " spring. "
+)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, checkpoint):
-    return save_deberta(tmp_path_factory.mktemp("deberta"), checkpoint, places=256)
-
-
-@pytest.fixture(scope="module")
-def one_by_one(folder):
-    """What the model says of a text and another, by transformers' own way to tokenise a pair."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForSequenceClassification.from_pretrained(folder).eval(),
-    )
-
-    def score(premise: str, hypothesis: str) -> list[float]:
-        with torch.inference_mode():
-            return (
-                model(**tokenizer(premise, hypothesis, return_tensors="pt"))
-                .logits[0]
-                .softmax(-1)
-                .tolist()
+def make_pairs() -> list[ContradictionPair]:
+    """Return 18 pairs of different lengths, after contexts of different lengths."""
+    pairs = []
+    for context in ("", CONTEXT, CONTEXT * 2):
+        for subject in ("house", "old bridge of the northern town", "hall"):
+            built = f"The {subject} was built in"
+            pairs.append(
+                ContradictionPair(
+                    context, f"{built} 1820 by the river.", f"{built} 1832 by the river."
+                )
             )
+            pairs.append(
+                ContradictionPair(
+                    context,
+                    f"{built} 1911 by the river.",
+                    f"{built} 1923 by the sea, where it was seen by all who came by ship.",
+                )
+            )
+    return pairs
+
+
+PAIRS = make_pairs()
+
+ClassProbabilities = Callable[[ContradictionPair], list[float]]
+"""Returns the probability of each of a model's labels for a pair."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+    """Return the folder of a tiny DeBERTa, whose first label is contradiction."""
+    return save_deberta(tmp_path_factory.mktemp("deberta"), checkpoint, places=WINDOW)
+
+
+@pytest.fixture(scope="module")
+def class_probabilities(folder: Path) -> ClassProbabilities:
+    """Return a function that scores one pair at a time with transformers alone."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+
+    def score(pair: ContradictionPair) -> list[float]:
+        premise = pair.context + pair.completion
+        hypothesis = pair.context + pair.contradiction
+        with torch.inference_mode():
+            logits = model(**tokenizer(premise, hypothesis, return_tensors="pt")).logits[0]
+        return logits.softmax(-1).tolist()
 
     return score
 
 
-def test_batches_give_what_transformers_gives_one_by_one(folder, one_by_one):
-    expected = [
-        one_by_one(each.context + each.completion, each.context + each.contradiction)[0]
-        for each in PAIRS
-    ]
-    assert max(expected) - min(expected) > 0.01  # or it would not matter which is whose
-    for batch_size in (1, 32):
-        assert NliModel(
-            NliSettings(str(folder), batch_size=batch_size)
-        ).contradiction_probabilities(PAIRS) == pytest.approx(expected, abs=1e-5)
+def test_the_pairs_of_these_tests_have_different_probabilities(
+    class_probabilities: ClassProbabilities,
+) -> None:
+    """Otherwise the tests could not tell whose probability is whose."""
+    probabilities = [class_probabilities(pair)[0] for pair in PAIRS]
+
+    assert max(probabilities) - min(probabilities) > 0.01
 
 
-def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_path, one_by_one):
-    orders = (
-        ("entailment", "neutral", "contradiction"),
-        ("Neutral", "Contradictory", "Entailment"),
-    )
-    for order in orders:
-        copy = save_deberta(tmp_path / order[0], checkpoint, order, places=256)
-        place = next(
-            number for number, label in enumerate(order) if label.lower().startswith("contra")
-        )
-        expected = [
-            one_by_one(each.context + each.completion, each.context + each.contradiction)[place]
-            for each in PAIRS
-        ]
-        assert NliModel(NliSettings(str(copy))).contradiction_probabilities(PAIRS) == pytest.approx(
-            expected, abs=1e-5
-        )
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_a_batch_gives_the_probabilities_of_single_pairs(
+    folder: Path, class_probabilities: ClassProbabilities, batch_size: int
+) -> None:
+    model = NliModel(NliSettings(str(folder), batch_size=batch_size))
+
+    probabilities = model.contradiction_probabilities(PAIRS)
+
+    expected_probabilities = [class_probabilities(pair)[0] for pair in PAIRS]
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "index"),
+    [
+        (("entailment", "neutral", "contradiction"), 2),
+        (("Neutral", "Contradictory", "Entailment"), 1),
+    ],
+)
+def test_the_label_of_a_contradiction_is_found_by_its_name(
+    checkpoint: Path,
+    tmp_path: Path,
+    class_probabilities: ClassProbabilities,
+    labels: Sequence[str],
+    index: int,
+) -> None:
+    # The weights are those of the other models: only the names of the outputs differ.
+    renamed = save_deberta(tmp_path, checkpoint, labels, places=WINDOW)
+
+    probabilities = NliModel(NliSettings(str(renamed))).contradiction_probabilities(PAIRS)
+
+    expected_probabilities = [class_probabilities(pair)[index] for pair in PAIRS]
+    assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     "labels",
     [
-        ("LABEL_0", "LABEL_1", "LABEL_2"),
-        ("entailment", "neutral", "not_entailment"),
-        ("contradiction", "contradictory", "x"),
+        pytest.param(("LABEL_0", "LABEL_1", "LABEL_2"), id="no names"),
+        pytest.param(("entailment", "neutral", "not_entailment"), id="no contradiction"),
+        pytest.param(("contradiction", "contradictory", "x"), id="two contradictions"),
     ],
 )
-def test_labels_that_do_not_say_which_is_contradiction_are_refused(folder, tmp_path, labels):
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    config = json.loads((copy / "config.json").read_text())
-    config |= {
-        "id2label": dict(enumerate(labels)),
-        "label2id": {label: number for number, label in enumerate(labels)},
-    }
-    (copy / "config.json").write_text(json.dumps(config))
+def test_labels_that_do_not_say_which_is_contradiction_are_refused(
+    folder: Path, tmp_path: Path, labels: Sequence[str]
+) -> None:
+    relabelled = shutil.copytree(folder, tmp_path / "relabelled")
+    config = json.loads((relabelled / "config.json").read_text())
+    config["id2label"] = dict(enumerate(labels))
+    config["label2id"] = {label: number for number, label in enumerate(labels)}
+    (relabelled / "config.json").write_text(json.dumps(config))
+
     with pytest.raises(ModelError, match="id2label"):
-        NliModel(NliSettings(str(copy)))
+        NliModel(NliSettings(str(relabelled)))
 
 
-def test_a_context_that_does_not_fit_is_cut_from_its_left_on_both_sides(folder):
-    long = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
+def test_a_context_that_does_not_fit_is_cut_at_its_beginning_on_both_sides(folder: Path) -> None:
+    pair = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    sides = [
-        tokenizer(long.context + text, add_special_tokens=False)["input_ids"]
-        for text in (long.completion, long.contradiction)
+    premise = tokenizer.tokenize(pair.context + pair.completion)
+    hypothesis = tokenizer.tokenize(pair.context + pair.contradiction)
+    # [CLS] and two [SEP] take three places. An odd token is cut on both sides.
+    num_excess = len(premise) + len(hypothesis) + 3 - WINDOW
+    num_cut = math.ceil(num_excess / 2)
+    assert num_excess > 20
+
+    [encoded] = NliModel(NliSettings(str(folder))).encode([pair])
+
+    assert tokenizer.convert_ids_to_tokens(encoded["input_ids"]) == [
+        tokenizer.cls_token,
+        *premise[num_cut:],
+        tokenizer.sep_token,
+        *hypothesis[num_cut:],
+        tokenizer.sep_token,
     ]
-    excess = sum(map(len, sides)) + 3 - 256  # with [CLS] and two [SEP]
-    premise, hypothesis = (tokens[(excess + 1) // 2 :] for tokens in sides)
-    expected = [
-        tokenizer.cls_token_id,
-        *premise,
-        tokenizer.sep_token_id,
-        *hypothesis,
-        tokenizer.sep_token_id,
-    ]
-    model = NliModel(NliSettings(str(folder)))
-
-    (encoded,) = model.encode([long])
-
-    assert excess > 20
-    assert encoded["input_ids"] == expected
-    assert [len(values) for values in encoded.values()] == [len(expected)] * len(encoded)
 
 
-def test_completions_that_do_not_fit_at_all_are_not_scored(folder):
-    endless = ContradictionPair(
+def test_all_inputs_of_a_cut_pair_have_the_same_length(folder: Path) -> None:
+    pair = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
+
+    [encoded] = NliModel(NliSettings(str(folder))).encode([pair])
+
+    assert len({len(values) for values in encoded.values()}) == 1
+
+
+def test_a_pair_that_does_not_fit_without_its_context_gets_nan(folder: Path) -> None:
+    long_pair = ContradictionPair(
         CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40
     )
-    first, second = NliModel(NliSettings(str(folder))).contradiction_probabilities(
-        [endless, PAIRS[0]]
-    )
-    assert math.isnan(first)
-    assert 0 <= second <= 1
+    model = NliModel(NliSettings(str(folder)))
+
+    [probability, other_probability] = model.contradiction_probabilities([long_pair, PAIRS[0]])
+
+    assert math.isnan(probability)
+    assert 0 <= other_probability <= 1
 
 
-def test_a_model_that_is_no_classifier_is_refused(checkpoint, tmp_path):
-    causal = save_gpt2(tmp_path / "gpt2", AutoTokenizer.from_pretrained(checkpoint))
+def test_a_model_that_is_no_classifier_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    language_model = save_gpt2(tmp_path / "gpt2", AutoTokenizer.from_pretrained(checkpoint))
+
     with pytest.raises(ModelError, match="GPT2LMHeadModel is not an inference model"):
-        NliModel(NliSettings(str(causal)))
+        NliModel(NliSettings(str(language_model)))
+
+
+def test_a_missing_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
         NliModel(NliSettings(str(tmp_path / "nowhere")))

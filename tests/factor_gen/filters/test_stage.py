@@ -1,8 +1,10 @@
-"""The stage ``filter``: what it keeps, what it says of the rest."""
+"""The stage ``filter``: what it keeps, and what it says of the rest."""
 
 from __future__ import annotations
 
-import math
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -10,169 +12,291 @@ from factor_gen.filter_models import DTYPE, ContradictionPair, FluencyModel, Nli
 from factor_gen.filters import FilterStage
 from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
-from factor_gen.stages import Stage
 from lm_factuality.ground.errors import ModelError
 from tests.factor_gen.tiny import save_deberta
 
 PREFIX = "The academy stands on a hill. Its members wear brown gowns. "
 COMPLETION = "They meet in the great hall every spring to choose a keeper."
-WRONG = "They meet in the great hall every autumn to choose a keeper."
-SCRAMBLED = "keeper great They spring choose in a every to hall meet the."
+AUTUMN_SENTENCE = "They meet in the great hall every autumn to choose a keeper."
+SCRAMBLED_SENTENCE = "keeper great They spring choose in a every to hall meet the."
 
 
-def candidate(text: str, kind: str = ENTITY) -> Candidate:
-    return Candidate(text, kind, "old -> new", "rules/test")
+def make_candidate(text: str, error_type: str = ENTITY) -> Candidate:
+    """Return a contradiction that no filter has seen."""
+    return Candidate(text, error_type, "old -> new", "rules/test")
 
 
-EXAMPLES = [
-    Example(
-        "a",
-        PREFIX,
-        COMPLETION,
-        (ENTITY,),
-        (candidate(WRONG), candidate(SCRAMBLED), candidate(WRONG, COREFERENCE)),
-    ),
-    Example("b", unused="select: empty"),
-    Example("c", "", "They left.", (ENTITY,), (candidate("They came."),)),
-]
+def make_example(*candidates: Candidate) -> Example:
+    """Return a document about the academy with these contradictions."""
+    return Example("a", PREFIX, COMPLETION, (ENTITY,), candidates)
+
+
+ACADEMY = make_example(
+    make_candidate(AUTUMN_SENTENCE),
+    make_candidate(SCRAMBLED_SENTENCE),
+    make_candidate(AUTUMN_SENTENCE, COREFERENCE),
+)
+UNUSED = Example("b", unused="select: empty")
+WITHOUT_PREFIX = Example("c", "", "They left.", (ENTITY,), (make_candidate("They came."),))
+EXAMPLES = [ACADEMY, UNUSED, WITHOUT_PREFIX]
+
+
+def candidates_of(examples: Iterable[Example]) -> list[Candidate]:
+    """Return the contradictions of all examples, in order."""
+    candidates: list[Candidate] = []
+    for example in examples:
+        candidates.extend(example.candidates)
+    return candidates
 
 
 @pytest.fixture(scope="module")
-def deberta(tmp_path_factory, checkpoint):
+def deberta(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> str:
+    """Return the folder of a tiny DeBERTa with random weights."""
     return str(save_deberta(tmp_path_factory.mktemp("stage") / "deberta", checkpoint))
 
 
 @pytest.fixture(scope="module")
-def scores(deberta, checkpoint):
-    pairs = [
-        ContradictionPair(each.prefix, each.completion, one.text)
-        for each in EXAMPLES
-        for one in each.candidates
-    ]
-    language = FluencyModel(FluencySettings(str(checkpoint)))
-    differences = [
-        language.mean_logprobs([one.text], [""])[0]
-        - language.mean_logprobs([each.completion], [""])[0]
-        for each in EXAMPLES
-        for one in each.candidates
-    ]
-    return NliModel(NliSettings(deberta)).contradiction_probabilities(pairs), differences
+def fluency(checkpoint: Path) -> FluencySettings:
+    """Return the settings of a fluency filter with the sample's checkpoint."""
+    return FluencySettings(str(checkpoint))
 
 
-def flat(examples: list[Example]) -> list[Candidate]:
-    return [one for each in examples for one in each.candidates]
+@pytest.fixture(scope="module")
+def nli_scores(deberta: str) -> list[float]:
+    """Return the probability that each contradiction of `EXAMPLES` is one, by the model alone."""
+    pairs = []
+    for example in EXAMPLES:
+        for candidate in example.candidates:
+            pairs.append(ContradictionPair(example.prefix, example.completion, candidate.text))
+    return NliModel(NliSettings(deberta)).contradiction_probabilities(pairs)
 
 
-def test_without_filters_everything_passes_as_it_is():
-    stage: Stage = FilterStage(FilterSettings(None, None))
+@pytest.fixture(scope="module")
+def fluency_scores(fluency: FluencySettings) -> list[float]:
+    """Return how much more likely each contradiction of `EXAMPLES` is than its completion."""
+    model = FluencyModel(fluency)
+    scores = []
+    for example in EXAMPLES:
+        for candidate in example.candidates:
+            texts = [candidate.text, example.completion]
+            [logprob, completion_logprob] = model.mean_logprobs(texts, ["", ""])
+            scores.append(logprob - completion_logprob)
+    return scores
+
+
+def test_without_filters_everything_passes_unchanged() -> None:
+    stage = FilterStage(FilterSettings(nli=None, fluency=None))
+
     assert stage.run(EXAMPLES) == EXAMPLES
     assert stage.fingerprint == {"nli": "none", "fluency": "none"}
 
 
-def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(
-    deberta, checkpoint, scores
-):
-    nli, fluency = scores
-    threshold = sorted(nli)[1] + 1e-3  # between them, so that some fail and some pass
-    settings = FilterSettings(
-        NliSettings(deberta, threshold=threshold, coreference=0.0), FluencySettings(str(checkpoint))
-    )
-    found = FilterStage(settings).run(EXAMPLES)
-    assert [each.doc_id for each in found] == ["a", "b", "c"]
-    assert found[1] == EXAMPLES[1]
-    assert [each.contradiction for each in flat(found)] == pytest.approx(nli, abs=1e-4)
-    assert [each.fluency for each in flat(found)] == pytest.approx(fluency, abs=1e-4)
-    for one, contradiction, fluent in zip(flat(found), nli, fluency, strict=True):
-        is_contradictory = contradiction > (0.0 if one.type == COREFERENCE else threshold)
-        expected = "" if fluent > -0.2 else "not fluent"
-        assert one.rejected == (expected if is_contradictory else "not contradictory")
-    assert {"not contradictory"} < {each.rejected for each in flat(found)}
-    assert (
-        found[0].candidates[0].text == found[0].candidates[2].text
-    )  # once below its threshold, once above
+@pytest.fixture(scope="module")
+def threshold(nli_scores: list[float]) -> float:
+    """Return a threshold of the NLI filter at which some contradictions fail and others pass."""
+    return sorted(nli_scores)[1] + 1e-3
 
 
-def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
-    found = FilterStage(FilterSettings(None, FluencySettings(str(checkpoint)))).run(EXAMPLES[:1])
-    right, scrambled, _ = found[0].candidates
+@pytest.fixture(scope="module")
+def filtered(deberta: str, fluency: FluencySettings, threshold: float) -> list[Example]:
+    """Return `EXAMPLES` after both filters. The NLI filter lets all of coreference pass."""
+    nli = NliSettings(deberta, threshold=threshold, coreference=0.0)
+    return FilterStage(FilterSettings(nli, fluency)).run(EXAMPLES)
+
+
+def test_examples_keep_their_order_and_unused_ones_pass_unchanged(filtered: list[Example]) -> None:
+    assert [example.doc_id for example in filtered] == ["a", "b", "c"]
+    assert filtered[1] == UNUSED
+
+
+def test_the_scores_of_both_filters_are_recorded(
+    filtered: list[Example], nli_scores: list[float], fluency_scores: list[float]
+) -> None:
+    candidates = candidates_of(filtered)
+
+    recorded_nli = [candidate.contradiction for candidate in candidates]
+    recorded_fluency = [candidate.fluency for candidate in candidates]
+    assert recorded_nli == pytest.approx(nli_scores, abs=1e-4)
+    assert recorded_fluency == pytest.approx(fluency_scores, abs=1e-4)
+
+
+def test_the_reason_is_the_first_filter_that_a_contradiction_fails(
+    filtered: list[Example], threshold: float
+) -> None:
+    reasons = set()
+    for candidate in candidates_of(filtered):
+        reasons.add(candidate.rejected)
+        least_probability = 0.0 if candidate.type == COREFERENCE else threshold
+        if candidate.contradiction <= least_probability:
+            assert candidate.rejected == "not contradictory"
+        elif candidate.fluency <= -0.2:
+            assert candidate.rejected == "not fluent"
+        else:
+            assert candidate.rejected == ""
+    # Some were rejected by the first filter, and some were not.
+    assert reasons > {"not contradictory"}
+
+
+def test_coreference_has_a_threshold_of_its_own(deberta: str, nli_scores: list[float]) -> None:
+    """The paper's is lower, because NLI models often overlook pronouns."""
+    # The first and the last contradiction of the academy have the same text.
+    nli = NliSettings(deberta, threshold=nli_scores[0] + 1e-3, coreference=0.0)
+
+    [example] = FilterStage(FilterSettings(nli, None)).run([ACADEMY])
+
+    first, _, last = example.candidates
+    assert first.rejected == "not contradictory"
+    assert last.rejected == ""
+
+
+def test_scrambled_words_are_not_fluent(fluency: FluencySettings) -> None:
+    [example] = FilterStage(FilterSettings(None, fluency)).run([ACADEMY])
+
+    autumn, scrambled, _ = example.candidates
     assert scrambled.rejected == "not fluent"
-    assert scrambled.fluency < right.fluency
-    assert scrambled.contradiction is None
+    assert scrambled.fluency < autumn.fluency
 
 
-def test_of_each_type_the_likeliest_are_kept(checkpoint):
-    seasons = [candidate(COMPLETION.replace("spring", word)) for word in ("autumn", "winter")]
-    others = [candidate(COMPLETION.replace("meet", "stand"), COREFERENCE)]
-    example = Example("a", PREFIX, COMPLETION, (ENTITY,), (*seasons, *others))
+def test_a_filter_that_is_off_records_no_score(fluency: FluencySettings) -> None:
+    [example] = FilterStage(FilterSettings(None, fluency)).run([ACADEMY])
+
+    assert {candidate.contradiction for candidate in example.candidates} == {None}
+
+
+def test_the_most_fluent_contradiction_of_each_type_can_be_kept_alone(checkpoint: Path) -> None:
+    example = make_example(
+        make_candidate(COMPLETION.replace("spring", "autumn")),
+        make_candidate(COMPLETION.replace("spring", "winter")),
+        make_candidate(COMPLETION.replace("meet", "stand"), COREFERENCE),
+    )
+    # The margin lets all of them pass.
     fluency = FluencySettings(str(checkpoint), margin=9, best=1)
-    first, second, other = flat(FilterStage(FilterSettings(None, fluency)).run([example]))
-    better, worse = (first, second) if first.fluency > second.fluency else (second, first)
-    assert (better.rejected, other.rejected) == ("", "")
+
+    [result] = FilterStage(FilterSettings(None, fluency)).run([example])
+
+    *seasons, stand = result.candidates
+    worse, better = sorted(seasons, key=lambda candidate: candidate.fluency)
+    assert better.rejected == ""
     assert worse.rejected == "less fluent than others of its type"
+    assert stand.rejected == ""
 
 
-def test_sentences_are_read_in_their_context_where_asked(checkpoint):
-    alone, near = (
-        flat(
-            FilterStage(FilterSettings(None, FluencySettings(str(checkpoint), context=n))).run(
-                EXAMPLES
-            )
-        )
-        for n in (0, 60)
-    )
-    assert alone[0].fluency != pytest.approx(near[0].fluency, abs=1e-3)
-    # of a document without a prefix
-    assert alone[-1].fluency == pytest.approx(near[-1].fluency, abs=1e-5)
+@pytest.fixture(scope="module")
+def fluency_in_context(checkpoint: Path) -> FilterStage:
+    """Return a stage that reads sentences after the 60 words before them."""
+    return FilterStage(FilterSettings(None, FluencySettings(str(checkpoint), context=60)))
 
 
-def test_thresholds_are_strict(checkpoint):
-    same = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION),))
-    for margin, rejected in ((0.0, "not fluent"), (1e-6, "")):
-        settings = FilterSettings(None, FluencySettings(str(checkpoint), margin=margin))
-        assert FilterStage(settings).run([same])[0].candidates[0].rejected == rejected
+def test_the_context_changes_the_fluency(
+    fluency_in_context: FilterStage, fluency: FluencySettings
+) -> None:
+    [alone] = FilterStage(FilterSettings(None, fluency)).run([ACADEMY])
+    [in_context] = fluency_in_context.run([ACADEMY])
+
+    score_alone = alone.candidates[0].fluency
+    assert in_context.candidates[0].fluency != pytest.approx(score_alone, abs=1e-3)
 
 
-def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
-    endless = Example(
-        "a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION * 50), candidate(""))
-    )
-    settings = FilterSettings(
-        NliSettings(deberta, threshold=0.0, coreference=0.0),
-        FluencySettings(str(checkpoint), margin=99.0),
-    )
-    first, second = FilterStage(settings).run([endless])[0].candidates
-    assert (first.rejected, first.contradiction, first.fluency) == ("not scored", None, None)
-    assert (second.rejected, second.fluency) == ("not scored", None)
-    assert second.contradiction is not None
-    assert not math.isnan(second.contradiction)
+def test_the_context_of_a_document_without_a_prefix_changes_nothing(
+    fluency_in_context: FilterStage, fluency: FluencySettings
+) -> None:
+    [alone] = FilterStage(FilterSettings(None, fluency)).run([WITHOUT_PREFIX])
+    [in_context] = fluency_in_context.run([WITHOUT_PREFIX])
+
+    score_alone = alone.candidates[0].fluency
+    assert in_context.candidates[0].fluency == pytest.approx(score_alone, abs=1e-5)
 
 
-def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
+@pytest.mark.parametrize(("margin", "reason"), [(0.0, "not fluent"), (1e-6, "")])
+def test_a_contradiction_at_the_margin_is_not_fluent(
+    checkpoint: Path, margin: float, reason: str
+) -> None:
+    # The completion itself, which is exactly as likely as the completion.
+    example = make_example(make_candidate(COMPLETION))
+    fluency = FluencySettings(str(checkpoint), margin=margin)
+
+    [result] = FilterStage(FilterSettings(None, fluency)).run([example])
+
+    assert result.candidates[0].rejected == reason
+
+
+@pytest.fixture
+def lenient_stage(deberta: str, checkpoint: Path) -> FilterStage:
+    """Return a stage that accepts every score, however bad."""
+    nli = NliSettings(deberta, threshold=0.0, coreference=0.0)
+    return FilterStage(FilterSettings(nli, FluencySettings(str(checkpoint), margin=99.0)))
+
+
+def test_a_contradiction_that_is_too_long_to_be_scored_is_rejected(
+    lenient_stage: FilterStage,
+) -> None:
+    [example] = lenient_stage.run([make_example(make_candidate(COMPLETION * 50))])
+
+    [candidate] = example.candidates
+    assert candidate.rejected == "not scored"
+    assert candidate.contradiction is None
+    assert candidate.fluency is None
+
+
+def test_a_contradiction_that_only_one_filter_can_score_is_rejected(
+    lenient_stage: FilterStage,
+) -> None:
+    # An empty text has no tokens whose likelihood could be measured.
+    [example] = lenient_stage.run([make_example(make_candidate(""))])
+
+    [candidate] = example.candidates
+    assert candidate.rejected == "not scored"
+    assert candidate.fluency is None
+    assert 0 <= candidate.contradiction <= 1
+
+
+def test_the_scores_of_a_document_do_not_depend_on_the_others(
+    deberta: str, fluency: FluencySettings
+) -> None:
+    """Otherwise the size of a shard would change the benchmark."""
+    stage = FilterStage(FilterSettings(NliSettings(deberta), fluency))
+
+    together = stage.run(EXAMPLES)
+
+    assert together == [*stage.run([ACADEMY]), UNUSED, *stage.run([WITHOUT_PREFIX])]
+
+
+def fingerprint_with(checkpoint: Path, deberta: str) -> dict[str, dict[str, object]]:
+    """Return the fingerprint of a stage with a checkpoint as its fluency filter."""
     settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
-    stage = FilterStage(settings)
-    assert stage.run(EXAMPLES) == [stage.run([each])[0] for each in EXAMPLES]
+    return dict(FilterStage(settings).fingerprint)
 
 
-def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_path):
-    import shutil
+def test_the_fingerprint_has_the_settings_and_the_type_of_numbers(
+    deberta: str, checkpoint: Path
+) -> None:
+    fingerprint = fingerprint_with(checkpoint, deberta)
 
+    assert fingerprint["nli"]["threshold"] == 0.6
+    assert fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
+
+
+def test_a_copy_of_a_checkpoint_has_the_same_fingerprint(
+    deberta: str, checkpoint: Path, tmp_path: Path
+) -> None:
     copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
-    one, other = (
-        FilterStage(FilterSettings(NliSettings(deberta), FluencySettings(str(folder))))
-        for folder in (checkpoint, copy)
-    )
-    assert one.fingerprint == other.fingerprint
-    assert one.fingerprint["nli"]["threshold"] == 0.6
-    assert one.fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
+
+    assert fingerprint_with(copy, deberta) == fingerprint_with(checkpoint, deberta)
+
+
+def test_a_changed_weight_changes_the_fingerprint(
+    deberta: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
-    assert (
-        FilterStage(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint
-        != one.fingerprint
-    )
+
+    assert fingerprint_with(copy, deberta) != fingerprint_with(checkpoint, deberta)
 
 
-def test_a_model_that_cannot_be_had_is_named():
+def test_a_model_that_is_not_available_is_named() -> None:
+    stage = FilterStage(FilterSettings(NliSettings("no/such-model"), None))
+
     with pytest.raises(ModelError, match="'no/such-model' cannot be loaded"):
-        assert FilterStage(FilterSettings(NliSettings("no/such-model"), None)).fingerprint
+        _ = stage.fingerprint
