@@ -1,135 +1,179 @@
-"""``factor-gen audit`` as a user runs it."""
+"""The command ``factor-gen audit``."""
 
 from __future__ import annotations
 
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from factor_gen.cli import main
 from tests.conftest import TASKS
-from tests.factor_gen.audit.rows import on_true, synthetic
-
-_NAMES = [
-    "doc_id",
-    "turncated_prefixes",
-    "completion",
-    "contradiction_0",
-    "contradiction_1",
-    "contradiction_2",
-]
-
-
-def _records(count: int = 40) -> list[dict[str, Any]]:
-    """Rows of the authors' columns in which the true one has a space before its full stop, and what
-    other tools add."""
-    rows = synthetic(count, on_true(lambda text: text.replace(".", " .")))
-    return [
-        {
-            **dict(zip(_NAMES, (row.doc_id, row.prefix, *row.choices), strict=True)),
-            "contradiction_0_type": "entity",
-            "contradiction_1_type": "entity",
-            "contradiction_2_type": "link",
-            "contradiction_0_edit": "a -> b",
-            "note": ' "x", NA ',
-        }
-        for row in rows
-    ]
+from tests.factor_gen.audit.rows import edit_completion, synthetic_rows
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
+    """Return a file of 40 rows in which the true completion often has a space before its full stop.
+
+    The file has the authors' columns, and columns that other tools may add.
+    """
+    records = []
+    for row in synthetic_rows(40, edit_completion(lambda text: text.replace(".", " ."))):
+        completion, *contradictions = row.choices
+        record = {
+            "doc_id": row.doc_id,
+            "turncated_prefixes": row.prefix,
+            "completion": completion,
+        }
+        for number, contradiction in enumerate(contradictions):
+            record[f"contradiction_{number}"] = contradiction
+        record["contradiction_0_type"] = "entity"
+        record["contradiction_1_type"] = "entity"
+        record["contradiction_2_type"] = "link"
+        record["contradiction_0_edit"] = "a -> b"
+        record["note"] = ' "x", NA '
+        records.append(record)
+
     path = tmp_path / "leaky.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(_records(1)[0]))
+        writer = csv.DictWriter(file, list(records[0]))
         writer.writeheader()
-        writer.writerows(_records())
+        writer.writerows(records)
     return path
 
 
-def test_everything_found_is_printed_and_written(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    everything = tmp_path / "all.json"
+def test_the_audit_prints_its_conclusion(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(table)]) == 0
 
-    code = main(["audit", str(table), "--json", str(everything)])
-
-    assert code == 0
     assert "gives true completions away: most words" in capsys.readouterr().out
-    found = json.loads(everything.read_text(encoding="utf-8"))
-    assert "most spaces before punctuation" in found["leaks"]
-    assert found["types"] == {"entity": 80, "link": 40}
-    assert found["flags"][0]["location"].startswith("leaky.csv:")
 
 
-def test_strict_fails_where_something_is_found(table: Path, tmp_path: Path) -> None:
+def test_the_audit_writes_everything_as_json(table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+
+    main(["audit", str(table), "--json", str(path)])
+
+    audit = json.loads(path.read_text(encoding="utf-8"))
+    assert "most spaces before punctuation" in audit["leaks"]
+    assert audit["types"] == {"entity": 80, "link": 40}
+    assert audit["flags"][0]["location"].startswith("leaky.csv:")
+
+
+def test_a_strict_audit_fails_if_something_gives_answers_away(table: Path) -> None:
+    assert main(["audit", str(table), "--strict"]) == 1
+
+
+def test_a_strict_audit_passes_if_nothing_gives_answers_away(table: Path, tmp_path: Path) -> None:
     sound = tmp_path / "sound.csv"
     sound.write_text(table.read_text(encoding="utf-8").replace(" .", "."), encoding="utf-8")
 
-    assert main(["audit", str(table), "--strict"]) == 1
     assert main(["audit", str(sound), "--strict"]) == 0
 
 
-def test_a_task_yaml(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task = tmp_path / "leaky.yaml"
+@pytest.fixture
+def task(table: Path, tmp_path: Path) -> Path:
+    """Return the YAML of a task of lm_eval that reads the table."""
     content = {
         "include": str(TASKS / "factor" / "_factor.yaml"),
         "task": "leaky",
         "dataset_path": table.name,
     }
-    task.write_text(yaml.safe_dump(content), encoding="utf-8")
-    everything = tmp_path / "all.json"
-    options = ["--sample", "20", "--json", str(everything), "--verbose"]
-    assert main(["audit", str(task), *options]) == 0
-    assert all(
-        each["rows"] == 20
-        for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"]
-    )
-    shown = capsys.readouterr().out
-    assert "20 of 40 rows" in shown
-    (entities,) = (line.split() for line in shown.splitlines() if line.strip().startswith("entity"))
-    assert entities[1] == "66.7%"  # the file's own types
+    path = tmp_path / "leaky.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def test_the_yaml_of_a_task_can_be_audited_with_a_sample(
+    task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "all.json"
+
+    exit_code = main(["audit", str(task), "--sample", "20", "--json", str(path), "--verbose"])
+
+    assert exit_code == 0
+    assert "20 of 40 rows" in capsys.readouterr().out
+    audit = json.loads(path.read_text(encoding="utf-8"))
+    assert {baseline["rows"] for baseline in audit["baselines"]} == {20}
+
+
+def test_a_verbose_audit_prints_the_error_types_of_the_file(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["audit", str(task), "--sample", "20", "--verbose"])
+
+    lines = capsys.readouterr().out.splitlines()
+    [entity_line] = [line for line in lines if line.strip().startswith("entity")]
+    # Two of three contradictions.
+    assert entity_line.split()[1] == "66.7%"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("target", "message"),
     [
-        (["missing.csv"], "missing.csv: no such file"),
-        (["rows.txt"], "is not a task, group, YAML or data file"),
-        (["no_such_factor"], "is not a task, group, YAML or data file"),
-        (["felm_segment_cot"], "no FACTOR task"),
-        (["{folder}"], "is not a task, group, YAML or data file"),
-        (["{table}", "--types"], "--types asks a judge: name it by --judge"),
+        ("missing.csv", "missing.csv: no such file"),
+        ("rows.txt", "is not a task, group, YAML or data file"),
+        ("no_such_factor", "is not a task, group, YAML or data file"),
+        ("felm_segment_cot", "no FACTOR task"),
     ],
 )
-def test_errors_say_what_to_do(
-    table: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_a_target_that_cannot_be_audited_is_refused(
+    target: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["audit", *(each.format(table=table, folder=table.parent) for each in arguments)]) == 1
-    )
+    assert main(["audit", target]) == 1
+
     assert message in capsys.readouterr().err
 
 
-def test_the_published_name_is_found_in_the_data_folder(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(tmp_path)]) == 1
+
+    assert "is not a task, group, YAML or data file" in capsys.readouterr().err
+
+
+def test_error_types_need_a_judge(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(table), "--types"]) == 1
+
+    assert "--types asks a judge: name it by --judge" in capsys.readouterr().err
+
+
+@pytest.fixture
+def published_data(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the names of published benchmarks stand for the files in the folder of the data."""
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
-    assert main(["audit", "expert_factor", "--sample", "60"]) == 0
-    short = capsys.readouterr().out.splitlines()
-    assert len(short) == 3  # the conclusion first
-    assert short[0].startswith("expert_factor: gives true completions away: ")
-    assert main(["audit", "expert_factor", "--sample", "60", "--verbose"]) == 0
+
+
+@pytest.mark.usefixtures("published_data")
+def test_a_published_benchmark_is_audited_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = main(["audit", "expert_factor", "--sample", "60"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert exit_code == 0
+    # The conclusion comes first.
+    assert len(lines) == 3
+    assert lines[0].startswith("expert_factor: gives true completions away: ")
+
+
+@pytest.mark.usefixtures("published_data")
+def test_a_verbose_audit_prints_how_many_rows_are_flagged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exit_code = main(["audit", "expert_factor", "--sample", "60", "--verbose"])
+
+    assert exit_code == 0
+    # In 148 rows, only the true completion has a space before punctuation.
     assert "148" in capsys.readouterr().out
 
 
-def test_lines_that_cannot_be_read_are_named(
+def test_lines_that_cannot_be_read_are_counted(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table.write_text(table.read_text(encoding="utf-8") + "one,two\n", encoding="utf-8")
-    assert main(["audit", str(table), "--sample", "20", "--verbose"]) == 0
+    with table.open("a", encoding="utf-8") as file:
+        file.write("one,two\n")
+
+    exit_code = main(["audit", str(table), "--sample", "20", "--verbose"])
+
+    assert exit_code == 0
     assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out

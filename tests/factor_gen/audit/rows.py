@@ -1,10 +1,9 @@
-"""Rows in which the true completion is one of four drawn alike, so that nothing gives it away but
-what a test plants."""
+"""Rows for tests of the audit, in which only planted leaks give the true completion away."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 
@@ -13,57 +12,73 @@ _PLACES = ("Avelin", "Bremont", "Corvale", "Dunmere", "Eastrow", "Farholt", "Gil
 _VERBS = ("opened", "closed", "leased", "bought", "mapped", "fenced", "rented", "staked")
 
 Change = Callable[[list[str], random.Random], list[str]]
+"""Changes the choices of a row, the true completion first, with the random numbers of the row."""
 
 
-def synthetic(
-    count: int = 150,
-    change: Change | None = None,
-    share: float = 0.7,
+def synthetic_rows(
+    count: int = 150, change: Change | None = None, share_changed: float = 0.7
 ) -> list[Row]:
-    """Rows of as many documents. ``change`` gets the texts of a ``share`` of rows, the true one
-    first, and plants a leak."""
+    """Return rows whose four choices are drawn in the same way, each row of another document.
+
+    Args:
+        count: The number of rows.
+        change: Plants a leak in the choices of a row. None leaves all rows clean.
+        share_changed: The share of rows in which the leak is planted.
+    """
     rows = []
     for number in range(count):
-        dice = random.Random(f"row {number}")
-        texts: list[str] = []
-        while len(texts) < 4:
-            if (text := _sentence(dice)) not in texts:
-                texts.append(text)
-        if change is not None and dice.random() < share:
-            texts = change(texts, dice)
-        prefix = " ".join(_sentence(dice) for _ in range(6)) + " "
-        place = f"file:{number + 2}"
-        rows.append(make_row(place, f"document {number}", prefix, texts, 0, [""] * 4))
+        rng = random.Random(f"row {number}")
+        choices: list[str] = []
+        while len(choices) < 4:
+            sentence = _draw_sentence(rng)
+            if sentence not in choices:
+                choices.append(sentence)
+        if change is not None and rng.random() < share_changed:
+            choices = change(choices, rng)
+        prefix = " ".join(_draw_sentence(rng) for _ in range(6)) + " "
+        # The first line of a file is its header.
+        location = f"file:{number + 2}"
+        rows.append(make_row(location, f"document {number}", prefix, choices, 0, [""] * 4))
     return rows
 
 
-def _sentence(dice: random.Random) -> str:
-    noun, place, verb, day = (
-        dice.choice(_NOUNS),
-        dice.choice(_PLACES),
-        dice.choice(_VERBS),
-        dice.randrange(10, 29),
+def _draw_sentence(rng: random.Random) -> str:
+    """Draw a sentence. All sentences have the same number of words."""
+    noun = rng.choice(_NOUNS)
+    place = rng.choice(_PLACES)
+    verb = rng.choice(_VERBS)
+    day = rng.randrange(10, 29)
+    return (
+        f"In the spring of that year the old {noun} near {place} was {verb} on day {day} by the"
+        " council."
     )
-    return f"In the spring of that year the old {noun} near {place} was {verb} on day {day} by the council."
 
 
-def on_true(edit: Callable[[str], str]) -> Change:
-    """The change that edits the true completion alone."""
-    return lambda texts, _: [edit(texts[0]), *texts[1:]]
+def edit_completion(edit: Callable[[str], str]) -> Change:
+    """Return a change that edits the true completion only."""
+    return lambda choices, _: [edit(choices[0]), *choices[1:]]
 
 
-def on_false(edit: Callable[[str], str]) -> Change:
-    """The change that edits all contradictions."""
-    return lambda texts, _: [texts[0], *map(edit, texts[1:])]
+def edit_contradictions(edit: Callable[[str], str]) -> Change:
+    """Return a change that edits all contradictions."""
+    return lambda choices, _: [choices[0], *map(edit, choices[1:])]
 
 
-def row(
+def factor_row(
     completion: str,
     *contradictions: str,
     prefix: str = "A text. ",
     doc_id: str = "d",
     gold: int = 0,
 ) -> Row:
-    """One row."""
-    choices: Sequence[str] = (completion, *contradictions)
+    """Return a row of a FACTOR benchmark.
+
+    Args:
+        completion: Its first choice, which is true by default.
+        contradictions: Its other choices.
+        prefix: The text before the choices.
+        doc_id: The id of its document.
+        gold: The index of the true choice.
+    """
+    choices = (completion, *contradictions)
     return make_row("file:2", doc_id, prefix, choices, gold, [""] * len(choices))

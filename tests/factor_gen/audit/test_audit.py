@@ -1,11 +1,11 @@
-"""Planted leaks are found, clean files are found clean, and the published files' figures are as
-known."""
+"""An audit finds planted leaks, none in clean rows, and the known ones of published files."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,231 +21,380 @@ from factor_gen.audit.tables import baseline_table, paper_table, summarise_audit
 from factor_gen.surface import STATISTICS, BalanceLedger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.conftest import TASKS
-from tests.factor_gen.audit.rows import Change, on_false, on_true, row, synthetic
+from tests.factor_gen.audit.rows import (
+    Change,
+    edit_completion,
+    edit_contradictions,
+    factor_row,
+    synthetic_rows,
+)
 
 
 @pytest.fixture(scope="module")
-def clean() -> BenchmarkAudit:
-    return audit_rows(synthetic())
+def clean_audit() -> BenchmarkAudit:
+    """Return the audit of rows in which nothing gives the true completion away."""
+    return audit_rows(synthetic_rows())
 
 
-def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -> None:
-    assert clean.leaks == []
-    assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
-    learned = clean.baseline(CLASSIFIER)
-    assert learned.pairs_won.low <= 0.5 <= learned.pairs_won.high
-    first, floor, _ = summarise_audit(clean, "clean")
-    assert first.startswith(
+def test_clean_rows_have_no_leaks(clean_audit: BenchmarkAudit) -> None:
+    assert clean_audit.leaks == []
+
+
+def test_clean_rows_are_flagged_only_because_their_choices_differ_much(
+    clean_audit: BenchmarkAudit,
+) -> None:
+    reasons = {flag.reason for flag in clean_audit.flags}
+
+    assert reasons <= {"edit of more than half of the words"}
+
+
+def test_a_classifier_learns_nothing_from_clean_rows(clean_audit: BenchmarkAudit) -> None:
+    pairs_won = clean_audit.baseline(CLASSIFIER).pairs_won
+
+    assert pairs_won.low <= 0.5 <= pairs_won.high
+
+
+def test_the_summary_says_that_clean_rows_have_no_leaks(clean_audit: BenchmarkAudit) -> None:
+    [leaks, guess_baseline, _] = summarise_audit(clean_audit, "clean")
+
+    assert leaks.startswith(
         "clean: no blind baseline tells true completions from contradictions; the best, "
     )
-    assert "Guess baseline: 24." in floor or "Guess baseline: 25." in floor
-    assert ", not 25.0%" not in floor
+    # The guess baseline of four choices is about 25%, and so is not set apart from it.
+    assert re.search(r"Guess baseline: 2[45]\.", guess_baseline)
+    assert ", not 25.0%" not in guess_baseline
+
+
+def names_above_chance(rows: Sequence[Row]) -> set[str]:
+    """Return the surface baselines that tell true completions from contradictions."""
+    baselines = evaluate_baselines(list(surface_scores(rows)), rows)
+    return {baseline.name for baseline in baselines if baseline.is_above_chance}
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "leaks"),
     [
-        (
-            on_true(lambda text: text.replace(" by ", " by all of ")),
+        pytest.param(
+            edit_completion(lambda text: text.replace(" by ", " by all of ")),
             {"most words", "most characters"},
+            id="more words",
         ),
-        (
-            on_false(lambda text: text.replace(" by ", " by all of ")),
+        pytest.param(
+            edit_contradictions(lambda text: text.replace(" by ", " by all of ")),
             {"least words", "least characters"},
+            id="fewer words",
         ),
-        (
-            on_true(lambda text: text.replace("council", "Council")),
+        pytest.param(
+            edit_completion(lambda text: text.replace("council", "Council")),
             {"most capital letters", "most capitalised words"},
+            id="a capital",
         ),
-        (on_true(lambda text: text.replace(".", " .")), {"most spaces before punctuation"}),
-        (on_true(lambda text: text.replace(" year ", " year, ")), {"most punctuation marks"}),
-        (on_true(lambda text: text.replace("old", "öld")), {"most rare characters"}),
-        (on_true(lambda text: text.replace("near", "near 5")), {"most digits"}),
-        (on_true(lambda text: text.replace("In the", "At the")), {"first in sorted order"}),
+        pytest.param(
+            edit_completion(lambda text: text.replace(".", " .")),
+            {"most spaces before punctuation"},
+            id="a space",
+        ),
+        pytest.param(
+            edit_completion(lambda text: text.replace(" year ", " year, ")),
+            {"most punctuation marks"},
+            id="a comma",
+        ),
+        pytest.param(
+            edit_completion(lambda text: text.replace("old", "öld")),
+            {"most rare characters"},
+            id="an umlaut",
+        ),
+        pytest.param(
+            edit_completion(lambda text: text.replace("near", "near 5")),
+            {"most digits"},
+            id="a digit",
+        ),
+        pytest.param(
+            edit_completion(lambda text: text.replace("In the", "At the")),
+            {"first in sorted order"},
+            id="another first letter",
+        ),
     ],
 )
-def test_what_can_be_seen_is_found(change: Change, found: set[str]) -> None:
-    rows = synthetic(80, change)
-    assert found <= {
-        each.name
-        for each in evaluate_baselines(list(surface_scores(rows)), rows)
-        if each.is_above_chance
-    }
+def test_a_difference_on_the_surface_is_found(change: Change, leaks: set[str]) -> None:
+    assert names_above_chance(synthetic_rows(80, change)) >= leaks
 
 
-def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldom_the_greatest() -> (
-    None
-):
-    """Each contradiction has one word more or one less, by lot: of four choices the true one is the
-    greatest in an eighth."""
+def change_length_at_random(choices: list[str], rng: random.Random) -> list[str]:
+    """Return edits of the true completion, each with one word more or less, by lot.
 
-    def edits(texts: list[str], dice: random.Random) -> list[str]:
-        edited = [
-            texts[0].replace(f" {word}", dice.choice(("", f" {word} {word}")))
-            for word in ("old", "near", "day")
-        ]
-        return [texts[0], *edited]
-
-    found = audit_rows(synthetic(160, edits, share=1))
-    words = [found.baseline(f"{end} words") for end in ("most", "least")]
-    assert sum(each.rows_won.value for each in words) == pytest.approx(0.25, abs=0.06)
-    assert sum(each.pairs_won.value for each in words) == pytest.approx(1)
-    assert not any(each.is_above_chance for each in words)
-
-    def change(texts: list[str], dice: random.Random) -> list[str]:
-        true, *false = edits(texts, dice)
-        return [true.replace(" by ", " by all of ") if dice.random() < 0.3 else true, *false]
-
-    leaking = audit_rows(synthetic(160, change, share=1))
-    most = leaking.baseline("most words")
-    assert most.is_above_chance
-    assert most in leaking.leaks
-    first, floor, _ = summarise_audit(leaking, "planted")
-    assert first.startswith("planted: gives true completions away: ")
-    assert "chance 50%, p < 0.001" in first
-    assert ", not 25.0%" in floor
+    The true completion has the most words only if all three edits lose one, in an eighth of the
+    rows. Its number of words tells nothing else.
+    """
+    completion = choices[0]
+    edited = []
+    for word in ("old", "near", "day"):
+        replacement = rng.choice(("", f" {word} {word}"))
+        edited.append(completion.replace(f" {word}", replacement))
+    return [completion, *edited]
 
 
-def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> None:
-    texts = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
-    rows = [row(*texts)]
-    taken = (
-        BalanceLedger(3)
-        .rank_changes(texts[0], texts[1:], np.array([[0, 1, 2]]))
-        .reshape(len(STATISTICS) + 1, 4)
-    )
-    found = {
-        each.name: each.rows_won.value for each in evaluate_baselines([*surface_scores(rows)], rows)
-    }
-    orders = [
-        *((f"least {name}", f"most {name}") for name in STATISTICS),
-        ("first in sorted order", "last in sorted order"),
-    ]
-    for (least, most), shares in zip(
-        orders, taken / 12 + 0.25, strict=True
-    ):  # parts of a row above an even share
-        assert (found[least], found[most]) == pytest.approx((shares[0], shares[-1]))
+def change_length_and_lengthen_some(choices: list[str], rng: random.Random) -> list[str]:
+    """Change the lengths at random, and add two words to 30% of the true completions."""
+    completion, *contradictions = change_length_at_random(choices, rng)
+    if rng.random() < 0.3:
+        completion = completion.replace(" by ", " by all of ")
+    return [completion, *contradictions]
 
 
-def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(
-    clean: BenchmarkAudit,
-) -> None:
-    def edits(texts: list[str], _: random.Random) -> list[str]:
-        return [
-            texts[0],
-            *(texts[0].replace(f" {word} ", f" {word}s ") for word in ("old", "near", "day")),
-        ]
+def test_random_lengths_are_no_leak_though_the_true_completion_is_seldom_the_longest() -> None:
+    """Of four choices the true one would be expected first in a quarter of the rows, not less."""
+    audit = audit_rows(synthetic_rows(160, change_length_at_random, share_changed=1))
 
-    found = audit_rows(synthetic(40, edits, share=1))
-    assert found.baseline(CENTRAL).rows_won.value == 1
-    advice = summarise_audit(found, "edits")[1]
-    assert "Picking the most central choice wins 100.0%" in advice
-    assert "hide_most_central: true" in advice
-    assert "hide_most_central" not in summarise_audit(clean, "clean")[1]
-
-
-def test_copies_count_once() -> None:
-    rows = synthetic(20)
-    found = audit_rows(
-        [*rows, *(replace(each, doc_id=f"copy of {each.doc_id}") for each in rows[:5] * 9)]
-    )
-    assert (found.rows, found.sampled) == (65, 20)
-
-
-def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> (
-    None
-):
-    change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
-    found = audit_rows(synthetic(100, change, share=0.6))
-    leaks = [leak.name for leak in found.leaks]
-    assert CLASSIFIER in leaks
-    assert not [name for name in leaks if name.startswith(("most", "least"))]
-    assert found.baseline(CLASSIFIER).rows_won.value > 0.6
-
-
-def test_baselines_see_a_sample_and_say_so(clean: BenchmarkAudit) -> None:
-    found = audit_rows(synthetic(), sample_size=40)
-    assert found.rows == 150
-    assert found.sampled == 40
-    assert all(each.rows == 40 for each in found.baselines)
-    assert "40 of 150 rows" in found.notes[0]
-    assert found.distance == clean.distance
-
-
-def test_one_document_has_no_others_to_learn_from() -> None:
-    found = audit_rows(
-        [
-            replace(row, doc_id="same")
-            for row in synthetic(60, on_true(lambda text: text.upper()), 1)
-        ]
-    )
-    assert CLASSIFIER not in {each.name for each in found.baselines}
-    assert any("one document" in note for note in found.notes)
-    verdicts = {row[-1] for row in baseline_table(found, "one").rows}
-    assert verdicts == {"too few documents to tell"}
-    assert (
-        summarise_audit(found, "one")[0]
-        == "one: 1 documents are too few to tell what it gives away; 10 are needed."
-    )
-    json.dumps(found.to_json(), allow_nan=False)
-
-
-def test_types_are_counted_and_rows_that_cannot_be_scored_left_out() -> None:
-    rows = [replace(each, error_types=("", "Entity", "entity", "link")) for each in synthetic(4)]
-    rows.append(make_row("file:9", "d9", None, ["a b", "c d"], 0, ["", ""]))
-    found = audit_rows(rows)
-    assert found.types == {"entity": 8, "link": 4}
-    assert (found.rows, found.sampled) == (5, 4)
-    assert found.flags[-1].reason == "cannot be scored"
-
-
-def test_no_rows_at_all() -> None:
-    found = audit_rows([])
-    assert found.baselines == ()
-    assert json.dumps(found.to_json(), allow_nan=False)
-    assert paper_table(found).rows[0][1] == "-"
+    most_words = audit.baseline("most words")
+    least_words = audit.baseline("least words")
+    # An eighth of the rows each.
+    rows_won = most_words.rows_won.value + least_words.rows_won.value
+    assert rows_won == pytest.approx(0.25, abs=0.06)
+    assert most_words.pairs_won.value + least_words.pairs_won.value == pytest.approx(1)
+    assert not most_words.is_above_chance
+    assert not least_words.is_above_chance
 
 
 @pytest.fixture(scope="module")
-def expert(shared: Path) -> tuple[list[Row], BenchmarkAudit]:
-    rows = read_benchmark(str(shared / "data" / "factor" / "expert_factor.csv")).rows
-    return list(rows), audit_rows(rows)
+def leaking_audit() -> BenchmarkAudit:
+    """Return the audit of rows in which some true completions are longer."""
+    return audit_rows(synthetic_rows(160, change_length_and_lengthen_some, share_changed=1))
 
 
-def test_expert_gives_most_answers_away_by_spacing(
-    expert: tuple[list[Row], BenchmarkAudit],
+def test_a_leak_in_some_rows_is_found_among_random_lengths(leaking_audit: BenchmarkAudit) -> None:
+    most_words = leaking_audit.baseline("most words")
+
+    assert most_words.is_above_chance
+    assert most_words in leaking_audit.leaks
+
+
+def test_the_summary_says_that_rows_leak_and_that_guessing_is_not_25_percent(
+    leaking_audit: BenchmarkAudit,
 ) -> None:
-    _, found = expert
-    assert (found.rows, found.documents) == (236, 175)
-    spaces = found.baseline("most spaces before punctuation")
-    assert spaces.rows_won.value == pytest.approx(0.740, abs=5e-4)
+    [leaks, guess_baseline, _] = summarise_audit(leaking_audit, "planted")
+
+    assert leaks.startswith("planted: gives true completions away: ")
+    assert "chance 50%, p < 0.001" in leaks
+    assert ", not 25.0%" in guess_baseline
+
+
+RANKED_CHOICES = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
+"""Choices that tie in some surface statistics and differ in others. The first is true."""
+
+
+def test_the_audit_ranks_choices_as_the_choice_of_contradictions_does() -> None:
+    """Otherwise the build would balance other ranks than those that the audit looks at."""
+    row = factor_row(*RANKED_CHOICES)
+    changes = BalanceLedger(3).rank_changes(
+        RANKED_CHOICES[0], RANKED_CHOICES[1:], np.array([[0, 1, 2]])
+    )
+    # The ledger counts twelfths of a row above a fair share, for four ranks in each order.
+    rank_shares = changes.reshape(-1, 4) / 12 + 0.25
+    least_names = [f"least {name}" for name in STATISTICS] + ["first in sorted order"]
+    most_names = [f"most {name}" for name in STATISTICS] + ["last in sorted order"]
+
+    baselines = evaluate_baselines(list(surface_scores([row])), [row])
+
+    rows_won = {baseline.name: baseline.rows_won.value for baseline in baselines}
+    assert [rows_won[name] for name in least_names] == pytest.approx(list(rank_shares[:, 0]))
+    assert [rows_won[name] for name in most_names] == pytest.approx(list(rank_shares[:, -1]))
+
+
+def edit_three_words(choices: list[str], rng: random.Random) -> list[str]:
+    """Return three edits of the true completion, each of which changes another word."""
+    completion = choices[0]
+    edited = []
+    for word in ("old", "near", "day"):
+        edited.append(completion.replace(f" {word} ", f" {word}s "))
+    return [completion, *edited]
+
+
+def test_the_summary_says_how_to_hide_a_true_completion_that_is_always_the_most_central() -> None:
+    """All contradictions are edits of it, so that it has the most in common with the others."""
+    audit = audit_rows(synthetic_rows(40, edit_three_words, share_changed=1))
+
+    assert audit.baseline(CENTRAL).rows_won.value == 1
+    guess_baseline = summarise_audit(audit, "edits")[1]
+    assert "Picking the most central choice wins 100.0%" in guess_baseline
+    assert "hide_most_central: true" in guess_baseline
+
+
+def test_the_summary_of_clean_rows_has_no_advice_to_hide_the_most_central_choice(
+    clean_audit: BenchmarkAudit,
+) -> None:
+    assert "hide_most_central" not in summarise_audit(clean_audit, "clean")[1]
+
+
+def test_copies_of_rows_count_once() -> None:
+    rows = synthetic_rows(20)
+    # Nine copies of each of the first five rows, of other documents.
+    copies = [replace(row, doc_id=f"copy of {row.doc_id}") for row in rows[:5] * 9]
+
+    audit = audit_rows([*rows, *copies])
+
+    assert audit.rows == 65
+    assert audit.sampled == 20
+
+
+def test_words_that_only_contradictions_have_are_found_by_the_classifier_alone() -> None:
+    """Both words have the same length, so that the surface shows nothing."""
+    change = edit_contradictions(lambda text: text.replace("spring", "winter"))
+
+    audit = audit_rows(synthetic_rows(100, change, share_changed=0.6))
+
+    leaks = [leak.name for leak in audit.leaks]
+    assert CLASSIFIER in leaks
+    assert not [name for name in leaks if name.startswith(("most", "least"))]
+    assert audit.baseline(CLASSIFIER).rows_won.value > 0.6
+
+
+@pytest.fixture(scope="module")
+def sampled_audit() -> BenchmarkAudit:
+    """Return the audit of 40 of the 150 clean rows."""
+    return audit_rows(synthetic_rows(), sample_size=40)
+
+
+def test_baselines_score_a_sample_of_the_rows(sampled_audit: BenchmarkAudit) -> None:
+    assert sampled_audit.rows == 150
+    assert sampled_audit.sampled == 40
+    assert {baseline.rows for baseline in sampled_audit.baselines} == {40}
+
+
+def test_the_audit_notes_that_it_scored_a_sample(sampled_audit: BenchmarkAudit) -> None:
+    assert "40 of 150 rows" in sampled_audit.notes[0]
+
+
+def test_the_edit_distance_is_that_of_all_rows(
+    sampled_audit: BenchmarkAudit, clean_audit: BenchmarkAudit
+) -> None:
+    assert sampled_audit.distance == clean_audit.distance
+
+
+@pytest.fixture(scope="module")
+def audit_of_one_document() -> BenchmarkAudit:
+    """Return the audit of rows of one document, in which the true completion is in capitals."""
+    rows = synthetic_rows(60, edit_completion(lambda text: text.upper()), share_changed=1)
+    return audit_rows([replace(row, doc_id="same") for row in rows])
+
+
+def test_no_classifier_learns_from_one_document(audit_of_one_document: BenchmarkAudit) -> None:
+    """It would have to learn from the document that it scores."""
+    names = {baseline.name for baseline in audit_of_one_document.baselines}
+
+    assert CLASSIFIER not in names
+    assert any("one document" in note for note in audit_of_one_document.notes)
+
+
+def test_nothing_is_said_of_the_leaks_of_one_document(
+    audit_of_one_document: BenchmarkAudit,
+) -> None:
+    verdicts = {row[-1] for row in baseline_table(audit_of_one_document, "one").rows}
+    summary = summarise_audit(audit_of_one_document, "one")
+
+    assert verdicts == {"too few documents to tell"}
+    assert summary[0] == ("one: 1 documents are too few to tell what it gives away; 10 are needed.")
+
+
+def test_the_audit_of_one_document_is_valid_json(audit_of_one_document: BenchmarkAudit) -> None:
+    json.dumps(audit_of_one_document.to_json(), allow_nan=False)
+
+
+def test_error_types_are_counted_whatever_their_capitals() -> None:
+    types = ("", "Entity", "entity", "link")
+    rows = [replace(row, error_types=types) for row in synthetic_rows(4)]
+
+    assert audit_rows(rows).types == {"entity": 8, "link": 4}
+
+
+def test_a_row_that_cannot_be_scored_is_flagged_and_left_out() -> None:
+    without_prefix = make_row("file:9", "d9", None, ["a b", "c d"], 0, ["", ""])
+
+    audit = audit_rows([*synthetic_rows(4), without_prefix])
+
+    assert audit.rows == 5
+    assert audit.sampled == 4
+    assert audit.flags[-1].reason == "cannot be scored"
+
+
+def test_an_audit_of_no_rows_is_empty() -> None:
+    audit = audit_rows([])
+
+    assert audit.baselines == ()
+    assert json.dumps(audit.to_json(), allow_nan=False)
+    assert paper_table(audit).rows[0][1] == "-"
+
+
+@pytest.fixture(scope="module")
+def expert_rows(shared: Path) -> list[Row]:
+    """Return the rows of the published Expert-FACTOR."""
+    return list(read_benchmark(str(shared / "data" / "factor" / "expert_factor.csv")).rows)
+
+
+@pytest.fixture(scope="module")
+def expert_audit(expert_rows: list[Row]) -> BenchmarkAudit:
+    """Return the audit of the published Expert-FACTOR."""
+    return audit_rows(expert_rows)
+
+
+def test_every_row_of_expert_factor_is_audited(expert_audit: BenchmarkAudit) -> None:
+    assert expert_audit.rows == 236
+    assert expert_audit.documents == 175
+
+
+def test_expert_factor_gives_most_answers_away_by_spacing(expert_audit: BenchmarkAudit) -> None:
+    spaces = expert_audit.baseline("most spaces before punctuation")
+
     assert spaces.is_above_chance
-    only_true = [
-        flag
-        for flag in found.flags
-        if flag.reason == "only the true one has a space before punctuation"
-    ]
-    assert len(only_true) == 148
-    assert found.baseline(
-        "most central (least summed edit distance)"
-    ).rows_won.value == pytest.approx(0.843, abs=5e-4)
-    assert (found.distance.mean, found.distance.deviation) == pytest.approx(
-        (4.0, 3.1), abs=0.2
-    )  # table 2
+    assert spaces.rows_won.value == pytest.approx(0.740, abs=5e-4)
 
 
-def test_normalised_spacing_leaves_only_double_spaces_of_expert_to_find(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, expert: tuple[list[Row], BenchmarkAudit]
+def test_148_rows_of_expert_factor_are_flagged_for_their_spacing(
+    expert_audit: BenchmarkAudit,
 ) -> None:
-    monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
-    published, _ = expert
+    reasons = [flag.reason for flag in expert_audit.flags]
 
-    cleaned = read_benchmark(str(TASKS / "factor" / "expert_factor_clean.yaml")).rows
+    assert reasons.count("only the true one has a space before punctuation") == 148
 
-    for row_before, row_after in zip(published, cleaned, strict=True):
-        for before, after in zip(row_before.choices, row_after.choices, strict=True):
-            assert after == re.sub(r"\s+([.,;:!?])", r"\1", before)
-    audit = audit_rows(cleaned)
+
+def test_the_true_completion_of_expert_factor_is_mostly_the_most_central_choice(
+    expert_audit: BenchmarkAudit,
+) -> None:
+    central = expert_audit.baseline("most central (least summed edit distance)")
+
+    assert central.rows_won.value == pytest.approx(0.843, abs=5e-4)
+
+
+def test_the_edit_distance_of_expert_factor_is_that_of_the_papers_table_2(
+    expert_audit: BenchmarkAudit,
+) -> None:
+    assert expert_audit.distance.mean == pytest.approx(4.0, abs=0.2)
+    assert expert_audit.distance.deviation == pytest.approx(3.1, abs=0.2)
+
+
+@pytest.fixture(scope="module")
+def cleaned_expert_rows(shared: Path) -> list[Row]:
+    """Return the rows of Expert-FACTOR without spaces before punctuation, as our task has them."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
+        return list(read_benchmark(str(TASKS / "factor" / "expert_factor_clean.yaml")).rows)
+
+
+def test_the_clean_expert_factor_differs_only_in_spaces_before_punctuation(
+    expert_rows: list[Row], cleaned_expert_rows: list[Row]
+) -> None:
+    for published, cleaned in zip(expert_rows, cleaned_expert_rows, strict=True):
+        assert list(cleaned.choices) == [
+            re.sub(r"\s+([.,;:!?])", r"\1", choice) for choice in published.choices
+        ]
+
+
+def test_only_the_classifier_finds_a_leak_in_the_clean_expert_factor(
+    cleaned_expert_rows: list[Row],
+) -> None:
+    """It learns that true completions have double spaces."""
+    audit = audit_rows(cleaned_expert_rows)
+
     assert [leak.name for leak in audit.leaks] == [CLASSIFIER]
     assert audit.baseline("most spaces before punctuation").pairs_won.value == 0.5
     assert audit.guess_baseline.value == pytest.approx(0.158, abs=0.005)

@@ -1,8 +1,9 @@
-"""Intervals and tests against other people's code."""
+"""Win rates, intervals and tests of blind baselines, compared with other implementations."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from scipy.stats import binomtest
@@ -19,142 +20,213 @@ from factor_gen.audit.records import (
 from factor_gen.audit.tables import describe_significance
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.statistics import Outcome, bootstrap_interval
-from tests.factor_gen.audit.rows import row
+from tests.factor_gen.audit.rows import factor_row
+
+RIGHT = [2.0, 1.0, 0.0, 0.0]
+"""Scores of four choices of which the true one, the first, has the greatest."""
+
+WRONG = [1.0, 2.0, 0.0, 0.0]
+"""Scores in which the true choice comes second: it wins two of three pairs."""
 
 
-def _rows(count: int, each: int = 1) -> list[Row]:
-    """Rows that share nothing, so many of each document."""
-    return [
-        row(f"a {number}", "a c", "a d", "a e", doc_id=str(number // each))
-        for number in range(count)
-    ]
+def make_rows(count: int = 40, rows_per_document: int = 1) -> list[Row]:
+    """Return rows of four choices, which have no text in common with rows of other documents."""
+    rows = []
+    for number in range(count):
+        doc_id = str(number // rows_per_document)
+        rows.append(factor_row(f"a {number}", "a c", "a d", "a e", doc_id=doc_id))
+    return rows
 
 
-_ROWS = _rows(40)
+def evaluate(
+    values: Sequence[Sequence[float] | None], rows: Sequence[Row] | None = None
+) -> BlindBaseline:
+    """Return how good a baseline of the surface is.
+
+    Args:
+        values: Its scores of the choices of each row.
+        rows: The rows. By default, one row of each of 40 documents.
+    """
+    scores = ChoiceScores("test", SURFACE, values)
+    [baseline] = evaluate_baselines([scores], make_rows() if rows is None else rows)
+    return baseline
 
 
-def _scores(right: int, family: str = SURFACE, count: int = 40) -> ChoiceScores:
-    """The first so many rows right, the others wrong."""
-    return ChoiceScores(
-        "test",
-        family,
-        [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(count)],
-    )
+@pytest.mark.parametrize("num_right", [10, 18, 20, 24, 30])
+def test_the_test_for_chance_is_the_sign_test_for_two_choices_without_ties(num_right: int) -> None:
+    rows = [factor_row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
+    values = [[1.0, 0.5]] * num_right + [[0.0, 0.5]] * (40 - num_right)
+
+    baseline = evaluate(values, rows)
+
+    sign_test = binomtest(num_right, 40, 0.5, alternative="greater")
+    assert baseline.p_value == pytest.approx(sign_test.pvalue, abs=0.006)
 
 
-@pytest.mark.parametrize("right", [10, 18, 20, 24, 30])
-def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing_ties(
-    right: int,
+def test_rows_with_two_choices_have_one_pair_each() -> None:
+    rows = [factor_row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
+
+    baseline = evaluate([[1.0, 0.5]] * 10 + [[0.0, 0.5]] * 30, rows)
+
+    assert baseline.rows_won.value == 0.25
+    assert baseline.pairs_won.value == 0.25
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        pytest.param([2, 1, 0, 0], 1, id="all pairs"),
+        pytest.param([1, 2, 0, 1], 0.5, id="one won, one lost and one tie"),
+        pytest.param([0, 0, 0, 0], 0.5, id="ties only"),
+        pytest.param([0, 1, 2, 3], 0, id="no pair"),
+    ],
+)
+def test_a_row_is_won_by_its_share_of_pairs_in_which_ties_are_halves(
+    values: Sequence[float], share: float
 ) -> None:
-    pairs = [row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
-    (found,) = evaluate_baselines(
-        [ChoiceScores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])],
-        pairs,
-    )
-    assert found.pairs_won.value == found.rows_won.value == right / 40
-    assert found.p_value == pytest.approx(
-        binomtest(right, 40, 0.5, alternative="greater").pvalue, abs=0.006
-    )
+    assert win_rate(values, gold=0) == share
 
 
-def test_pairs_are_won_by_thirds_and_ties_are_halves() -> None:
-    assert [
-        win_rate(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])
-    ] == [1, 0.5, 0.5, 0]
-    (found,) = evaluate_baselines(
-        [_scores(20)], _ROWS
-    )  # a third of the pairs is lost in the other rows
-    assert (found.rows_won.value, found.pairs_won.value) == (0.5, pytest.approx((1 + 2 / 3) / 2))
+def test_the_shares_of_rows_and_pairs_are_means_over_rows() -> None:
+    baseline = evaluate([RIGHT] * 20 + [WRONG] * 20)
+
+    assert baseline.rows_won.value == 0.5
+    # Half of the rows win all pairs, and half two of three.
+    assert baseline.pairs_won.value == pytest.approx(5 / 6)
 
 
-def test_the_interval_is_the_clustered_bootstrap_one() -> None:
-    rows = _rows(40, each=3)
-    (found,) = evaluate_baselines([_scores(17)], rows)
-    picked = [Outcome(float(number < 17), each.doc_id) for number, each in enumerate(rows)]
-    wins = [Outcome(1.0 if number < 17 else 2 / 3, each.doc_id) for number, each in enumerate(rows)]
-    assert (found.rows_won.low, found.rows_won.high) == pytest.approx(
-        bootstrap_interval(picked), abs=0.02
-    )
-    assert (found.pairs_won.low, found.pairs_won.high) == pytest.approx(
-        bootstrap_interval(wins), abs=0.02
-    )
-
-
-@pytest.mark.parametrize(("documents", "is_told"), [(1, False), (9, False), (10, True)])
-def test_few_documents_do_not_tell_however_much_their_rows_give_away(
-    documents: int, is_told: bool
+@pytest.mark.parametrize(("measure", "share_if_wrong"), [("rows_won", 0.0), ("pairs_won", 2 / 3)])
+def test_the_interval_is_that_of_a_bootstrap_over_documents(
+    measure: str, share_if_wrong: float
 ) -> None:
-    rows = _rows(20 * documents, each=20)
-    (found,) = evaluate_baselines([_scores(len(rows), count=len(rows))], rows)
-    assert found.rows_won.value == 1
-    if is_told:
-        assert (
-            found.p_value < 0.001
-        )  # all alike in and between documents is no likeness within them
-        return
-    assert math.isnan(found.p_value)
-    assert not found.is_above_chance
-    assert describe_significance(found) == "too few documents to tell"
-    assert math.isnan(found.rows_won.low) == (documents == 1)
+    rows = make_rows(40, rows_per_document=3)
+    shares = [1.0] * 17 + [share_if_wrong] * 23
+    outcomes = [Outcome(share, row.doc_id) for share, row in zip(shares, rows, strict=True)]
+
+    baseline = evaluate([RIGHT] * 17 + [WRONG] * 23, rows)
+
+    estimate: EstimatedShare = getattr(baseline, measure)
+    assert (estimate.low, estimate.high) == pytest.approx(bootstrap_interval(outcomes), abs=0.02)
 
 
-def test_copies_under_other_names_are_one_document() -> None:
-    rows = [row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
-    (found,) = evaluate_baselines([_scores(40)], rows)
-    assert math.isnan(found.p_value)
+@pytest.mark.parametrize("num_documents", [1, 9])
+def test_fewer_than_ten_documents_are_too_few_for_a_test(num_documents: int) -> None:
+    rows = make_rows(20 * num_documents, rows_per_document=20)
+
+    baseline = evaluate([RIGHT] * len(rows), rows)
+
+    assert baseline.rows_won.value == 1
+    assert math.isnan(baseline.p_value)
+    assert not baseline.is_above_chance
+    assert describe_significance(baseline) == "too few documents to tell"
 
 
-def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
-    wrong = [[0.0, 1, 2, 3]] * 40
-    (found,) = evaluate_baselines(
-        [
-            ChoiceScores(
-                "test", LEARNED, _scores(40).values, forward_values=[*[None] * 8, *wrong[8:]]
-            )
-        ],
-        _ROWS,
+def test_ten_documents_are_enough_for_a_test() -> None:
+    rows = make_rows(200, rows_per_document=20)
+
+    baseline = evaluate([RIGHT] * 200, rows)
+
+    assert baseline.p_value < 0.001
+
+
+@pytest.mark.parametrize(("num_documents", "has_interval"), [(1, False), (9, True)])
+def test_an_interval_needs_two_documents(num_documents: int, has_interval: bool) -> None:
+    rows = make_rows(20 * num_documents, rows_per_document=20)
+
+    baseline = evaluate([RIGHT] * len(rows), rows)
+
+    assert math.isnan(baseline.rows_won.low) is not has_interval
+
+
+def test_documents_with_the_same_text_count_as_one() -> None:
+    rows = [factor_row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
+
+    baseline = evaluate([RIGHT] * 40, rows)
+
+    # One document is too few for a test.
+    assert math.isnan(baseline.p_value)
+
+
+@pytest.fixture
+def learned_baseline() -> BlindBaseline:
+    """Return a baseline whose scores are right, but wrong where it learned from earlier folds.
+
+    The first eight rows are in the first fold, before which there is nothing to learn from.
+    """
+    forward_values = [None] * 8 + [[0.0, 1.0, 2.0, 3.0]] * 32
+    scores = ChoiceScores("test", LEARNED, [RIGHT] * 40, forward_values)
+    [baseline] = evaluate_baselines([scores], make_rows())
+    return baseline
+
+
+def test_a_learned_baseline_is_tested_by_its_forward_scores(
+    learned_baseline: BlindBaseline,
+) -> None:
+    assert learned_baseline.p_value > 0.99
+
+
+def test_the_share_of_rows_of_a_learned_baseline_is_that_of_all_its_scores(
+    learned_baseline: BlindBaseline,
+) -> None:
+    assert learned_baseline.rows == 40
+    assert learned_baseline.rows_won.value == 1
+
+
+@pytest.mark.parametrize(
+    ("pairs_won", "description"),
+    [
+        # A leak counts from 2 points above chance.
+        (0.507, "slight leak, above chance by 0.7 points, p = 0.002"),
+        (0.56, "above chance by 6.0 points, p = 0.002"),
+    ],
+)
+def test_a_small_difference_is_called_a_slight_leak(pairs_won: float, description: str) -> None:
+    share = EstimatedShare(pairs_won, 0.503, 0.571)
+    baseline = BlindBaseline(
+        "test", SURFACE, 736, share, share, p_value=0.0001, corrected_p_value=0.002
     )
-    assert (found.rows_won.value, found.rows) == (1, 40)
-    assert found.p_value > 0.99
+
+    assert describe_significance(baseline) == description
 
 
-def test_little_is_a_slight_leak() -> None:
-    def leak(share: float) -> BlindBaseline:
-        pairs = EstimatedShare(share, 0.503, 0.571)
-        return BlindBaseline(
-            "test", SURFACE, 736, pairs, pairs, p_value=0.0001, corrected_p_value=0.002
-        )
+def test_a_tie_of_two_choices_wins_half_a_row() -> None:
+    baseline = evaluate([[1.0, 1.0, 0.0, 0.0]] * 40)
 
-    assert (
-        describe_significance(leak(0.507)) == "slight leak, above chance by 0.7 points, p = 0.002"
-    )
-    assert describe_significance(leak(0.56)) == "above chance by 6.0 points, p = 0.002"
+    assert baseline.rows_won.value == 0.5
 
 
-def test_ties_are_broken_by_lot() -> None:
-    (found,) = evaluate_baselines([ChoiceScores("tie", SURFACE, [[1.0, 1, 0, 0]] * 40)], _ROWS)
-    assert found.rows_won.value == 0.5
-    (level,) = evaluate_baselines(
-        [ChoiceScores("all alike", SURFACE, [[1.0, 1, 1, 1]] * 40)], _ROWS
-    )
-    assert (level.rows_won.value, level.p_value, level.is_above_chance) == (0.25, 1.0, False)
+def test_a_baseline_that_scores_all_choices_alike_is_at_chance() -> None:
+    baseline = evaluate([[1.0, 1.0, 1.0, 1.0]] * 40)
+
+    assert baseline.rows_won.value == 0.25
+    assert baseline.p_value == 1.0
+    assert not baseline.is_above_chance
 
 
-def test_rows_without_scores_are_in_no_figure() -> None:
-    (found,) = evaluate_baselines(
-        [ChoiceScores("half", SURFACE, [[1.0, 0, 0, 0]] * 20 + [None] * 20)], _ROWS
-    )
-    assert (found.rows, found.rows_won.value) == (20, 1.0)
-    (none,) = evaluate_baselines([ChoiceScores("nothing", SURFACE, [None] * 40)], _ROWS)
-    assert none.rows == 0
-    assert math.isnan(none.rows_won.value)
+def test_rows_without_scores_do_not_count() -> None:
+    baseline = evaluate([RIGHT] * 20 + [None] * 20)
+
+    assert baseline.rows == 20
+    assert baseline.rows_won.value == 1.0
 
 
-def test_baselines_that_count_are_corrected_together() -> None:
+def test_a_baseline_without_any_scores_has_no_share() -> None:
+    baseline = evaluate([None] * 40)
+
+    assert baseline.rows == 0
+    assert math.isnan(baseline.rows_won.value)
+
+
+def test_the_p_values_of_the_baselines_that_count_are_corrected_together() -> None:
+    """With 20 baselines, one would be below 0.05 by chance alone."""
+    values = [RIGHT] * 26 + [[0.0, 2.0, 1.0, 1.0]] * 14
     families = (SURFACE, SURFACE, LEARNED, COMPARES)
-    values = [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
-    found = evaluate_baselines([ChoiceScores("test", family, values) for family in families], _ROWS)
-    assert 0 < found[0].p_value < 0.1
-    assert [each.corrected_p_value for each in found] == [
-        times * found[0].p_value for times in (3, 3, 3, 1)
-    ]
+    scores = [ChoiceScores("test", family, values) for family in families]
+
+    baselines = evaluate_baselines(scores, make_rows())
+
+    p_value = baselines[0].p_value
+    assert 0 < p_value < 0.1
+    # The first three count against a benchmark. The last compares the choices, and does not.
+    corrected = [baseline.corrected_p_value for baseline in baselines]
+    assert corrected == [3 * p_value, 3 * p_value, 3 * p_value, p_value]

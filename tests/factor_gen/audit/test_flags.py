@@ -1,4 +1,4 @@
-"""Each reason to flag a row."""
+"""The reasons for which an audit flags a row, so that a person looks at it."""
 
 from __future__ import annotations
 
@@ -10,100 +10,144 @@ from factor_gen.audit.words import (
     remove_case_and_punctuation,
     word_edit_distance,
 )
-from lm_factuality.benchmarks.factor.rows import Row, make_row
-from tests.factor_gen.audit.rows import row
+from lm_factuality.benchmarks.factor.rows import Row
+from tests.factor_gen.audit.rows import factor_row
 
-_LONG = "The old bridge was closed for the winter."
+BRIDGE_SENTENCE = "The old bridge was closed for the winter."
+
+TYPOGRAPHY = "only the true one has a typographic sign or accent that the others write plainly"
+
+
+def reasons_of(row: Row) -> set[str]:
+    """Return the reasons for which a row is flagged."""
+    return {flag.reason for flag in flag_rows([row])}
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("completion", "other_choices", "reason"),
     [
         (
-            row("It rose in May .", "It rose in June.", "It fell in May."),
-            {"only the true one has a space before punctuation"},
+            "It rose in May .",
+            ["It rose in June.", "It fell in May."],
+            "only the true one has a space before punctuation",
         ),
         (
-            row("It  rose in May.", "It rose in June.", "It fell in May."),
-            {"only the true one has double spaces"},
+            "It  rose in May.",
+            ["It rose in June.", "It fell in May."],
+            "only the true one has double spaces",
         ),
         (
-            row("It rose in May. ", "It rose in June.", "It fell in May."),
-            {"only the true one has white space at an end"},
+            "It rose in May. ",
+            ["It rose in June.", "It fell in May."],
+            "only the true one has white space at an end",
         ),
         (
-            row("It rose in May", "It rose in June.", "It fell in May."),
-            {"the true one ends in another mark than all others"},
+            "It rose in May",
+            ["It rose in June.", "It fell in May."],
+            "the true one ends in another mark than all others",
         ),
         (
-            row("It rose in May!", "It rose in June.", "It fell in May?"),
-            {"the true one ends in another mark than all others"},
+            "It rose in May!",
+            ["It rose in June.", "It fell in May?"],
+            "the true one ends in another mark than all others",
         ),
         (
-            row("it rose in May.", "It rose in June.", "It fell in May."),
-            {"only the true one begins with, or without, a capital"},
+            "it rose in May.",
+            ["It rose in June.", "It fell in May."],
+            "only the true one begins with, or without, a capital",
+        ),
+        ("It\u2019s up in May.", ["It's up in June.", "It's up in July."], TYPOGRAPHY),
+        (
+            "The caf\u00e9 rose in May.",
+            ["The cafe rose in June.", "The cafe fell in May."],
+            TYPOGRAPHY,
+        ),
+        ("It rose in May.", ["It fell in May.", "It fell in May."], "identical choices"),
+        pytest.param(
+            "It rose in May.", ["It fell in May.", "", ""], "cannot be scored", id="missing choices"
         ),
         (
-            row("It\u2019s up in May.", "It's up in June.", "It's up in July."),
-            {"only the true one has a typographic sign or accent that the others write plainly"},
+            "It rose in May.",
+            ["it rose, in May.", "It fell in May."],
+            "no contradiction: differs in case, space or punctuation alone",
         ),
+        ("It rose in May.", ["We sank it in June."], "edit of more than half of the words"),
         (
-            row("The caf\u00e9 rose in May.", "The cafe rose in June.", "The cafe fell in May."),
-            {"only the true one has a typographic sign or accent that the others write plainly"},
+            "It rose in M\ufffdy.",
+            ["It rose in J\ufffdy."],
+            "holds U+FFFD, the sign of text that was decoded wrongly",
         ),
-        (
-            row("In S\u00e3o Tom\u00e9 it fell.", "In Lisbon it fell.", "In Porto it fell."),
-            set(),
-        ),  # another place, no sign
-        (
-            row(_LONG, "The old bridge was closed for the summer.", prefix=f"So: {_LONG} "),
-            {"the prefix holds the completion"},
-        ),
-        (row("It rose in May.", "It fell in May.", "It fell in May."), {"identical choices"}),
-        (row("It rose in May.", "It rose in May."), {"identical choices", "cannot be scored"}),
-        (
-            row("It rose in May.", "It fell in May.", "", ""),
-            {"cannot be scored"},
-        ),  # missing, not identical
-        (
-            row("It rose in May.", "it rose, in May.", "It fell in May."),
-            {"no contradiction: differs in case, space or punctuation alone"},
-        ),
-        (row("It rose 1.5 in May.", "It rose 15 in May.", "It rose -1.5 in May."), set()),
-        (row("It rose in May.", "We sank it in June."), {"edit of more than half of the words"}),
-        (
-            row("It rose in M\ufffdy.", "It rose in J\ufffdy."),
-            {"holds U+FFFD, the sign of text that was decoded wrongly"},
-        ),
-        (row("It rose in May.", "It rose in June."), set()),
     ],
 )
-def test_reasons(found: Row, expected: set[str]) -> None:
-    assert {flag.reason for flag in flag_rows([found])} == expected
+def test_a_row_is_flagged_for_one_reason(
+    completion: str, other_choices: list[str], reason: str
+) -> None:
+    assert reasons_of(factor_row(completion, *other_choices)) == {reason}
 
 
-def test_repeated_rows_name_the_first_whatever_the_order_of_choices() -> None:
-    first = row("It rose in May.", "It rose in June.")
-    (flag,) = flag_rows(
-        [
-            first,
-            make_row(
-                "file:7", "d", "A text. ", ("It rose in June.", "It rose in May."), 1, ["", ""]
-            ),
-        ]
+def test_a_row_whose_prefix_has_the_completion_is_flagged() -> None:
+    row = factor_row(
+        BRIDGE_SENTENCE,
+        "The old bridge was closed for the summer.",
+        prefix=f"So: {BRIDGE_SENTENCE} ",
     )
-    assert (flag.index, flag.reason) == (1, "repeats another row")
+
+    assert reasons_of(row) == {"the prefix holds the completion"}
 
 
-def test_words_and_marks() -> None:
+def test_a_row_with_only_identical_choices_is_flagged_for_two_reasons() -> None:
+    row = factor_row("It rose in May.", "It rose in May.")
+
+    assert reasons_of(row) == {"identical choices", "cannot be scored"}
+
+
+@pytest.mark.parametrize(
+    ("completion", "other_choices"),
+    [
+        pytest.param("It rose in May.", ["It rose in June."], id="another month"),
+        pytest.param(
+            "In S\u00e3o Tom\u00e9 it fell.",
+            ["In Lisbon it fell.", "In Porto it fell."],
+            id="an accent of a name that the others lack",
+        ),
+        pytest.param(
+            "It rose 1.5 in May.",
+            ["It rose 15 in May.", "It rose -1.5 in May."],
+            id="a point and a sign of numbers",
+        ),
+    ],
+)
+def test_a_sound_row_is_not_flagged(completion: str, other_choices: list[str]) -> None:
+    assert reasons_of(factor_row(completion, *other_choices)) == set()
+
+
+def test_a_repeated_row_is_flagged_whatever_the_order_of_its_choices() -> None:
+    first = factor_row("It rose in May.", "It rose in June.")
+    reordered = factor_row("It rose in June.", "It rose in May.", gold=1)
+
+    [flag] = flag_rows([first, reordered])
+
+    assert flag.index == 1
+    assert flag.reason == "repeats another row"
+
+
+def test_the_edit_distance_counts_words_that_are_replaced_or_removed() -> None:
     assert word_edit_distance("a b c d", "a x c") == 2
-    assert [final_punctuation(text) for text in ('He said "no."', "no", "no?)", "")] == [
-        ".",
-        "",
-        "?",
-        "",
-    ]
-    assert remove_case_and_punctuation(
-        "The U.S.-led, \u201cplan\u201d"
-    ) == remove_case_and_punctuation("the US led plan")
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"), [('He said "no."', "."), ("no", ""), ("no?)", "?"), ("", "")]
+)
+def test_the_final_mark_is_before_closing_quotes_and_brackets(text: str, mark: str) -> None:
+    assert final_punctuation(text) == mark
+
+
+def test_texts_that_differ_in_case_and_punctuation_only_are_equal_without_them() -> None:
+    with_marks = remove_case_and_punctuation("The U.S.-led, \u201cplan\u201d")
+    without_marks = remove_case_and_punctuation("the US led plan")
+
+    assert with_marks == without_marks
+
+
+def test_a_mark_within_a_number_is_kept() -> None:
     assert remove_case_and_punctuation("at 1:30") != remove_case_and_punctuation("at 130")

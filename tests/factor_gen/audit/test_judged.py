@@ -1,9 +1,9 @@
-"""The three questions about contradictions, and through a real server."""
+"""The questions about contradictions that an audit asks a judge."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,23 @@ import pytest
 
 from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, judge_types, open_judge
 from judges.answers import Answer
+from judges.judge import Judge
 from judges.typed import ParsedReply, read_reply
 from lm_factuality.ground.errors import ConfigError
-from tests.factor_gen.audit.rows import row, synthetic
+from tests.factor_gen.audit.rows import factor_row, synthetic_rows
 from tests.judges.server import Act, JudgeServer
 
 
-class _Rule:
-    """Says yes where a contradiction has the word ``plain``, and cannot be read where it has
-    ``odd``."""
+class PlainWordJudge:
+    """A judge that says yes to contradictions with the word ``plain`` and no to others.
+
+    Its answer to a contradiction with the word ``odd`` cannot be read.
+    """
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int]] = []
+        """Create a judge that was asked nothing."""
+        self.num_subjects: dict[str, int] = {}
+        """How many contradictions it was asked about, by prompt."""
 
     def ask_typed(
         self,
@@ -32,80 +37,142 @@ class _Rule:
         description: str,
         samples: int,
     ) -> list[list[ParsedReply[YesOrNo]]]:
-        self.asked.append((prompt_name, len(subjects)))
-        said = [
-            json.dumps(
-                {"reason": "so", "answer": "yes" if "plain" in each["contradiction"] else "no"}
-            )
-            for each in subjects
-        ]
-        odd = ["odd" in each["contradiction"] for each in subjects]
+        """Return one reply for each subject."""
+        self.num_subjects[prompt_name] = len(subjects)
         return [
-            [read_reply(Answer("Well." if is_odd else each), reply, {})]
-            for each, is_odd in zip(said, odd, strict=True)
+            [read_reply(Answer(self._answer(subject["contradiction"])), reply, {})]
+            for subject in subjects
         ]
 
-
-def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
-    rows = [
-        row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number))
-        for number in range(10)
-    ]
-    judge = _Rule()
-    found = judge_rows(judge, rows, seed=0, count=4)
-    assert judge.asked == [(prompt, 12) for prompt in PROMPTS.values()]
-    assert [each.name for each in found] == list(PROMPTS)
-    assert [(each.scored, each.share.value) for each in found] == [(8, 0.5)] * 3
-    assert found[0].unscored == {"no JSON object": 4}
+    def _answer(self, contradiction: str) -> str:
+        """Return the text of the judge's answer about a contradiction."""
+        if "odd" in contradiction:
+            return "Well."
+        answer = "yes" if "plain" in contradiction else "no"
+        return json.dumps({"reason": "so", "answer": answer})
 
 
-def _script(prompt: str, attempt: int) -> Act:
-    assert "day" in prompt  # the sentence is in it
-    return Act(
-        text=json.dumps({"reason": "so", "answer": "no" if "native speaker" in prompt else "yes"})
+@pytest.fixture
+def plain_word_judge() -> PlainWordJudge:
+    """Return a judge that was asked nothing."""
+    return PlainWordJudge()
+
+
+TEN_ROWS = [
+    factor_row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number))
+    for number in range(10)
+]
+"""Rows with a contradiction for each of the three answers of `PlainWordJudge`."""
+
+
+def test_every_contradiction_of_the_drawn_rows_is_judged_for_every_property(
+    plain_word_judge: PlainWordJudge,
+) -> None:
+    properties = judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4)
+
+    # Four rows have twelve contradictions.
+    assert plain_word_judge.num_subjects == {"contradicts": 12, "fluent": 12, "consistent": 12}
+    assert [judged.name for judged in properties] == list(PROMPTS)
+
+
+def test_the_share_of_a_property_is_that_of_the_answers_that_can_be_read(
+    plain_word_judge: PlainWordJudge,
+) -> None:
+    for judged in judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4):
+        # In each of the four rows, two answers can be read, one of which is yes.
+        assert judged.scored == 8
+        assert judged.share.value == 0.5
+
+
+def test_answers_that_cannot_be_read_are_counted_by_reason(
+    plain_word_judge: PlainWordJudge,
+) -> None:
+    for judged in judge_rows(plain_word_judge, TEN_ROWS, seed=0, count=4):
+        assert judged.unscored == {"no JSON object": 4}
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    """Return a server, to which a test has to give a script of its answers."""
+    server = JudgeServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def model_judge(server: JudgeServer, tmp_path: Path) -> Iterator[Judge]:
+    """Return a judge with the audit's own prompts, which asks the server."""
+    config = tmp_path / "judge.yaml"
+    config.write_text(
+        f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8"
+    )
+    with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
+        yield judge
+
+
+def answer_with(choose: Callable[[str], Mapping[str, str]]) -> Callable[[str, int], Act]:
+    """Return a script of a server that answers in JSON.
+
+    Args:
+        choose: Returns the fields of the answer to a prompt, but the reason.
+    """
+
+    def answer(prompt: str, attempt: int) -> Act:
+        return Act(text=json.dumps({"reason": "so", **choose(prompt)}))
+
+    return answer
+
+
+def test_each_property_is_asked_for_with_a_prompt_of_its_own(
+    model_judge: Judge, server: JudgeServer
+) -> None:
+    # Only the prompt about fluency speaks of a native speaker.
+    server.script = answer_with(
+        lambda prompt: {"answer": "no" if "native speaker" in prompt else "yes"}
     )
 
+    properties = judge_rows(model_judge, synthetic_rows(3), seed=0)
 
-def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
-    server = JudgeServer(_script)
-    try:
-        config = tmp_path / "judge.yaml"
-        config.write_text(
-            f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8"
-        )
-        with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
-            found = judge_rows(judge, synthetic(3), seed=0)
-    finally:
-        server.close()
-    assert [each.share.value for each in found] == [1.0, 0.0, 1.0]
-    assert sum(server.attempts.values()) == 27
+    shares = {judged.name: judged.share.value for judged in properties}
+    assert shares == {"non-factual": 1.0, "fluent": 0.0, "self-consistent": 1.0}
 
 
-def test_types_are_asked_of_a_server_and_what_is_no_type_is_none(tmp_path: Path) -> None:
-    def script(prompt: str, attempt: int) -> Act:
-        original, changed = prompt.rpartition("Original sentence: ")[2].split(
-            "\nChanged sentence: "
-        )
-        assert original == "It is so."
-        return Act(
-            text=json.dumps(
-                {"reason": "so", "type": "link" if changed.startswith("A plain") else "kind"}
-            )
-        )
+def test_every_prompt_has_the_contradiction(model_judge: Judge, server: JudgeServer) -> None:
+    rows = synthetic_rows(3)
+    server.script = answer_with(lambda prompt: {"answer": "yes"})
 
-    server = JudgeServer(script)
-    try:
-        config = tmp_path / "judge.yaml"
-        config.write_text(
-            f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8"
-        )
-        with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
-            found = judge_types(judge, [row("It is so.", "A plain one.", "An odd one.")], seed=0)
-    finally:
-        server.close()
-    assert found == ["link", None]
+    judge_rows(model_judge, rows, seed=0)
+
+    # Three questions about each of nine contradictions.
+    prompts = list(server.attempts)
+    assert server.attempts.total() == 27
+    for row in rows:
+        for contradiction in row.choices[1:]:
+            assert sum(contradiction in prompt for prompt in prompts) == 3
 
 
-def test_the_lexical_judge_is_refused_with_a_way_out() -> None:
+def test_error_types_are_asked_for_and_an_unknown_one_is_none(
+    model_judge: Judge, server: JudgeServer
+) -> None:
+    server.script = answer_with(
+        lambda prompt: {"type": "link" if "A plain one." in prompt else "kind"}
+    )
+    row = factor_row("It is so.", "A plain one.", "An odd one.")
+
+    assert judge_types(model_judge, [row], seed=0) == ["link", None]
+
+
+def test_the_prompt_for_error_types_has_both_sentences(
+    model_judge: Judge, server: JudgeServer
+) -> None:
+    server.script = answer_with(lambda prompt: {"type": "link"})
+
+    judge_types(model_judge, [factor_row("It is so.", "A plain one.")], seed=0)
+
+    [prompt] = server.attempts
+    assert "Original sentence: It is so.\nChanged sentence: A plain one." in prompt
+
+
+def test_the_lexical_judge_is_refused_with_advice() -> None:
     with pytest.raises(ConfigError, match="lexical judge compares.*--judge one with a model"):
         open_judge("lexical")
