@@ -1,14 +1,18 @@
-"""The card says what the build did, and what it did not."""
+"""The dataset card, which says what the build did and what it did not."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.choose import ChosenRow
+from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.output.card import dataset_card
 from factor_gen.output.counts import BuiltBenchmark
+from factor_gen.output.write import Provenance
 from factor_gen.settings import (
     ChooseSettings,
     CorpusSettings,
@@ -17,138 +21,230 @@ from factor_gen.settings import (
     GenerateSettings,
     NliSettings,
 )
-from lm_factuality.benchmarks.factor.rows import make_row
+from lm_factuality.benchmarks.factor import rows as factor_rows
 from tests.factor_gen.output.conftest import make_settings
 
-TYPES = ("entity", "circumstance", "predicate")
+MakeCard = Callable[..., str]
+"""Returns the card of the small build with other values of `BuildSettings`."""
 
 
 @pytest.fixture
-def card(items, provenance):
-    """Make the card of the small build with other settings."""
+def make_card(outcomes: list[DocumentOutcome], provenance: Provenance) -> MakeCard:
+    """Return a function that makes the card of the small build with other settings."""
     built = BuiltBenchmark({}, {"language is not en": 4})
-    for item in items:
-        built.count(item)
-    rows = [
-        make_row("x:1", row.example.doc_id, row.example.prefix, texts, 0, ["", *TYPES])
-        for row in items
-        if isinstance(row, ChosenRow)
-        for texts in [[row.example.completion, *(false.text for false in row.contradictions)]]
-    ]
+    rows = []
+    for outcome in outcomes:
+        built.count(outcome)
+        if isinstance(outcome, ChosenRow):
+            example = outcome.example
+            choices = [example.completion, *(false.text for false in outcome.contradictions)]
+            types = ["", "entity", "circumstance", "predicate"]
+            rows.append(
+                factor_rows.make_row("x:1", example.doc_id, example.prefix, choices, 0, types)
+            )
     audit = audit_rows(rows)
 
-    def make(**changes):
+    def make(**changes: Any) -> str:
         return dataset_card(make_settings(**changes), provenance.corpus, built.to_json(), audit)
 
     return make
 
 
-def front_matter(text: str) -> dict:
-    return yaml.safe_load(text.split("---\n")[1])
+@pytest.fixture
+def card(make_card: MakeCard) -> str:
+    """Return the card of the small build, in which no filter was on."""
+    return make_card()
 
 
-def rows(text: str) -> list[tuple[str, ...]]:
-    return [
-        tuple(cell.strip() for cell in line.strip("|\n").split(" | "))
-        for line in text.splitlines()
-        if line.startswith("|")
-    ]
+def read_front_matter(card: str) -> dict[str, Any]:
+    """Return the YAML at the beginning of a card, which the Hub reads."""
+    return yaml.safe_load(card.split("---\n")[1])
 
 
-def test_the_hub_can_read_it(card):
-    head = front_matter(card())
-    assert head["license"] == "mit"
-    assert head["task_categories"] == ["multiple-choice", "text-generation"]
-    assert head["configs"] == [
+def read_table_rows(card: str) -> list[list[str]]:
+    """Return the cells of all rows of all tables in a card."""
+    rows = []
+    for line in card.splitlines():
+        if line.startswith("|"):
+            cells = line.strip("|").split(" | ")
+            rows.append([cell.strip() for cell in cells])
+    return rows
+
+
+def test_the_front_matter_tells_the_hub_what_the_dataset_is(card: str) -> None:
+    front_matter = read_front_matter(card)
+
+    assert front_matter["license"] == "mit"
+    assert front_matter["task_categories"] == ["multiple-choice", "text-generation"]
+    assert front_matter["size_categories"] == ["n<1K"]
+
+
+def test_the_front_matter_names_the_file_that_the_hub_shows(card: str) -> None:
+    assert read_front_matter(card)["configs"] == [
         {"config_name": "default", "data_files": [{"split": "test", "path": "harbours.parquet"}]}
     ]
-    assert head["size_categories"] == ["n<1K"]
 
 
-def test_a_licence_that_the_hub_does_not_know_is_named(card):
-    head = front_matter(
-        card(corpus=CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'"))
+def test_a_licence_that_the_hub_does_not_know_is_named(make_card: MakeCard) -> None:
+    corpus = CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'")
+
+    front_matter = read_front_matter(make_card(corpus=corpus))
+
+    assert front_matter["license"] == "other"
+    assert front_matter["license_name"] == "Terms of the harbour: 'ask first'"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(["select", "6", "2"], id="documents that came and went at a stage"),
+        pytest.param(["choose", "4", "1"], id="documents at the last stage"),
+        pytest.param(["select", "no sentence of 10 words or more", "2"], id="reason of a stage"),
+        pytest.param(
+            ["predicate", "3", "33.3", "25.4", "31.3", "47.1"],
+            id="error type beside the shares of the paper",
+        ),
+        pytest.param(["not fluent", "3"], id="rejected contradictions"),
+        pytest.param(["no change", "3"], id="lost contradictions"),
+        pytest.param(["left out", "4 rows: language is not en"], id="rows of the corpus left out"),
+    ],
+)
+def test_the_tables_count_what_became_of_documents_and_contradictions(
+    card: str, row: list[str]
+) -> None:
+    assert row in read_table_rows(card)
+
+
+def test_the_card_compares_the_edit_distance_with_the_papers_table_2(card: str) -> None:
+    assert "1.3 ± 0.5. Beside table 2: Wiki 2.3 ± 1.4, News 2.1 ± 1.4, Expert 4.0 ± 3.1." in card
+
+
+def test_the_card_says_how_many_documents_gave_a_row(card: str) -> None:
+    expected = (
+        "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or"
+        " more types."
     )
-    assert (head["license"], head["license_name"]) == ("other", "Terms of the harbour: 'ask first'")
+    assert expected in card
 
 
-def test_it_counts_stages_reasons_and_types(card):
-    found = rows(card())
-    assert ("select", "6", "2") in found
-    assert ("choose", "4", "1") in found
-    assert ("select", "no sentence of 10 words or more", "2") in found
-    assert ("predicate", "3", "33.3", "25.4", "31.3", "47.1") in found
-    assert ("not fluent", "3") in found
-    assert ("no change", "3") in found
-    assert ("left out", "4 rows: language is not en") in found
-    assert "1.3 ± 0.5. Beside table 2: Wiki 2.3 ± 1.4, News 2.1 ± 1.4, Expert 4.0 ± 3.1." in card()
+def test_the_card_says_how_many_contradictions_are_doubtful(card: str) -> None:
+    assert "0 are denials in other words (*is no longer*), and 0 come of rules" in card
 
 
-def test_it_says_how_many_documents_gave_a_row(card):
-    assert (
-        "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or more types."
-        in card()
-    )
+@pytest.mark.parametrize(
+    ("most_doubtful", "sentence_end"),
+    [
+        (2, "only where a row lacked others."),
+        (1, "lacked others, and none of the latter."),
+        (0, "lacked others; none of either is among the rows."),
+    ],
+)
+def test_the_card_says_which_doubtful_contradictions_a_row_may_have(
+    make_card: MakeCard, most_doubtful: int, sentence_end: str
+) -> None:
+    card = make_card(choose=ChooseSettings(most_doubtful=most_doubtful))
+
+    assert sentence_end in card
 
 
-def test_it_says_how_many_contradictions_are_doubtful(card):
-    text = card()
-    assert "0 are denials in other words (*is no longer*), and 0 come of rules" in text
-    assert "only where a row lacked others." in text
-    assert "lacked others, and none of the latter." in card(choose=ChooseSettings(most_doubtful=1))
-    assert "lacked others; none of either is among the rows." in card(
-        choose=ChooseSettings(most_doubtful=0)
-    )
-    assert "in other words" not in card(generate=GenerateSettings("llm", "lexical"))
+def test_the_card_says_nothing_of_doubt_if_a_model_made_the_contradictions(
+    make_card: MakeCard,
+) -> None:
+    """Only rules know how doubtful their edits are."""
+    assert "in other words" not in make_card(generate=GenerateSettings("llm", "lexical"))
 
 
-def test_a_filter_that_was_off_is_said_to_be(card):
-    off = card()
-    assert "**The contradiction filter was off**" in off
-    assert "**The fluency filter was off**" in off
-    on = card(
-        filter=FilterSettings(NliSettings(threshold=0.7), FluencySettings("/home/me/models/tiny"))
-    )
-    assert "was off" not in on
-    assert (
+CONTRADICTION_FILTER_OFF = "**The contradiction filter was off**"
+FLUENCY_FILTER_OFF = "**The fluency filter was off**"
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_contradiction_off", "is_fluency_off"),
+    [
+        pytest.param(FilterSettings(None, None), True, True, id="both off"),
+        pytest.param(FilterSettings(nli=None), True, False, id="fluency on"),
+        pytest.param(FilterSettings(), False, False, id="both on"),
+    ],
+)
+def test_the_card_says_that_a_filter_was_off(
+    make_card: MakeCard, filters: FilterSettings, is_contradiction_off: bool, is_fluency_off: bool
+) -> None:
+    card = make_card(filter=filters)
+
+    assert (CONTRADICTION_FILTER_OFF in card) is is_contradiction_off
+    assert (FLUENCY_FILTER_OFF in card) is is_fluency_off
+
+
+def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCard) -> None:
+    filters = FilterSettings(NliSettings(threshold=0.7), FluencySettings("tiny"))
+
+    card = make_card(filter=filters)
+
+    expected = (
         "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)"
-        in on
     )
-    assert "`tiny` gives a mean log-likelihood" in on
-    assert "/home/me" not in on
-    assert "words before" not in on
-    near = card(
-        filter=FilterSettings(None, FluencySettings("tiny", margin=0.05, best=2, context=60))
+    assert expected in card
+    assert "words before" not in card
+
+
+def test_the_card_names_a_model_without_its_folder(make_card: MakeCard) -> None:
+    """A card is published, and must not show the folders of this machine."""
+    card = make_card(filter=FilterSettings(None, FluencySettings("/home/me/models/tiny")))
+
+    assert "`tiny` gives a mean log-likelihood" in card
+    assert "/home/me" not in card
+
+
+def test_the_card_says_how_the_fluency_filter_read_sentences(make_card: MakeCard) -> None:
+    fluency = FluencySettings("tiny", margin=0.05, best=2, context=60)
+
+    card = make_card(filter=FilterSettings(None, fluency))
+
+    expected = (
+        "0.05 nats per token below that of the original, each read after the 60 words before it."
+        " Of each type the 2 likeliest"
     )
-    assert (
-        "0.05 nats per token below that of the original, each read after the 60 words before it. Of each type the 2 likeliest"
-        in near
-    )
-    half = card(filter=FilterSettings(nli=None))
-    assert "contradiction filter was off" in half
-    assert "fluency filter was off" not in half
+    assert expected in card
 
 
-def test_sentences_with_two_edits_are_told_of(card):
-    assert "edit of the first" not in card()
-    hidden = ChooseSettings(hide_most_central=True)
-    assert "have the edit of the first made in them too" in (off := card(choose=hidden))
-    assert "No filter saw" not in off  # none saw any
-    assert "**No filter saw such a sentence as a whole**" in card(
-        choose=hidden, filter=FilterSettings(nli=None)
-    )
+HIDDEN = ChooseSettings(hide_most_central=True)
+"""With this setting, a contradiction may have two edits, so that the truth is not in the centre."""
+
+TWO_EDITS = "have the edit of the first made in them too"
+NOT_FILTERED_AS_A_WHOLE = "**No filter saw such a sentence as a whole**"
 
 
-def test_it_shows_what_the_rows_give_away(card):
-    table = {row[0]: row for row in rows(card())}
-    assert table["most words"][1:3] == ("surface", "50.0%")
-    assert table["most words"][-1] == "too few documents to tell"
+def test_the_card_says_that_contradictions_may_have_two_edits(make_card: MakeCard) -> None:
+    assert TWO_EDITS in make_card(choose=HIDDEN)
 
 
-def test_engines_do_not_show(card):
-    assert "ray" not in card()
-    assert "workers" not in card()
+def test_the_card_says_nothing_of_two_edits_if_there_are_none(card: str) -> None:
+    assert "edit of the first" not in card
 
 
-def test_text_that_no_file_can_hold_is_mended(card):
-    assert "\ufffd" in card(corpus=CorpusSettings(path="x", source="half \ud800"))
+def test_the_card_says_that_no_filter_saw_two_edits_together(make_card: MakeCard) -> None:
+    card = make_card(choose=HIDDEN, filter=FilterSettings(nli=None))
+
+    assert NOT_FILTERED_AS_A_WHOLE in card
+
+
+def test_the_card_does_not_say_so_if_all_filters_were_off(make_card: MakeCard) -> None:
+    assert "No filter saw" not in make_card(choose=HIDDEN)
+
+
+def test_the_card_shows_what_blind_baselines_win(card: str) -> None:
+    [most_words] = [row for row in read_table_rows(card) if row[0] == "most words"]
+
+    assert most_words[1:3] == ["surface", "50.0%"]
+    assert most_words[-1] == "too few documents to tell"
+
+
+def test_the_card_does_not_depend_on_the_engine(make_card: MakeCard, card: str) -> None:
+    assert make_card(engine="ray", workers=3) == card
+    assert "workers" not in card
+
+
+def test_text_that_cannot_be_written_as_utf_8_is_replaced(make_card: MakeCard) -> None:
+    card = make_card(corpus=CorpusSettings(path="x", source="half \ud800"))
+
+    assert "half \ufffd" in card

@@ -1,57 +1,92 @@
-"""The folder of a build is a task of lm_eval, wherever it lies."""
+"""The folder of a benchmark is a task of lm_eval, wherever it is moved to."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from factor_gen.output.write import write_benchmark
+from factor_gen.choose import DocumentOutcome
+from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.settings import CorpusSettings
-from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.cli.validation import check_targets
 from tests.factor_gen.output.conftest import make_settings
+
+LICENSE = "CC BY: 4.0 # of the harbour"
+"""A licence with the signs that separate keys and begin comments in YAML."""
 
 
 @pytest.fixture
-def folder(tmp_path, items, provenance):
-    """A build that was moved after it was made."""
-    settings = make_settings(
-        corpus=CorpusSettings(path="x.txt", license="CC BY: 4.0 # of the harbour")
-    )
-    write_benchmark(settings, items, tmp_path / "built", provenance)
+def folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance) -> Path:
+    """Return the folder of a benchmark that was moved after it was written."""
+    settings = make_settings(corpus=CorpusSettings(path="x.txt", license=LICENSE))
+    write_benchmark(settings, outcomes, tmp_path / "built", provenance)
     return shutil.move(tmp_path / "built", tmp_path / "moved")
 
 
-def test_validate_finds_nothing_wrong(folder):
-    (report,) = validate([str(folder / "harbours.yaml")])
+def test_the_validation_finds_no_problems(folder: Path) -> None:
+    [report] = check_targets([str(folder / "harbours.yaml")])
+
     assert report.problems == ()
-    assert (report.num_rows, report.num_requests) == (3, 12)
+    assert report.num_rows == 3
+    # One for each of the four choices of a row.
+    assert report.num_requests == 12
+
+
+def test_a_request_has_the_prefix_and_a_choice(folder: Path) -> None:
+    [report] = check_targets([str(folder / "harbours.yaml")])
+
     context, continuation = report.example[0]
     assert context.startswith("The harbour is old.")
     assert continuation.strip().startswith("Its first keeper")
 
 
-def test_names_and_languages_that_yaml_reads_as_something_else_are_texts(
-    tmp_path, items, provenance
-):
+@pytest.fixture
+def misread_folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance) -> Path:
+    """Return the folder of a benchmark with the name 2024 in Norwegian, whose code is no.
+
+    YAML reads the name as a number and the code as false, unless they are in quotes.
+    """
     settings = make_settings(name="2024", corpus=CorpusSettings(path="x.txt", language="no"))
-    write_benchmark(settings, items, tmp_path, provenance)
-    task = yaml.safe_load((tmp_path / "2024.yaml").read_text().replace("!function", ""))
-    head = yaml.safe_load((tmp_path / "README.md").read_text().split("---\n")[1])
-    assert (task["task"], task["metadata"]["language"]) == ("2024", "no")
-    assert (head["pretty_name"], head["language"]) == ("2024", ["no"])
+    write_benchmark(settings, outcomes, tmp_path, provenance)
+    return tmp_path
 
 
-def test_lm_eval_runs_it(folder, evaluate, checkpoint):
-    results = evaluate(
-        "hf",
-        ["harbours"],
-        include=folder,
-        model_args={"pretrained": str(checkpoint), "dtype": "float32"},
-    )
-    found = results["results"]["harbours"]
-    assert 0 <= found["factor_acc,none"] <= 1
-    assert found["unscored,none"] == 0
-    assert "factor_acc_vs_predicate,none" in found
-    assert results["configs"]["harbours"]["metadata"]["license"] == "CC BY: 4.0 # of the harbour"
+def test_names_and_languages_are_texts_in_the_yaml_of_a_task(misread_folder: Path) -> None:
+    text = (misread_folder / "2024.yaml").read_text()
+
+    # Only lm_eval knows the tag of its functions.
+    task = yaml.safe_load(text.replace("!function", ""))
+    assert task["task"] == "2024"
+    assert task["metadata"]["language"] == "no"
+
+
+def test_names_and_languages_are_texts_in_the_dataset_card(misread_folder: Path) -> None:
+    card = (misread_folder / "README.md").read_text()
+
+    front_matter = yaml.safe_load(card.split("---\n")[1])
+    assert front_matter["pretty_name"] == "2024"
+    assert front_matter["language"] == ["no"]
+
+
+@pytest.fixture
+def lm_eval_results(
+    folder: Path, evaluate: Callable[..., dict[str, Any]], checkpoint: Path
+) -> dict[str, Any]:
+    """Return the results of lm_eval's own model class on the benchmark."""
+    model_args = {"pretrained": str(checkpoint), "dtype": "float32"}
+    return evaluate("hf", ["harbours"], include=folder, model_args=model_args)
+
+
+def test_lm_eval_runs_the_task(lm_eval_results: dict[str, Any]) -> None:
+    scores = lm_eval_results["results"]["harbours"]
+
+    assert 0 <= scores["factor_acc,none"] <= 1
+    assert scores["unscored,none"] == 0
+    assert "factor_acc_vs_predicate,none" in scores
+    # The licence went through YAML unchanged.
+    assert lm_eval_results["configs"]["harbours"]["metadata"]["license"] == LICENSE

@@ -1,5 +1,4 @@
-"""The files of a benchmark: the same each time, whole or not there, and readable as they were
-meant."""
+"""The files of a benchmark: complete or absent, the same each time, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -7,41 +6,270 @@ import csv
 import hashlib
 import json
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from factor_gen.choose import ChosenRow
+from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
-from factor_gen.output.write import Provenance, make_row, write_benchmark
+from factor_gen.output.write import Provenance, write_benchmark
+from factor_gen.output.write import make_row as make_record
 from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
+from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import DataError
-from tests.factor_gen.output.conftest import make_chosen, make_settings
+from tests.factor_gen.corpora import contents
+from tests.factor_gen.output.conftest import make_row, make_settings
 
-NAMES = {
+FILES = [
+    "README.md",
     "harbours.csv",
     "harbours.parquet",
     "harbours.yaml",
-    "README.md",
     "manifest.json",
     "unused.jsonl",
-}
+]
+"""The files of the benchmark ``harbours``."""
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
+@pytest.fixture
+def folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance) -> Path:
+    """Return the folder of a written benchmark of three rows."""
+    write_benchmark(make_settings(), outcomes, tmp_path, provenance)
+    return tmp_path
+
+
+def test_a_benchmark_has_a_table_in_two_formats_a_task_a_card_and_records(folder: Path) -> None:
+    assert list(contents(folder)) == FILES
+
+
+def test_the_same_outcomes_give_the_same_bytes(
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    outcomes: list[DocumentOutcome],
+    provenance: Provenance,
+) -> None:
+    second_folder = tmp_path_factory.mktemp("second")
+
+    write_benchmark(make_settings(), iter(outcomes), second_folder, provenance)
+
+    assert contents(second_folder) == contents(folder)
+
+
+def test_the_engine_changes_no_bytes(
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    outcomes: list[DocumentOutcome],
+    provenance: Provenance,
+) -> None:
+    second_folder = tmp_path_factory.mktemp("second")
+
+    write_benchmark(make_settings(engine="local", workers=1), outcomes, second_folder, provenance)
+
+    assert contents(second_folder) == contents(folder)
+
+
+def read_csv(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of the CSV file of a benchmark."""
+    with (folder / "harbours.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_written_benchmark_says_how_many_rows_it_has(
+    tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    built = write_benchmark(make_settings(), outcomes, tmp_path, provenance)
+
+    assert built.rows == 3
+    assert len(read_csv(tmp_path)) == 3
+
+
+def test_a_row_has_the_columns_of_the_authors(folder: Path) -> None:
+    columns = set(read_csv(folder)[0])
+
+    assert columns > {
+        "doc_id",
+        "full_prefix",
+        "turncated_prefixes",
+        "completion",
+        "contradiction_2",
     }
 
 
-def read(path: Path):
+def test_a_row_says_how_each_contradiction_was_made(folder: Path) -> None:
+    row = read_csv(folder)[0]
+
+    assert row["contradiction_0_type"] == "entity"
+    assert row["contradiction_0_edit"] == "north -> south"
+    assert row["contradiction_0_nli"] == "0.75"
+    assert row["contradiction_0_fluency"] == "-0.125"
+    assert row["contradiction_1_generator"] == "rules/date"
+
+
+def test_a_contradiction_without_a_score_has_an_empty_cell(folder: Path) -> None:
+    assert read_csv(folder)[0]["contradiction_1_nli"] == ""
+
+
+def test_the_parquet_file_has_the_columns_of_the_csv_file(folder: Path) -> None:
+    table = pyarrow.parquet.read_table(folder / "harbours.parquet")
+
+    assert table.column_names == list(read_csv(folder)[0])
+
+
+def test_scores_are_numbers_or_null_in_the_parquet_file(folder: Path) -> None:
+    table = pyarrow.parquet.read_table(folder / "harbours.parquet")
+
+    assert str(table.schema.field("contradiction_0_nli").type) == "double"
+    assert table.to_pylist()[0]["contradiction_1_nli"] is None
+
+
+def test_documents_without_a_row_are_listed_with_their_reason(folder: Path) -> None:
+    lines = (folder / "unused.jsonl").read_text(encoding="utf-8").splitlines()
+
+    unused = [json.loads(line) for line in lines]
+    assert [document["doc_id"] for document in unused] == ["short", "empty", "twice", "odd"]
+    assert unused[0] == {
+        "doc_id": "short",
+        "stage": "select",
+        "reason": "no sentence of 10 words or more",
+        "draws": 0,
+    }
+
+
+@pytest.fixture
+def manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a written benchmark."""
+    return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+def test_the_manifest_has_the_size_and_the_sum_of_every_other_file(
+    manifest: dict[str, Any], folder: Path
+) -> None:
+    assert {entry["name"] for entry in manifest["files"]} == set(FILES) - {"manifest.json"}
+    for entry in manifest["files"]:
+        file_bytes = (folder / entry["name"]).read_bytes()
+        assert entry["bytes"] == len(file_bytes)
+        assert entry["sha256"] == hashlib.sha256(file_bytes).hexdigest()
+
+
+def test_the_manifest_counts_documents_and_rows(manifest: dict[str, Any]) -> None:
+    counts = manifest["counts"]
+
+    assert counts["documents"] == 7
+    assert counts["rows"] == 3
+    # Documents in which a sentence was selected.
+    assert counts["eligible"] == 4
+
+
+def test_the_manifest_counts_documents_without_a_row_by_reason(manifest: dict[str, Any]) -> None:
+    [repeated, short, *_] = manifest["counts"]["unused"]
+
+    assert repeated == {"stage": "read", "reason": "repeated id", "documents": 1}
+    assert short["documents"] == 2
+
+
+def test_the_manifest_counts_rejected_and_lost_contradictions(manifest: dict[str, Any]) -> None:
+    assert manifest["counts"]["rejected"] == {"not fluent": 3}
+    assert manifest["counts"]["lost"] == {"no change": 3}
+
+
+@pytest.mark.parametrize(
+    ("error_type", "generator", "count"),
+    [("entity", "rules/swap", 4), ("predicate", "rules/verb", 6)],
+)
+def test_the_manifest_counts_generated_contradictions_by_type_and_generator(
+    manifest: dict[str, Any], error_type: str, generator: str, count: int
+) -> None:
+    entry = {"type": error_type, "generator": generator, "candidates": count}
+
+    assert entry in manifest["counts"]["generated"]
+
+
+def test_the_manifest_counts_the_types_of_chosen_contradictions(manifest: dict[str, Any]) -> None:
+    assert manifest["counts"]["chosen"] == {
+        "predicate": 3,
+        "entity": 3,
+        "circumstance": 3,
+        "coreference": 0,
+        "link": 0,
+    }
+    # All three rows have three types.
+    assert manifest["counts"]["types_in_a_row"] == {"3": 3}
+
+
+def test_the_manifest_has_an_audit_of_the_rows(manifest: dict[str, Any]) -> None:
+    audit = manifest["audit"]
+
+    assert audit["rows"] == 3
+    assert audit["leaks"] == []
+    # The contradictions of a row differ by one, one and two words.
+    assert audit["distance"]["mean"] == pytest.approx(4 / 3)
+
+
+def test_the_manifest_has_all_that_decides_the_rows(manifest: dict[str, Any]) -> None:
+    packages = {"factor_gen", "sentencex", "torch", "scikit-learn", "rapidfuzz"}
+
+    assert manifest["settings"]["select"]["min_words"] == 10
+    assert manifest["stages"] == {"select": {"min_words": 10}}
+    assert set(manifest["versions"]) >= packages
+
+
+def test_the_manifest_has_no_folder_of_this_machine(manifest: dict[str, Any], folder: Path) -> None:
+    assert str(folder) not in json.dumps(manifest)
+
+
+def fail_after(outcomes: Sequence[DocumentOutcome]) -> Iterator[DocumentOutcome]:
+    """Yield outcomes, and then fail as a stage may do."""
+    yield from outcomes
+    raise RuntimeError("the stage broke")
+
+
+def test_a_failure_leaves_no_files(
+    tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    with pytest.raises(RuntimeError, match="the stage broke"):
+        write_benchmark(make_settings(), fail_after(outcomes[:3]), tmp_path, provenance)
+
+    assert contents(tmp_path) == {}
+
+
+def test_a_failure_keeps_the_files_of_an_earlier_build(
+    folder: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    earlier_files = contents(folder)
+
+    with pytest.raises(RuntimeError, match="the stage broke"):
+        write_benchmark(make_settings(), fail_after(outcomes[:3]), folder, provenance)
+
+    assert contents(folder) == earlier_files
+
+
+def test_a_build_without_rows_fails_and_says_why(tmp_path: Path, provenance: Provenance) -> None:
+    unused = [Example("a").drop("select", "empty"), Example("b").drop("select", "empty")]
+
+    with pytest.raises(DataError, match=r"none of the 2 documents gave one \(2 x select: empty\)"):
+        write_benchmark(make_settings(), unused, tmp_path, provenance)
+
+    assert contents(tmp_path) == {}
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    with pytest.raises(DataError, match="file: cannot be written"):
+        write_benchmark(make_settings(), outcomes, tmp_path / "file", provenance)
+
+
+def load_rows(path: Path) -> Sequence[Row]:
+    """Return the rows of a table of the benchmark as the task reads them."""
     config = {
         "task": "t",
         "dataset_path": str(path),
@@ -52,220 +280,163 @@ def read(path: Path):
     return loaded.rows
 
 
-def test_the_same_items_give_the_same_bytes(tmp_path, items, provenance):
-    for folder in ("one", "two"):
-        write_benchmark(make_settings(), iter(items), tmp_path / folder, provenance)
-    write_benchmark(
-        make_settings(engine="local", workers=1), iter(items), tmp_path / "three", provenance
+def row_with_texts(number: int, prefix: str, completion: str, false: str, edit: str) -> ChosenRow:
+    """Return a row with arbitrary texts.
+
+    Args:
+        number: The number of its document.
+        prefix: The text before the completion.
+        completion: The true completion.
+        false: The end of all contradictions, which differ in what is before it.
+        edit: The edit of all contradictions.
+    """
+    contradictions = tuple(
+        Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3)
     )
-    one, two, three = (contents(tmp_path / folder) for folder in ("one", "two", "three"))
-    assert set(one) == NAMES
-    assert one == two == three
-
-
-def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(
-    tmp_path, items, provenance
-):
-    counts = write_benchmark(make_settings(), items, tmp_path, provenance)
-    with (tmp_path / "harbours.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == counts.rows == 3
-    first = rows[0]
-    assert {"doc_id", "full_prefix", "turncated_prefixes", "completion", "contradiction_2"} < set(
-        first
-    )
-    assert first["contradiction_0_type"] == "entity"
-    assert first["contradiction_0_edit"] == "north -> south"
-    assert first["contradiction_1_generator"] == "rules/date"
-    assert (first["contradiction_0_nli"], first["contradiction_0_fluency"]) == ("0.75", "-0.125")
-    assert first["contradiction_1_nli"] == ""
-    table = pyarrow.parquet.read_table(tmp_path / "harbours.parquet")
-    assert table.column_names == list(first)
-    assert str(table.schema.field("contradiction_0_nli").type) == "double"
-    assert table.to_pylist()[0]["contradiction_1_nli"] is None
-
-
-def test_documents_without_a_row_say_why(tmp_path, items, provenance):
-    write_benchmark(make_settings(), items, tmp_path, provenance)
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "unused.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    assert lines[0] == {
-        "doc_id": "short",
-        "stage": "select",
-        "reason": "no sentence of 10 words or more",
-        "draws": 0,
-    }
-    assert [line["doc_id"] for line in lines] == ["short", "empty", "twice", "odd"]
-
-
-def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
-    counts = write_benchmark(make_settings(), items, tmp_path, provenance)
-    manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
-    for entry in manifest["files"]:
-        raw = (tmp_path / entry["name"]).read_bytes()
-        assert (entry["bytes"], entry["sha256"]) == (len(raw), hashlib.sha256(raw).hexdigest())
-    counts = manifest["counts"]
-    assert (counts["documents"], counts["rows"], counts["eligible"]) == (7, 3, 4)
-    assert counts["unused"][0] == {"stage": "read", "reason": "repeated id", "documents": 1}
-    assert counts["unused"][1]["documents"] == 2
-    assert counts["rejected"] == {"not fluent": 3}
-    assert counts["lost"] == {"no change": 3}
-    assert {"type": "entity", "generator": "rules/swap", "candidates": 4} in counts["generated"]
-    assert {"type": "predicate", "generator": "rules/verb", "candidates": 6} in counts["generated"]
-    assert counts["chosen"] == {
-        "predicate": 3,
-        "entity": 3,
-        "circumstance": 3,
-        "coreference": 0,
-        "link": 0,
-    }
-    assert counts["types_in_a_row"] == {"3": 3}
-    assert manifest["audit"]["distance"]["mean"] == pytest.approx(4 / 3)
-    assert manifest["settings"]["select"]["min_words"] == 10
-    assert manifest["stages"] == {"select": {"min_words": 10}}
-    assert (manifest["audit"]["rows"], manifest["audit"]["leaks"]) == (3, [])
-    assert {"factor_gen", "sentencex", "torch", "scikit-learn", "rapidfuzz"} <= set(
-        manifest["versions"]
-    )
-    assert str(tmp_path) not in json.dumps(manifest)
-
-
-def test_a_failure_leaves_no_files_and_keeps_earlier_ones(tmp_path, items, provenance):
-    def break_off():
-        yield from items[:3]
-        raise RuntimeError("the stage broke")
-
-    with pytest.raises(RuntimeError, match="the stage broke"):
-        write_benchmark(make_settings(), break_off(), tmp_path / "new", provenance)
-    assert contents(tmp_path / "new") == {}
-
-    write_benchmark(make_settings(), items, tmp_path / "old", provenance)
-    before = contents(tmp_path / "old")
-    with pytest.raises(RuntimeError, match="the stage broke"):
-        write_benchmark(make_settings(), break_off(), tmp_path / "old", provenance)
-    assert contents(tmp_path / "old") == before
-
-
-def test_no_rows_is_an_error_that_says_why(tmp_path, provenance):
-    unused = [Example("a").drop("select", "empty"), Example("b").drop("select", "empty")]
-    with pytest.raises(DataError, match=r"none of the 2 documents gave one \(2 x select: empty\)"):
-        write_benchmark(make_settings(), unused, tmp_path, provenance)
-    assert contents(tmp_path) == {}
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path, items, provenance):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="file: cannot be written"):
-        write_benchmark(make_settings(), items, tmp_path / "file", provenance)
+    document = Example(f"d{number}", prefix, completion, candidates=contradictions)
+    return ChosenRow(document, contradictions)
 
 
 TEXT = st.text(st.characters(codec=None), max_size=40)
+"""Texts of any characters, even those that UTF-8 cannot encode."""
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), min_size=1, max_size=4))
 @example([("a\r\nb\rc\n", '"quoted", and,', "\x00null\x00", "\ud800half")])
 @example([("\ufeffmark", "NA", " ", "1.0")])
-def test_any_text_is_read_back_as_it_was(rows):
-    chosen = []
-    for number, (prefix, completion, false, edit) in enumerate(rows):
-        candidates = tuple(
-            Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3)
-        )
-        example = Example(f"d{number}", prefix, completion, candidates=candidates)
-        chosen.append(ChosenRow(example, candidates))
+def test_any_text_is_read_back_unchanged_but_for_surrogates(
+    texts: list[tuple[str, str, str, str]],
+) -> None:
+    chosen_rows = [row_with_texts(number, *row_texts) for number, row_texts in enumerate(texts)]
 
     with tempfile.TemporaryDirectory() as folder:
-        write_benchmark(make_settings(), chosen, Path(folder), Provenance({}, {}, {}))
-        tables = [read(Path(folder) / f"harbours.{ending}") for ending in ("csv", "parquet")]
+        write_benchmark(make_settings(), chosen_rows, Path(folder), Provenance({}, {}, {}))
+        csv_rows = load_rows(Path(folder) / "harbours.csv")
+        parquet_rows = load_rows(Path(folder) / "harbours.parquet")
 
-    for table in tables:
-        for row, item in zip(table, chosen, strict=True):
-            texts = [item.example.completion, *(each.text for each in item.contradictions)]
-            assert row.prefix == replace_surrogates(item.example.prefix)
-            assert row.choices == tuple(map(replace_surrogates, texts))
-            assert row.error_types == ("", "entity", "entity", "entity")
+    check_rows(csv_rows, chosen_rows)
+    check_rows(parquet_rows, chosen_rows)
 
 
-def test_row_groups_are_written_as_they_fill(tmp_path, provenance):
-    rows = [make_chosen(number) for number in range(2500)]
+def check_rows(rows: Sequence[Row], chosen_rows: Sequence[ChosenRow]) -> None:
+    """Check that rows have the texts of those that were written, without lone surrogates."""
+    for row, chosen in zip(rows, chosen_rows, strict=True):
+        contradictions = [candidate.text for candidate in chosen.contradictions]
+        choices = [chosen.example.completion, *contradictions]
+        assert row.prefix == replace_surrogates(chosen.example.prefix)
+        assert row.choices == tuple(replace_surrogates(choice) for choice in choices)
+        assert row.error_types == ("", "entity", "entity", "entity")
+
+
+def test_a_row_group_of_the_parquet_file_has_a_thousand_rows(
+    tmp_path: Path, provenance: Provenance
+) -> None:
+    """Each group is written when it is full, so that memory holds one of them."""
+    rows = [make_row(number) for number in range(2500)]
 
     write_benchmark(make_settings(), rows, tmp_path, provenance)
 
     metadata = pyarrow.parquet.ParquetFile(tmp_path / "harbours.parquet").metadata
-    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
     assert sizes == [1000, 1000, 500]
 
 
-def test_the_cut_prefix_is_the_end_of_the_whole():
+def test_the_cut_prefix_is_the_end_of_the_whole_prefix() -> None:
     words = [f"w{number}" for number in range(CUT_WORDS + 5)]
-    row = make_row(make_chosen(prefix=" ".join(words) + "\n"))
-    assert row["full_prefix"] == " ".join(words) + "\n"
-    assert row["turncated_prefixes"] == " ".join(words[5:]) + "\n"
+
+    record = make_record(make_row(prefix=" ".join(words) + "\n"))
+
+    assert record["full_prefix"] == " ".join(words) + "\n"
+    assert record["turncated_prefixes"] == " ".join(words[5:]) + "\n"
 
 
 @pytest.mark.parametrize(
     ("text", "count", "end"),
     [
-        ("one two  three\n", 2, "two  three\n"),
-        ("  one two ", 2, "  one two "),
-        ("", 2, ""),
-        (" \n", 2, " \n"),
-        ("one two", 0, ""),
-        ("x" * 100, 2, "x" * 80),
+        pytest.param("one two  three\n", 2, "two  three\n", id="with their white space"),
+        pytest.param("  one two ", 2, "  one two ", id="as many words as the text has"),
+        pytest.param("", 2, "", id="an empty text"),
+        pytest.param(" \n", 2, " \n", id="a blank text"),
+        pytest.param("one two", 0, "", id="no words"),
+        pytest.param("x" * 100, 2, "x" * 80, id="40 characters a word at most"),
     ],
 )
-def test_the_last_words_are_the_end_of_the_text(text, count, end):
+def test_the_last_words_are_the_end_of_the_text(text: str, count: int, end: str) -> None:
     assert last_words(text, count) == end
 
 
-# what is in the way
-
-
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_what_no_build_wrote_is_not_written_over(tmp_path, name):
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_no_build_wrote_is_not_replaced(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(
-        DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"
-    ):
+    problem = rf"{name}: is there already, no build wrote it.*choose another --out"
+
+    with pytest.raises(DataError, match=problem):
         refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
-def test_another_manifest_makes_nothing_ours(tmp_path):
+def test_a_manifest_of_another_format_is_not_taken_for_that_of_a_build(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": 2, "name": "harbours"}', encoding="utf-8")
+
     with pytest.raises(DataError, match=r"manifest\.json: is there already"):
         refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
-def test_another_benchmark_is_left_as_it_is(tmp_path, items, provenance):
-    write_benchmark(make_settings(), items, tmp_path, provenance)
-    refuse_to_overwrite(make_settings(), tmp_path, [])
-    with pytest.raises(DataError, match="holds another benchmark, harbours; choose another --out"):
-        refuse_to_overwrite(make_settings(name="ports"), tmp_path, [])
+def test_a_build_may_replace_its_own_benchmark(folder: Path) -> None:
+    refuse_to_overwrite(make_settings(), folder, [])
 
 
-@pytest.mark.parametrize("moved", [0, 3, 5])
-def test_files_of_which_a_killed_build_showed_some_are_shown(
-    tmp_path, items, provenance, moved, monkeypatch
-):
-    write_benchmark(make_settings(), items, tmp_path / "whole", provenance)
-    out = tmp_path / "out"
-    write_benchmark(make_settings(), items[:1], out, provenance)
-    real, calls = Path.replace, []
+def test_a_build_does_not_replace_another_benchmark(folder: Path) -> None:
+    problem = "holds another benchmark, harbours; choose another --out"
 
-    def killed(path, target):
+    with pytest.raises(DataError, match=problem):
+        refuse_to_overwrite(make_settings(name="ports"), folder, [])
+
+
+def write_until_killed(
+    outcomes: list[DocumentOutcome], folder: Path, provenance: Provenance, num_moved: int
+) -> None:
+    """Write a benchmark, and stop when some of its finished files were moved to their place.
+
+    Args:
+        outcomes: The rows and the documents without one.
+        folder: The folder of the benchmark.
+        provenance: Where the rows come from.
+        num_moved: How many files are moved.
+    """
+    real_replace = Path.replace
+    num_moves = 0
+
+    def replace_or_stop(path: Path, target: Path) -> Path:
+        nonlocal num_moves
+        # Finished files wait in this folder. Those that end in .part are being written.
         if path.parent.name == ".output.part" and path.suffix != ".part":
-            calls.append(path)
-            if len(calls) > moved:
+            num_moves += 1
+            if num_moves > num_moved:
                 raise KeyboardInterrupt
-        return real(path, target)
+        return real_replace(path, target)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", killed)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(Path, "replace", replace_or_stop)
         with pytest.raises(KeyboardInterrupt):
-            write_benchmark(make_settings(), items, out, provenance)
-    assert not (out / "manifest.json").exists()
-    finish_earlier_build(out)
-    assert contents(out) == contents(tmp_path / "whole")
+            write_benchmark(make_settings(), outcomes, folder, provenance)
+
+
+@pytest.mark.parametrize("num_moved", [0, 3, 5])
+def test_the_next_build_moves_the_finished_files_of_a_killed_one_to_their_place(
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    outcomes: list[DocumentOutcome],
+    provenance: Provenance,
+    num_moved: int,
+) -> None:
+    killed_folder = tmp_path_factory.mktemp("killed")
+    # An earlier benchmark of one row, whose files are replaced.
+    write_benchmark(make_settings(), outcomes[:1], killed_folder, provenance)
+    write_until_killed(outcomes, killed_folder, provenance, num_moved)
+    # The manifest is removed first and written last, so that a half benchmark has none.
+    assert not (killed_folder / "manifest.json").exists()
+
+    finish_earlier_build(killed_folder)
+
+    assert contents(killed_folder) == contents(folder)
