@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lm_eval.loggers import EvaluationTracker
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -19,34 +20,40 @@ from tests.people.test_correct import write_labelled_sheet, write_run
 from tests.report.results import factor_task, write_results
 
 BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]
+"""The arguments of a run of a model that chooses at random."""
+
+COMMANDS_OF_OTHERS = ("run", "gen")
+"""The commands whose help lm_eval and factor-gen print."""
 
 
-@pytest.fixture
-def corpus(write_rows, factor_yaml, tmp_path) -> Path:
-    write_rows([example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(3)])
-    factor_yaml(dataset_path="rows.jsonl")
-    return tmp_path
+def list_commands(group, words=()):
+    """List the commands and groups in a group, each as a user types it after the program.
+
+    Args:
+        group: The group.
+        words: What the user types for the group itself.
+    """
+    commands = []
+    for name, command in group.commands.items():
+        if name in COMMANDS_OF_OTHERS:
+            continue
+        commands.append(" ".join([*words, name]))
+        if isinstance(command, TyperGroup):
+            commands += list_commands(command, [*words, name])
+    return commands
 
 
-def every_command(group=None, *words):
-    """Every command and group as typed, but for ``run`` and ``gen``, whose help others write."""
-    for name, command in (group or get_command(app)).commands.items():
-        if name not in ("run", "gen"):
-            yield " ".join([*words, name])
-            if isinstance(command, TyperGroup):
-                yield from every_command(command, *words, name)
-
-
-@pytest.mark.parametrize("command", every_command())
-def test_help_shows_how_the_command_is_typed(command, capsys):
+@pytest.mark.parametrize("command", list_commands(get_command(app)))
+def test_help_shows_how_a_command_is_typed(command, capsys):
     assert main([*command.split(), "--help"]) == 0
+
     output = capsys.readouterr().out
     assert f"Usage: lm-factuality {command} [OPTIONS]" in output
     assert re.search(rf"Examples?:\n    lm-factuality {command}", output)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "message"),
     [
         ("peeple sheet", "No such command 'peeple'. Did you mean 'people'?"),
         ("people shet", "No such command 'shet'. Did you mean 'sheet'?"),
@@ -55,137 +62,179 @@ def test_help_shows_how_the_command_is_typed(command, capsys):
         ("", "Missing command"),
     ],
 )
-def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, expected, capsys):
+def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, message, capsys):
     assert main(words.split()) == 2
-    assert expected in capsys.readouterr().err
+
+    assert message in capsys.readouterr().err
 
 
 def test_an_option_takes_several_values(tmp_path, capsys):
-    missing = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
     write_run(tmp_path)
-    key, _ = write_labelled_sheet(tmp_path, tmp_path)
-    arguments = ["people", "correct", str(tmp_path), "--labels", *missing, "--key", str(key)]
-    assert main(arguments) == 1
+    key_path, _labels_path = write_labelled_sheet(tmp_path, tmp_path)
+    labels = ["--labels", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+
+    assert main(["people", "correct", str(tmp_path), *labels, "--key", str(key_path)]) == 1
+
+    # The command got as far as to read the files.
     assert "a.csv: no such file" in capsys.readouterr().err
 
 
+SLOW_MODULES = {
+    "torch",
+    "lm_eval",
+    "scipy",
+    "numpy",
+    "pyarrow",
+    "httpx",
+    "datasets",
+    "lm_factuality.benchmarks",
+}
+
+
 def test_help_imports_nothing_that_takes_time():
-    heavy = {
-        "torch",
-        "lm_eval",
-        "scipy",
-        "numpy",
-        "pyarrow",
-        "httpx",
-        "datasets",
-        "lm_factuality.benchmarks",
-    }
-    code = (
-        "import sys; from lm_factuality.cli.main import main; main(['people', 'sheet', '--help']);"
-        f" print({heavy} & sys.modules.keys())"
+    code = f"""\
+import sys
+from lm_factuality.cli.main import main
+main(["people", "sheet", "--help"])
+print({SLOW_MODULES} & sys.modules.keys())
+"""
+
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.endswith("set()\n")
+
+    assert process.stdout.endswith("set()\n")  # the empty set
 
 
 def test_run_has_every_option_of_lm_eval(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--help"])
+
     assert "--apply_chat_template" in capsys.readouterr().out
 
 
 def test_ls_names_the_tasks_and_their_folder(capsys):
     assert main(["ls"]) == 0
+
     output = capsys.readouterr().out
     assert "expert_factor_clean" in output
-    assert str(TASKS) in output.replace("\n", "")
+    assert str(TASKS) in output.replace("\n", "")  # a long path is wrapped
 
 
-def test_run_finds_own_and_other_tasks_and_saves_results(corpus, tmp_path, capsys):
-    arguments = [
-        "run",
-        *BASELINE,
-        "--include_path",
-        str(corpus),
-        "--tasks",
-        "my_factor,sample_factor",
-        "--limit",
-        "3",
+@pytest.fixture
+def task_folder(write_rows, factor_yaml, tmp_path) -> Path:
+    """Return a folder with the YAML of the task ``my_factor``, which has three rows."""
+    rows = [
+        example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ")
+        for number in range(3)
     ]
-    assert main([*arguments, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 0
-    content = json.loads(
-        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
-    )
+    write_rows(rows)
+    factor_yaml(dataset_path="rows.jsonl")
+    return tmp_path
+
+
+@pytest.fixture
+def results_folder(task_folder, tmp_path) -> Path:
+    """Return the results of a run of ``my_factor`` and a task of the suite, three rows of each."""
+    folder = tmp_path / "out"
+    arguments = [
+        *BASELINE,
+        *("--include_path", str(task_folder)),
+        *("--tasks", "my_factor,sample_factor"),
+        *("--limit", "3"),
+        *("--output_path", str(folder)),
+        "--log_samples",
+    ]
+    assert main(["run", *arguments]) == 0
+    return folder
+
+
+def test_run_finds_tasks_of_the_suite_and_of_the_user(results_folder):
+    (path,) = results_folder.rglob("results_*.json")
+
+    content = json.loads(path.read_text(encoding="utf-8"))
     assert set(content["results"]) == {"my_factor", "sample_factor"}
-    assert main(["compare", str(tmp_path / "out")]) == 0
+
+
+def test_compare_reads_the_results_of_run(results_folder, capsys):
+    assert main(["compare", str(results_folder)]) == 0
+
     output = capsys.readouterr().out
-    assert "factor_acc is absent" in output
+    assert "factor_acc is absent" in output  # the baseline has no tokens
     assert "--limit 3" in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
+        pytest.param(
             ["--model_args", "pretrained=x,api_key=sk-12345", "--tasks", "factor"],
             "--model_args: the value of api_key",
+            id="API key of a model",
         ),
-        (
+        pytest.param(
             ["--metadata", "auth_token=abcdef", "--tasks", "factor"],
             "--metadata: the value of auth_token",
+            id="token in the settings",
         ),
-        (
+        pytest.param(
             ["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"],
             "--model_args: the value of token",
+            id="token of a model",
         ),
-        (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
-        (
+        pytest.param(
+            ["--config", "gone.yaml"], "gone.yaml: not a readable YAML file", id="missing config"
+        ),
+        pytest.param(
             [*BASELINE, "--tasks", "factr"],
             "'factr' is not a task, group, YAML or data file; did you mean factor",
+            id="unknown task",
         ),
-        (
+        pytest.param(
             [*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"],
             "results cannot be written here",
+            id="folder that cannot be written",
         ),
-        (
+        pytest.param(
             [
-                "--model",
-                "surface-baseline",
-                "--model_args",
-                "rule=best",
-                "--tasks",
-                "sample_factor",
+                *("--model", "surface-baseline"),
+                *("--model_args", "rule=best"),
+                *("--tasks", "sample_factor"),
             ],
             "no rule 'best', expected one of",
+            id="wrong argument of a model",
         ),
     ],
 )
-def test_run_refuses_with_a_sentence(arguments, message, capsys):
+def test_run_refuses_what_cannot_work_with_a_sentence(arguments, message, capsys):
     assert main(["run", *arguments]) == 1
-    last = capsys.readouterr().err.rstrip().splitlines()[-1]
-    assert last.startswith("lm-factuality: ")
-    assert message in last
+
+    last_line = capsys.readouterr().err.rstrip().splitlines()[-1]
+    assert last_line.startswith("lm-factuality: ")
+    assert message in last_line
 
 
-def test_configs_of_the_suite_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
+def test_configs_of_the_suite_are_found_from_any_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_results(tmp_path, {"news_factor": factor_task([True] * 10)}, "gpt2")
-    assert main(["compare", str(tmp_path), "--with", "configs/reproduce/factor_figures.yaml"]) == 0
+    figures = "configs/reproduce/factor_figures.yaml"
+
+    assert main(["compare", str(tmp_path), "--with", figures]) == 0
+
     assert "published" in capsys.readouterr().out
 
 
-def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, monkeypatch, capsys):
-    from lm_eval.loggers import EvaluationTracker
-
+def test_a_run_whose_results_lm_eval_failed_to_save_is_no_success(
+    task_folder, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", lambda *_, **__: None)
     arguments = [
         *BASELINE,
-        "--include_path",
-        str(corpus),
-        "--tasks",
-        "my_factor",
-        "--output_path",
-        str(tmp_path / "out"),
+        *("--include_path", str(task_folder)),
+        *("--tasks", "my_factor"),
+        *("--output_path", str(tmp_path / "out")),
     ]
+
     assert main(["run", *arguments]) == 1
+
     assert "lm_eval saved no results" in capsys.readouterr().err

@@ -1,10 +1,8 @@
-"""Keys planted in every place that takes text: each is refused before anything is made of it, and
-none is written anywhere."""
+"""Secret keys in every place that takes text: each is refused, and none is written anywhere."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,92 +10,147 @@ import yaml
 import factor_gen.cli
 from lm_factuality.cli import main
 
-KEY = "Zk4-planted-7Qx9-hidden-Wm2"  # which looks like no known kind of key
+KEY = "Zk4-planted-7Qx9-hidden-Wm2"
+"""A secret that looks like no known kind of key."""
+
+SERVER = "127.0.0.1:9"
+
+FILES = {
+    "judge.yaml": {
+        "backend": "openai",
+        "model": "m",
+        "base_url": f"http://{SERVER}/v1?sig={KEY}",
+    },
+    "run.yaml": {
+        "model": "hf",
+        "tasks": ["sample_felm"],
+        "model_args": {"pretrained": "x", "token": KEY},
+    },
+    "build.yaml": {"corpus": f"https://me:{KEY}@127.0.0.1/texts/*.txt"},
+    "build_without_key.yaml": {"corpus": "*.txt"},
+}
+"""The files that commands are given. All but the last hold the key."""
+
 RUN = [
     "run",
-    "--model",
-    "local-chat-completions",
-    "--tasks",
-    "sample_felm",
+    *("--model", "local-chat-completions"),
+    *("--tasks", "sample_felm"),
     "--apply_chat_template",
 ]
-GENERATE = ["factor-gen", "build"]
-PLACES = {
-    "user in an address": [
-        *RUN,
-        "--model_args",
-        f"model=m,base_url=http://user:{KEY}@127.0.0.1:9/v1",
-    ],
-    "query": [*RUN, "--model_args", f"model=m,base_url=http://127.0.0.1:9/v1?key={KEY}"],
-    "header": [*RUN, "--model_args", json.dumps({"model": "m", "header": {"x-api-key": KEY}})],
-    "argument": [*RUN, "--model_args", f"model=m,api_key={KEY}"],
-    "metadata": [
-        *RUN,
-        "--model_args",
-        "model=m",
-        "--metadata",
-        json.dumps({"deep": {"auth_token": KEY}}),
-    ],
-    "generation": [*RUN, "--model_args", "model=m", "--gen_kwargs", f"user_token={KEY}"],
-    "output": [*RUN, "--model_args", "model=m", "--output_path", f"results/{KEY}"],
-    "a file of a run": ["run", "--config", "run.yaml"],
-    "a judge": [
-        *RUN,
-        "--model_args",
-        "model=m",
-        "--metadata",
-        "judge=judge.yaml",
-        "--tasks",
-        "sample_felm_gen",
-    ],
-    "settings of saved samples": [
-        "judge",
-        "felm_gen",
-        "--samples",
-        "s.jsonl",
-        "--metadata",
-        json.dumps({"api_key": KEY}),
-    ],
-    "notes": [
-        "leaderboard",
-        "pack",
-        "results",
-        "--model",
-        "a/b",
-        "--out",
-        "o",
-        "--notes",
-        f"ran with {KEY}",
-    ],
-    "a title": ["report", "results", "--out", "o", "--title", f"password={KEY}"],
-    "a build": [*GENERATE, "build.yaml", "--out", "o"],
-    "an option of a build": [*GENERATE, "good.yaml", "--out", f"o/token={KEY}"],
-}
+
+COMMANDS_WITH_KEY = [
+    pytest.param(
+        [*RUN, "--model_args", f"model=m,base_url=http://user:{KEY}@{SERVER}/v1"],
+        id="password in the address of a server",
+    ),
+    pytest.param(
+        [*RUN, "--model_args", f"model=m,base_url=http://{SERVER}/v1?key={KEY}"],
+        id="query of the address of a server",
+    ),
+    pytest.param(
+        [*RUN, "--model_args", json.dumps({"model": "m", "header": {"x-api-key": KEY}})],
+        id="header of requests",
+    ),
+    pytest.param([*RUN, "--model_args", f"model=m,api_key={KEY}"], id="argument of a model"),
+    pytest.param(
+        [
+            *RUN,
+            *("--model_args", "model=m"),
+            *("--metadata", json.dumps({"deep": {"auth_token": KEY}})),
+        ],
+        id="setting of a task",
+    ),
+    pytest.param(
+        [*RUN, "--model_args", "model=m", "--gen_kwargs", f"user_token={KEY}"],
+        id="option of generation",
+    ),
+    pytest.param(
+        [*RUN, "--model_args", "model=m", "--output_path", f"results/{KEY}"],
+        id="folder of results",
+    ),
+    pytest.param(["run", "--config", "run.yaml"], id="config of a run"),
+    pytest.param(
+        [
+            *RUN,
+            *("--model_args", "model=m"),
+            *("--metadata", "judge=judge.yaml"),
+            *("--tasks", "sample_felm_gen"),
+        ],
+        id="config of a judge",
+    ),
+    pytest.param(
+        [
+            *("judge", "felm_gen"),
+            *("--samples", "s.jsonl"),
+            *("--metadata", json.dumps({"api_key": KEY})),
+        ],
+        id="setting of saved samples",
+    ),
+    pytest.param(
+        [
+            *("leaderboard", "pack", "results"),
+            *("--model", "a/b"),
+            *("--out", "o"),
+            *("--notes", f"ran with {KEY}"),
+        ],
+        id="notes of a submission",
+    ),
+    pytest.param(
+        ["report", "results", "--out", "o", "--title", f"password={KEY}"], id="title of a report"
+    ),
+    pytest.param(["factor-gen", "build", "build.yaml", "--out", "o"], id="config of a build"),
+    pytest.param(
+        ["factor-gen", "build", "build_without_key.yaml", "--out", f"o/token={KEY}"],
+        id="folder of a build",
+    ),
+]
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_key_is_written_nowhere(place, tmp_path: Path, monkeypatch, capfd, caplog):
+@pytest.fixture
+def run_with_key(tmp_path, monkeypatch):
+    """Return a function that runs a command in a folder with `FILES`.
+
+    The key is also in the environment, where it may be.
+
+    The function returns the exit status.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    judge = {"backend": "openai", "model": "m", "base_url": f"http://127.0.0.1:9/v1?sig={KEY}"}
-    files = {
-        "judge.yaml": judge,
-        "run.yaml": {
-            "model": "hf",
-            "tasks": ["sample_felm"],
-            "model_args": {"pretrained": "x", "token": KEY},
-        },
-        "build.yaml": {"corpus": f"https://me:{KEY}@127.0.0.1/texts/*.txt"},
-        "good.yaml": {"corpus": "*.txt"},
-    }
-    for name, content in files.items():
+    for name, content in FILES.items():
         (tmp_path / name).write_text(yaml.safe_dump(content), encoding="utf-8")
-    given = PLACES[place]
-    assert (factor_gen.cli.main(given[1:]) if given[0] == "factor-gen" else main(given)) == 1
-    told = capfd.readouterr()
-    assert "OPENAI_API_KEY" in told.err or "keys come from the environment" in told.err
-    assert KEY not in told.out + told.err + caplog.text
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name not in files]
-    assert not [path for path in written if KEY.encode() in path.read_bytes()]
-    assert not [path for path in tmp_path.rglob("*") if KEY in path.name]
+
+    def run(command):
+        if command[0] == "factor-gen":
+            return factor_gen.cli.main(command[1:])
+        return main(command)
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_KEY)
+def test_a_command_with_a_key_is_refused_with_advice(run_with_key, command, capfd):
+    assert run_with_key(command) == 1
+
+    error = capfd.readouterr().err
+    assert "OPENAI_API_KEY" in error or "keys come from the environment" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_KEY)
+def test_a_key_is_neither_printed_nor_logged(run_with_key, command, capfd, caplog):
+    run_with_key(command)
+
+    printed = capfd.readouterr()
+    assert KEY not in printed.out
+    assert KEY not in printed.err
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_KEY)
+def test_a_key_is_in_no_file_that_a_command_writes(run_with_key, command, tmp_path):
+    run_with_key(command)
+
+    for path in tmp_path.rglob("*"):
+        assert KEY not in path.name
+        if path.is_file() and path.name not in FILES:
+            assert KEY.encode() not in path.read_bytes()
