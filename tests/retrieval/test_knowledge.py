@@ -1,14 +1,13 @@
-"""Knowledge sources: built from files, interrupted and gone on with, FActScore's own, titles, and
-files that are none."""
+"""Knowledge sources: pages by title, from files of passages and from FActScore's own files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sqlite3
 import sys
 import unicodedata
+from contextlib import closing
 
 import pytest
 
@@ -16,182 +15,264 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval import sources
 from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import SEPARATOR, Knowledge, split_page
-from tests.conftest import TASKS
+from tests.retrieval.conftest import ENCYCLOPEDIA
 
-ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
+NUM_PAGES = 220
+"""The number of pages of the encyclopedia."""
+
+
+def sha256_of_file(path):
+    """Return the checksum of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.fixture
-def rows():
-    return [json.loads(line) for line in ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()]
+def knowledge(tmp_path):
+    """Return a knowledge source with the pages of the encyclopedia, in a new folder."""
+    return build_knowledge(ENCYCLOPEDIA, tmp_path / "new" / "knowledge.db")
 
 
-@pytest.fixture
-def factscore_db(tmp_path):
-    """A file as FActScore's scripts make it."""
-    path = tmp_path / "enwiki.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE documents (title PRIMARY KEY, text);")
-    text = SEPARATOR.join(
-        ["<s>Ada Lind was a painter.</s><s>She lived in Orrmark.</s>", "<s>She died in 1923.</s>"]
-    )
-    connection.executemany(
-        "INSERT INTO documents VALUES (?,?)",
-        [("Ada Lind", text), ("Émile Røst", "He rowed."), ("Odd", 3)],
-    )
-    connection.commit()
-    connection.close()
-    return path
+def test_pages_are_those_of_the_source(knowledge):
+    for line in ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        page = " ".join(knowledge.passages(row["title"]))
+        assert page == " ".join(row["text"].split())
 
 
-def test_pages_are_those_of_the_source(tmp_path, rows):
-    built = build_knowledge(ENCYCLOPEDIA, tmp_path / "new" / "knowledge.db")
-    assert len(built) == len(rows) == 220
-    for row in rows:
-        assert " ".join(built.passages(row["title"])) == " ".join(row["text"].split())
-    assert built.passages("Nobody at all") is None
-    (source,) = built.manifest.sources
-    assert source.sha256 == hashlib.sha256(ENCYCLOPEDIA.read_bytes()).hexdigest()
-    assert (built.manifest.rows, built.manifest.pages, source.size) == (
-        220,
-        220,
-        ENCYCLOPEDIA.stat().st_size,
-    )
+def test_an_unknown_title_has_no_page(knowledge):
+    assert knowledge.passages("Nobody at all") is None
+
+
+def test_the_manifest_describes_the_source_and_its_rows(knowledge):
+    (source,) = knowledge.manifest.sources
+
+    assert source.sha256 == sha256_of_file(ENCYCLOPEDIA)
+    assert source.size == ENCYCLOPEDIA.stat().st_size
+    assert knowledge.manifest.rows == NUM_PAGES
+    assert knowledge.manifest.pages == NUM_PAGES
+    assert len(knowledge) == NUM_PAGES
+
+
+@pytest.mark.usefixtures("knowledge")
+def test_a_build_leaves_a_single_file(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["knowledge.db"]
 
 
 def test_rows_of_one_title_are_passages_of_one_page(tmp_path, write_rows, monkeypatch):
-    monkeypatch.setattr(
-        sources, "_BATCH_PASSAGES", 2
-    )  # so that the page goes over several transactions
-    rows = [{"title": title, "text": f"text {number}"} for number, title in enumerate("aabacab")]
-    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
-    assert built.passages("a") == ["text 0", "text 1", "text 3", "text 5"]
-    assert built.passages("b") == ["text 2", "text 6"]
-    assert (len(built), built.manifest.rows) == (3, 7)
+    # So the rows of the page are written by several transactions.
+    monkeypatch.setattr(sources, "_BATCH_PASSAGES", 2)
+    titles = ["a", "a", "b", "a", "c", "a", "b"]
+    rows = [{"title": title, "text": f"text {number}"} for number, title in enumerate(titles)]
+
+    knowledge = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
+
+    assert knowledge.passages("a") == ["text 0", "text 1", "text 3", "text 5"]
+    assert knowledge.passages("b") == ["text 2", "text 6"]
+    assert len(knowledge) == 3
+    assert knowledge.manifest.rows == 7
 
 
-def test_long_pages_are_cut_into_passages():
+def test_a_long_page_is_split_into_passages_of_256_words():
     words = [f"w{number}" for number in range(600)]
+
     passages = split_page("\n".join(words))
+
     assert [len(passage.split()) for passage in passages] == [256, 256, 88]
     assert " ".join(passages).split() == words
+
+
+def test_a_page_of_factscore_is_split_where_it_says():
     assert split_page(SEPARATOR.join(["a b", "", " <s>c</s> "])) == ["a b", "c"]
+
+
+def test_a_blank_page_has_no_passages():
     assert split_page("  ") == []
 
 
-def test_files_of_factscore_open_as_they_are(factscore_db):
-    before = hashlib.sha256(factscore_db.read_bytes()).hexdigest()
-    source = Knowledge(factscore_db)
-    assert source.passages("Ada Lind") == [
+def execute(path, statement, parameters=()):
+    """Execute a statement on a SQLite file."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, parameters)
+
+
+INSERT_PAGE = "INSERT INTO documents VALUES (?, ?)"
+
+
+@pytest.fixture
+def factscore_db(tmp_path):
+    """Return a file as FActScore's scripts make it, with three pages."""
+    path = tmp_path / "enwiki.db"
+    execute(path, "CREATE TABLE documents (title PRIMARY KEY, text)")
+    passages = [
+        "<s>Ada Lind was a painter.</s><s>She lived in Orrmark.</s>",
+        "<s>She died in 1923.</s>",
+    ]
+    execute(path, INSERT_PAGE, ("Ada Lind", SEPARATOR.join(passages)))
+    execute(path, INSERT_PAGE, ("Émile Røst", "He rowed."))
+    execute(path, INSERT_PAGE, ("Odd", 3))
+    return path
+
+
+def test_a_file_of_factscore_is_a_knowledge_source(factscore_db):
+    knowledge = Knowledge(factscore_db)
+
+    assert knowledge.passages("Ada Lind") == [
         "Ada Lind was a painter.  She lived in Orrmark.",
         "She died in 1923.",
     ]
-    assert len(source) == 3
-    assert source.manifest is None
-    assert hashlib.sha256(factscore_db.read_bytes()).hexdigest() == before
-    identity = source.identity
-    connection = sqlite3.connect(factscore_db)
-    connection.execute(
-        "UPDATE documents SET text = 'He swam.' WHERE title = 'Émile Røst'"
-    )  # as long as before
-    connection.commit()
-    connection.close()
+    assert len(knowledge) == 3
+    assert knowledge.manifest is None
+
+
+def test_a_file_of_factscore_is_not_changed(factscore_db):
+    checksum = sha256_of_file(factscore_db)
+
+    Knowledge(factscore_db).passages("Ada Lind")
+
+    assert sha256_of_file(factscore_db) == checksum
+
+
+def test_the_identity_of_a_file_changes_with_a_page_of_the_same_length(factscore_db):
+    identity = Knowledge(factscore_db).identity
+
+    execute(factscore_db, "UPDATE documents SET text = 'He swam.' WHERE title = 'Émile Røst'")
+
     assert Knowledge(factscore_db).identity != identity
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_found"),
+    "title",
     [
-        ("Émile Røst", True),
-        (unicodedata.normalize("NFD", "Émile Røst"), True),
-        ("Émile_Røst", True),
-        (" Émile  Røst ", True),
-        ("émile Røst", True),
-        ("Emile Rost", False),
-        ("ÉMILE RØST", False),
-        ("", False),
-        ("Émile Røst (rower)", False),
+        "Émile Røst",
+        pytest.param(unicodedata.normalize("NFD", "Émile Røst"), id="decomposed accent"),
+        pytest.param("Émile_Røst", id="underscore"),
+        pytest.param(" Émile  Røst ", id="more spaces"),
+        pytest.param("émile Røst", id="small first letter"),
     ],
 )
-def test_titles_are_found_in_other_spellings(factscore_db, asked, is_found):
-    assert Knowledge(factscore_db).passages(asked) == (["He rowed."] if is_found else None)
+def test_a_title_is_found_in_another_spelling(factscore_db, title):
+    assert Knowledge(factscore_db).passages(title) == ["He rowed."]
 
 
-def test_what_is_there_is_kept(tmp_path, write_rows):
-    out = tmp_path / "knowledge.db"
-    build_knowledge(write_rows([{"title": "a", "text": "old"}]), out)
-    new = write_rows([{"title": "a", "text": "new"}], "new.jsonl")
+@pytest.mark.parametrize(
+    "title",
+    [
+        pytest.param("Emile Rost", id="no accents"),
+        pytest.param("ÉMILE RØST", id="capitals"),
+        pytest.param("", id="empty"),
+        pytest.param("Émile Røst (rower)", id="more words"),
+    ],
+)
+def test_another_title_is_not_found(factscore_db, title):
+    assert Knowledge(factscore_db).passages(title) is None
+
+
+@pytest.fixture
+def old_knowledge(tmp_path, write_rows):
+    """Return the file of a knowledge source with the page "old"."""
+    path = tmp_path / "knowledge.db"
+    build_knowledge(write_rows([{"title": "a", "text": "old"}]), path)
+    return path
+
+
+@pytest.fixture
+def new_source(write_rows):
+    """Return a file with the page "new"."""
+    return write_rows([{"title": "a", "text": "new"}], "new.jsonl")
+
+
+def test_a_knowledge_source_is_not_overwritten_unasked(old_knowledge, new_source):
     with pytest.raises(ConfigError, match="exists; give another name, or --overwrite"):
-        build_knowledge(new, out)
+        build_knowledge(new_source, old_knowledge)
+
+    assert Knowledge(old_knowledge).passages("a") == ["old"]
+
+
+def test_a_knowledge_source_is_overwritten_if_asked(old_knowledge, new_source):
+    knowledge = build_knowledge(new_source, old_knowledge, overwrite=True)
+
+    assert knowledge.passages("a") == ["new"]
+
+
+def test_a_build_that_fails_keeps_the_old_knowledge_source(old_knowledge, write_rows):
+    source_without_titles = write_rows([{"text": "c"}], "bad.jsonl")
+
     with pytest.raises(DataError, match="no title"):
-        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), out, overwrite=True)
-    assert Knowledge(out).passages("a") == ["old"]
-    assert build_knowledge(new, out, overwrite=True).passages("a") == ["new"]
+        build_knowledge(source_without_titles, old_knowledge, overwrite=True)
+
+    assert Knowledge(old_knowledge).passages("a") == ["old"]
+
+
+def test_a_build_without_pages_leaves_nothing(tmp_path, write_rows):
     with pytest.raises(DataError, match="no pages|no passages|no rows"):
         build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db")
+
     assert not list(tmp_path.glob("*empty.db*"))
 
 
-def test_a_source_is_not_replaced(tmp_path, write_rows):
-    source = write_rows([{"title": "a", "text": "b"}])
-    content = source.read_bytes()
-    (tmp_path / "link.jsonl").symlink_to(source)
-    for out in (source, tmp_path / "link.jsonl"):
-        with pytest.raises(ConfigError, match="itself, which would be lost; give another name"):
-            build_knowledge([source], out, overwrite=True)
-    assert source.read_bytes() == content
+@pytest.mark.parametrize("name", ["new.jsonl", "link.jsonl"])
+def test_a_build_does_not_overwrite_its_own_source(tmp_path, new_source, name):
+    (tmp_path / "link.jsonl").symlink_to(new_source)
+    content = new_source.read_bytes()
+
+    with pytest.raises(ConfigError, match="itself, which would be lost; give another name"):
+        build_knowledge([new_source], tmp_path / name, overwrite=True)
+
+    assert new_source.read_bytes() == content
 
 
-def make_cut(path):
-    path.write_bytes(path.read_bytes()[:6000])
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no such file; make it with"):
+        Knowledge(tmp_path / "gone.db")
 
 
-def make_other_table(path):
-    path.unlink()
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE pages(name, body)")
-    connection.commit()
-    connection.close()
-
-
-# what is done to a sound file: what the error must say
-DAMAGE = {
-    "gone": (lambda path: path.unlink(), "no such file; make it with"),
-    "empty": (lambda path: path.write_bytes(b""), "found the tables none"),
-    "JSON": (lambda path: shutil.copy(ENCYCLOPEDIA, path), "file is not a database"),
-    "cut": (make_cut, "knowledge.db: cannot be read"),
-    "other table": (
-        make_other_table,
-        "found the tables pages and in documents the columns none, expected a table documents",
-    ),
-}
-
-
-@pytest.mark.parametrize(("damage", "expected"), DAMAGE.values(), ids=DAMAGE)
-def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
-    path = tmp_path / "knowledge.db"
-    build_knowledge(ENCYCLOPEDIA, path)
-    damage(path)
-    with pytest.raises(DataError, match=expected):
-        Knowledge(path).passages("Nobody")
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         Knowledge(tmp_path)
 
 
-@pytest.mark.parametrize(("content", "type_name"), [(None, "NoneType"), (b"boat", "bytes")])
-def test_a_page_that_is_no_text_is_an_error(content, type_name, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"", "found the tables none", id="empty"),
+        pytest.param(ENCYCLOPEDIA.read_bytes(), "file is not a database", id="JSON"),
+    ],
+)
+def test_a_file_that_is_no_knowledge_source_is_refused(tmp_path, content, message):
     path = tmp_path / "knowledge.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE documents(title PRIMARY KEY, text)")
-    connection.execute("INSERT INTO documents VALUES ('a', ?)", (content,))
-    connection.commit()
-    connection.close()
+    path.write_bytes(content)
+
+    with pytest.raises(DataError, match=message):
+        Knowledge(path)
+
+
+def test_a_file_that_was_cut_is_refused(knowledge):
+    knowledge.path.write_bytes(knowledge.path.read_bytes()[:6000])
+
+    with pytest.raises(DataError, match=r"knowledge\.db: cannot be read"):
+        Knowledge(knowledge.path).passages("Nobody")
+
+
+def test_a_database_with_another_table_is_refused(tmp_path):
+    path = tmp_path / "knowledge.db"
+    execute(path, "CREATE TABLE pages(name, body)")
+    message = "found the tables pages and in documents the columns none, expected a table documents"
+
+    with pytest.raises(DataError, match=message):
+        Knowledge(path)
+
+
+@pytest.mark.parametrize(("content", "type_name"), [(None, "NoneType"), (b"boat", "bytes")])
+def test_a_page_that_is_no_text_is_refused(content, type_name, tmp_path):
+    path = tmp_path / "knowledge.db"
+    execute(path, "CREATE TABLE documents(title PRIMARY KEY, text)")
+    execute(path, INSERT_PAGE, ("a", content))
+
     with pytest.raises(DataError, match=f"knowledge.db: the page 'a' is a {type_name}, expected"):
         Knowledge(path).passages("a")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")
-def test_a_place_that_cannot_be_written_is_called_so():
+def test_a_file_that_cannot_be_written_is_named():
     with pytest.raises(DataError, match=r"^/proc/knowledge.db: cannot be written: "):
         build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db")

@@ -1,12 +1,12 @@
-"""Passages from every format, in whole and from the middle, and what is said about rows that are
-none."""
+"""Passages from every format of file, and what is said about rows that are none."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
-from pathlib import Path
 
+import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -22,246 +22,350 @@ PASSAGES = [
     Passage("9", "", "Zwölf Boote – gone."),
     Passage("10", "Mill", "A mill, burned twice."),
 ]
+ROWS = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
 
 
-def tsv(path: Path) -> None:
-    """As Python's csv module writes it, like DPR: quotes only where they are needed, columns in
-    DPR's order."""
-    import csv
-
+def write_tsv(path):
+    """Write the passages like DPR: by Python's csv module, with the text before the title."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t")
-        writer.writerow(["id", "text", "title"])
-        writer.writerows([passage.id, passage.text, passage.title] for passage in PASSAGES)
+        writer = csv.DictWriter(file, ["id", "text", "title"], delimiter="\t")
+        writer.writeheader()
+        writer.writerows(ROWS)
 
 
-def jsonl(path: Path) -> None:
-    rows = [
-        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def write_jsonl(path):
+    """Write the passages as lines of JSON."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
 
 
-def parquet(path: Path) -> None:
-    rows = [
-        {"id": passage.id, "title": passage.title, "text": passage.text, "other": 1}
-        for passage in PASSAGES
-    ]
+def write_parquet(path):
+    """Write the passages as Parquet, with another column and in two groups of rows."""
+    rows = [{**row, "other": 1} for row in ROWS]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
 
 
-def saved(path: Path) -> None:
-    import datasets
-
-    rows = [
-        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
-    ]
-    datasets.Dataset.from_list(rows).save_to_disk(path)
+def write_tsv_gz(path):
+    """Write the passages as TSV, packed by gzip."""
+    write_tsv(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
 
 
-def saved_splits(path: Path) -> None:
-    import datasets
-
-    rows = [
-        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
-    ]
-    datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}).save_to_disk(path)
+def write_jsonl_gz(path):
+    """Write the passages as lines of JSON, packed by gzip."""
+    write_jsonl(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
 
 
-def data_files(path: Path) -> None:
+def save_dataset(path):
+    """Write the passages as a folder of ``datasets``."""
+    datasets.Dataset.from_list(ROWS).save_to_disk(path)
+
+
+def save_dataset_with_splits(path):
+    """Write the passages as a folder of ``datasets`` with a single split."""
+    datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)}).save_to_disk(path)
+
+
+def write_folder_of_files(path):
+    """Write the passages as a folder that ``datasets`` can load."""
     path.mkdir()
-    jsonl(path / "train.jsonl")
+    write_jsonl(path / "train.jsonl")
 
 
-def gzipped(write):
-    def compressed(path: Path) -> None:
-        plain = path.with_name("plain")
-        write(plain)
-        path.write_bytes(gzip.compress(plain.read_bytes()))
-
-    return compressed
-
-
-FORMATS = {
-    "passages.tsv": tsv,
-    "passages.TSV.GZ": gzipped(tsv),
-    "passages.jsonl": jsonl,
-    "passages.jsonl.gz": gzipped(jsonl),
-    "passages.parquet": parquet,
-    "saved": saved,
-    "splits": saved_splits,
-    "files": data_files,
-}
+FILE_FORMATS = [
+    ("passages.tsv", write_tsv),
+    ("passages.TSV.GZ", write_tsv_gz),
+    ("passages.jsonl", write_jsonl),
+    ("passages.jsonl.gz", write_jsonl_gz),
+    ("passages.parquet", write_parquet),
+]
+FOLDER_FORMATS = [
+    ("saved", save_dataset),
+    ("splits", save_dataset_with_splits),
+    ("files", write_folder_of_files),
+]
 
 
-def read(*paths: Path, fields: str = "") -> list[Passage]:
-    """All passages of some sources."""
-    names = parse_columns(fields) if fields else PassageColumns()
-    sources = open_sources([str(path) for path in paths], names)
-    return [passage for source in sources for passage in source.passages]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_format_gives_the_same_passages(name, tmp_path):
-    path = tmp_path / name
-    FORMATS[name](path)
+def open_source(path):
+    """Open the only source at a path."""
     (source,) = open_sources(str(path), PassageColumns())
+    return source
+
+
+@pytest.mark.parametrize(("name", "write"), [*FILE_FORMATS, *FOLDER_FORMATS])
+def test_every_format_gives_the_same_passages(tmp_path, name, write):
+    write(tmp_path / name)
+
+    source = open_source(tmp_path / name)
+
     assert list(source.passages) == PASSAGES
-    assert source.record.path == str(path)
-    if path.is_file():
-        assert source.record.size == path.stat().st_size
-        assert source.record.sha256 == sha256_of(path)
+    assert source.record.path == str(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["passages.tsv", "passages.jsonl.gz", "passages.parquet", "saved"])
-def test_the_record_of_a_source_changes_with_its_bytes(name, tmp_path):
-    FORMATS[name](tmp_path / name)
-    (before,) = open_sources(str(tmp_path / name), PassageColumns())
-    path = next(tmp_path.rglob("*.arrow")) if name == "saved" else tmp_path / name
+@pytest.mark.parametrize(("name", "write"), FILE_FORMATS)
+def test_the_record_of_a_file_has_its_size_and_checksum(tmp_path, name, write):
+    path = tmp_path / name
+    write(path)
+
+    record = open_source(path).record
+
+    assert record.size == path.stat().st_size
+    assert record.sha256 == sha256_of(path)
+
+
+def change_a_byte(path):
+    """Change a byte behind the first ten, that of the word "harbour" if the file shows it."""
     content = bytearray(path.read_bytes())
     content[max(10, content.find(b"harbour"))] ^= 1
     path.write_bytes(content)
-    (after,) = open_sources(str(tmp_path / name), PassageColumns())
-    assert after.record.size == before.record.size
-    assert after.record.sha256 != before.record.sha256
 
 
-def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(
-        '\ufeff{"text": "One."}\n\n{"text": "Two.", "id": 5, "title": null}\n', encoding="utf-8"
-    )
-    assert read(path) == [
-        Passage("1", "", "One."),
-        Passage("5", "", "Two."),
-    ]
-    path.write_text('{"body": "One.", "page": 3, "text": 1}\n', encoding="utf-8")
-    assert read(path, fields="text=body, id=page") == [Passage("3", "", "One.")]
+@pytest.mark.parametrize(
+    ("name", "write", "changed_file"),
+    [
+        ("passages.tsv", write_tsv, "passages.tsv"),
+        ("passages.jsonl.gz", write_jsonl_gz, "passages.jsonl.gz"),
+        ("passages.parquet", write_parquet, "passages.parquet"),
+        ("saved", save_dataset, "saved/*.arrow"),
+    ],
+)
+def test_the_checksum_of_a_source_changes_with_its_bytes(tmp_path, name, write, changed_file):
+    write(tmp_path / name)
+    record_before = open_source(tmp_path / name).record
+
+    (path,) = tmp_path.glob(changed_file)
+    change_a_byte(path)
+
+    record = open_source(tmp_path / name).record
+    assert record.size == record_before.size
+    assert record.sha256 != record_before.sha256
+
+
+def read_passages(path, fields=""):
+    """Read all passages of a source.
+
+    Args:
+        path: The source.
+        fields: The names of its columns, as on the command line.
+    """
+    columns = parse_columns(fields) if fields else PassageColumns()
+    (source,) = open_sources([str(path)], columns)
+    return list(source.passages)
+
+
+@pytest.fixture
+def write_source(tmp_path):
+    """Return a function that writes a source of this name and content."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def test_a_passage_without_an_id_and_a_title_has_its_line_and_no_title(write_source):
+    path = write_source("rows.jsonl", b'{"text": "One."}\n{"text": "Two.", "title": null}\n')
+
+    assert read_passages(path) == [Passage("1", "", "One."), Passage("2", "", "Two.")]
+
+
+def test_an_id_may_be_a_number(write_source):
+    path = write_source("rows.jsonl", b'{"text": "Two.", "id": 5}\n')
+
+    assert read_passages(path) == [Passage("5", "", "Two.")]
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_rows(write_source):
+    content = '\ufeff{"text": "One.", "id": 1}\n\n{"text": "Two.", "id": 5}\n'
+    path = write_source("rows.jsonl", content.encode())
+
+    assert [passage.id for passage in read_passages(path)] == ["1", "5"]
+
+
+def test_columns_may_have_other_names(write_source):
+    path = write_source("rows.jsonl", b'{"body": "One.", "page": 3, "text": 1}\n')
+
+    assert read_passages(path, fields="text=body, id=page") == [Passage("3", "", "One.")]
 
 
 def test_texts_are_split_into_words():
     passage = Passage("a", "T", "one two\nthree  four five")
-    assert list(split_passage(passage, 2)) == [
+
+    passages = list(split_passage(passage, 2))
+
+    assert passages == [
         Passage("a#0", "T", "one two"),
         Passage("a#1", "T", "three four"),
         Passage("a#2", "T", "five"),
     ]
 
 
-# name: (file, its content, fields, what the error must say)
-BAD = {
-    "no such file": ("gone.tsv", None, "", "gone.tsv: no such file"),
-    "unknown ending": (
-        "rows.csv",
-        b"x",
-        "",
-        "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl",
-    ),
-    "no header": (
-        "rows.tsv",
-        b"1\tA text.\tTitle\n2\tA text.\tTitle\n",
-        "",
-        "rows.tsv:2: no column 'text'; found 1, A text., Title; name the one with the text",
-    ),
-    "column of --fields": (
-        "rows.tsv",
-        b"id\ttext\n1\ta b\n",
-        "id=page",
-        "rows.tsv:2: no column 'page'; found id, text",
-    ),
-    "cells missing": (
-        "rows.tsv",
-        b"id\ttext\ttitle\n1\ta\tb\n2\tc\n",
-        "",
-        "rows.tsv:3: 2 cells, expected 3 as in the header, with tabs between them",
-    ),
-    "quote that takes a row": (
-        "rows.tsv",
-        b'id\ttext\ttitle\n1\t"a\tb\n2\tc"\td\n',
-        "",
-        "rows.tsv:2: a cell with a double quote that ends on another line",
-    ),
-    "empty text": (
-        "rows.tsv",
-        b"id\ttext\n1\t \n",
-        "",
-        "rows.tsv:2: 'text' is empty, expected a text",
-    ),
-    "not UTF-8": ("rows.tsv", b"id\ttext\n1\tcaf\xe9\n", "", "rows.tsv:2: byte 0xe9 is not UTF-8"),
-    "truncated gzip": (
-        "rows.jsonl.gz",
-        gzip.compress(b'{"text": "a"}\n' * 999)[:-20],
-        "",
-        "cannot be read: Compressed file ended",
-    ),
-    "no text": (
-        "rows.jsonl",
-        b'{"id": 1, "body": "a"}\n',
-        "",
-        "rows.jsonl:1: no column 'text'; found id, body; name the one with the text",
-    ),
-    "null text": (
-        "rows.jsonl",
-        b'{"text": null}\n',
-        "",
-        "rows.jsonl:1: 'text' is empty, expected a text",
-    ),
-    "title is a list": (
-        "rows.jsonl",
-        b'{"text": "a", "title": ["b"]}\n',
-        "",
-        "rows.jsonl:1: 'title' is a list, expected a text or a whole number",
-    ),
-    "title that was named": (
-        "rows.jsonl",
-        b'{"text": "a"}\n',
-        "title=name",
-        "rows.jsonl:1: no column 'name'; found text; name the one with the title: --fields title=NAME",
-    ),
-    "half a surrogate pair": (
-        "rows.jsonl",
-        b'{"text": "a \\ud83d"}\n',
-        "",
-        "rows.jsonl:1: holds half of a surrogate pair",
-    ),
-    "not Parquet": ("rows.parquet", b"plain text", "", "rows.parquet: not a readable Parquet file"),
-}
+def test_a_missing_source_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"gone\.tsv: no such file"):
+        read_passages(tmp_path / "gone.tsv")
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_row_is_named(kind, tmp_path):
-    name, content, fields, expected = BAD[kind]
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "message"),
+    [
+        pytest.param(
+            "rows.csv",
+            b"x",
+            "",
+            "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl",
+            id="unknown ending",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b"1\tA text.\tTitle\n2\tA text.\tTitle\n",
+            "",
+            "rows.tsv:2: no column 'text'; found 1, A text., Title; name the one with the text",
+            id="TSV without a header",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b"id\ttext\n1\ta b\n",
+            "id=page",
+            "rows.tsv:2: no column 'page'; found id, text",
+            id="TSV without the named column",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b"id\ttext\ttitle\n1\ta\tb\n2\tc\n",
+            "",
+            "rows.tsv:3: 2 cells, expected 3 as in the header, with tabs between them",
+            id="TSV with a missing cell",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b'id\ttext\ttitle\n1\t"a\tb\n2\tc"\td\n',
+            "",
+            "rows.tsv:2: a cell with a double quote that ends on another line",
+            id="TSV with a cell of two lines",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b"id\ttext\n1\t \n",
+            "",
+            "rows.tsv:2: 'text' is empty, expected a text",
+            id="TSV with an empty text",
+        ),
+        pytest.param(
+            "rows.tsv",
+            b"id\ttext\n1\tcaf\xe9\n",
+            "",
+            "rows.tsv:2: byte 0xe9 is not UTF-8",
+            id="TSV that is not UTF-8",
+        ),
+        pytest.param(
+            "rows.jsonl.gz",
+            gzip.compress(b'{"text": "a"}\n' * 999)[:-20],
+            "",
+            "cannot be read: Compressed file ended",
+            id="gzip that ends early",
+        ),
+        pytest.param(
+            "rows.jsonl",
+            b'{"id": 1, "body": "a"}\n',
+            "",
+            "rows.jsonl:1: no column 'text'; found id, body; name the one with the text",
+            id="JSON without a text",
+        ),
+        pytest.param(
+            "rows.jsonl",
+            b'{"text": null}\n',
+            "",
+            "rows.jsonl:1: 'text' is empty, expected a text",
+            id="JSON with a text that is null",
+        ),
+        pytest.param(
+            "rows.jsonl",
+            b'{"text": "a", "title": ["b"]}\n',
+            "",
+            "rows.jsonl:1: 'title' is a list, expected a text or a whole number",
+            id="JSON with a title that is a list",
+        ),
+        pytest.param(
+            "rows.jsonl",
+            b'{"text": "a"}\n',
+            "title=name",
+            "rows.jsonl:1: no column 'name'; found text; name the one with the title: "
+            "--fields title=NAME",
+            id="JSON without the named title",
+        ),
+        pytest.param(
+            "rows.jsonl",
+            b'{"text": "a \\ud83d"}\n',
+            "",
+            "rows.jsonl:1: holds half of a surrogate pair",
+            id="JSON with half of a surrogate pair",
+        ),
+        pytest.param(
+            "rows.parquet",
+            b"plain text",
+            "",
+            "rows.parquet: not a readable Parquet file",
+            id="no Parquet",
+        ),
+    ],
+)
+def test_a_row_that_is_no_passage_is_refused_with_its_line(
+    write_source, name, content, fields, message
+):
+    path = write_source(name, content)
+
     with pytest.raises(DataError) as error:
-        read(tmp_path / name, fields=fields)
-    assert expected in str(error.value)
+        read_passages(path, fields)
+
+    assert message in str(error.value)
 
 
-def test_bad_rows_of_tables_are_named_by_number(tmp_path):
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["a", None]}), tmp_path / "rows.parquet")
-    with pytest.raises(DataError, match="rows.parquet, row 2: 'text' is empty"):
-        read(tmp_path / "rows.parquet")
-    pyarrow.parquet.write_table(pyarrow.table({"body": ["a"]}), tmp_path / "rows.parquet")
-    with pytest.raises(DataError, match="rows.parquet, row 1: no column 'text'; found body"):
-        read(tmp_path / "rows.parquet")
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        pytest.param(
+            {"text": ["a", None]}, "rows.parquet, row 2: 'text' is empty", id="empty text"
+        ),
+        pytest.param(
+            {"body": ["a"]},
+            "rows.parquet, row 1: no column 'text'; found body",
+            id="no column of texts",
+        ),
+    ],
+)
+def test_a_row_of_a_table_that_is_no_passage_is_refused_with_its_number(tmp_path, columns, message):
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+    with pytest.raises(DataError, match=message):
+        read_passages(path)
 
 
-def test_datasets_that_cannot_be_read(tmp_path):
-    saved_splits(tmp_path / "splits")
+def test_an_unknown_split_of_a_dataset_is_refused_with_the_known_ones(tmp_path):
+    save_dataset_with_splits(tmp_path / "splits")
+
     with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
         open_sources([f"hub:{tmp_path / 'splits'}::test"], PassageColumns())
+
+
+def test_an_empty_folder_is_no_source(tmp_path):
     (tmp_path / "empty").mkdir()
+
     with pytest.raises(DataError, match="empty: cannot be read"):
         open_sources([str(tmp_path / "empty")], PassageColumns())
+
+
+def test_a_dataset_that_the_hub_does_not_give_is_named():
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
         open_sources(["hub:nobody/nothing"], PassageColumns())
 
 
 @pytest.mark.parametrize(
-    ("argument", "expected"),
+    ("fields", "message"),
     [("txt=a", "did you mean text"), ("text", "text names no column"), ("", "unknown key ''")],
 )
-def test_fields_that_cannot_be_understood(argument, expected):
-    with pytest.raises(ConfigError, match=expected):
-        parse_columns(argument)
+def test_names_of_columns_that_cannot_be_understood_are_refused(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_columns(fields)
