@@ -16,79 +16,103 @@ from lm_factuality.retrieval.bm25 import BM25Parameters, Searcher
 from lm_factuality.retrieval.build import build_index
 from tests.retrieval.conftest import ENCYCLOPEDIA
 
-# Lucene's
 STOPWORDS = frozenset(
-    """a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
-    will with""".split()  # noqa: SIM905
+    """a an and are as at be but by for if in into is it no not of on or such that the their then
+    there these they this to was will with""".split()  # noqa: SIM905
 )
+"""The stopwords of Lucene."""
+
+K1 = 1.2
+B = 0.75
 
 
-def sentences():
-    """Each passage of the encyclopedia with its number and its sentences."""
-    for number, line in enumerate(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()):
+def read_queries():
+    """Return the title and the second sentence of every twentieth page of the encyclopedia."""
+    queries = []
+    for line in ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()[::20]:
         row = json.loads(line)
-        yield number, row["title"], [sentence for sentence in row["text"].split(". ") if sentence]
+        sentences = row["text"].split(". ")
+        queries += [row["title"], sentences[1]]
+    return queries
+
+
+QUERIES = read_queries()
 
 
 def terms_of(text, stemmer):
+    """Return the terms of a text, which are its words or their stems without stopwords."""
     words = re.findall(r"[^\W_]+", text.lower())
-    return (
-        Stemmer.Stemmer("english").stemWords([word for word in words if word not in STOPWORDS])
-        if stemmer == "english"
-        else words
-    )
+    if stemmer == "none":
+        return words
+    content_words = [word for word in words if word not in STOPWORDS]
+    return Stemmer.Stemmer("english").stemWords(content_words)
 
 
-def kept(length):
-    """A length as Lucene and Tantivy keep it in a byte: exact up to 40, then with four bits."""
+def stored_length(length):
+    """Return the length of a passage as Lucene and Tantivy keep it in a byte.
+
+    It is exact up to 40 terms. The significant bits of a longer one are four.
+    """
     if length <= 40:
         return length
-    bits = (length - 24).bit_length() - 4
-    return 24 + ((length - 24) >> bits << bits)
+    num_dropped_bits = (length - 24).bit_length() - 4
+    return 24 + ((length - 24) >> num_dropped_bits << num_dropped_bits)
 
 
-def reference(contents, stemmer, query):
-    """Lucene's BM25 of every passage, by its formula (Kamphuis et al., 2020, table 1, with the
-    factor k1 + 1)."""
-    passages = [Counter(terms_of(text, stemmer)) for text in contents]
-    lengths = [passage.total() for passage in passages]
-    mean = sum(lengths) / len(lengths)
-    scores = [0.0] * len(contents)
-    for term in terms_of(query, stemmer):
-        found = [number for number, passage in enumerate(passages) if term in passage]
-        weight = math.log(1 + (len(contents) - len(found) + 0.5) / (len(found) + 0.5))
-        for number in found:
-            frequency = passages[number][term]
-            norm = 1.2 * (0.25 + 0.75 * kept(lengths[number]) / mean)
-            scores[number] += weight * 2.2 * frequency / (frequency + norm)
-    return scores
+class BM25Formula:
+    """Lucene's BM25 by its formula (Kamphuis et al., 2020, table 1, with the factor k1 + 1)."""
+
+    def __init__(self, texts, stemmer):
+        """Count the terms of all passages."""
+        self.stemmer = stemmer
+        self.counts = [Counter(terms_of(text, stemmer)) for text in texts]
+        lengths = [counts.total() for counts in self.counts]
+        mean_length = sum(lengths) / len(lengths)
+        self.norms = [K1 * (1 - B + B * stored_length(length) / mean_length) for length in lengths]
+
+    def score(self, query):
+        """Return the score of each passage."""
+        scores = [0.0] * len(self.counts)
+        for term in terms_of(query, self.stemmer):
+            weight = self.weight_of(term)
+            for number, counts in enumerate(self.counts):
+                frequency = counts[term]
+                scores[number] += weight * (K1 + 1) * frequency / (frequency + self.norms[number])
+        return scores
+
+    def weight_of(self, term):
+        """Return the inverse document frequency of a term."""
+        num_with_term = sum(term in counts for counts in self.counts)
+        num_without_term = len(self.counts) - num_with_term
+        return math.log(1 + (num_without_term + 0.5) / (num_with_term + 0.5))
 
 
 @pytest.mark.parametrize("stemmer", ["english", "none"])
-@pytest.mark.parametrize("commit", [7, 1000])
-def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", commit)
+@pytest.mark.parametrize(
+    "commit_interval",
+    [
+        pytest.param(7, id="several commits"),
+        pytest.param(1000, id="one commit"),
+    ],
+)
+def test_scores_are_those_of_the_formula(stemmer, commit_interval, tmp_path, monkeypatch):
+    monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", commit_interval)
     index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer))
-    contents = [passage.contents for passage in index.passages.iterate_from(0)]
-    for _, title, parts in list(sentences())[::20]:
-        for query in (title, parts[1]):
-            wanted = reference(contents, stemmer, query)
-            hits = index.retrieve([query], 20)[0]
-            assert [hit.score for hit in hits] == pytest.approx(
-                sorted(wanted, reverse=True)[: len(hits)], abs=1e-3
-            )
-            assert [hit.score for hit in hits] == pytest.approx(
-                [wanted[hit.number] for hit in hits], abs=1e-3
-            )
+    formula = BM25Formula([passage.contents for passage in index.passages], stemmer)
+
+    for query, hits in zip(QUERIES, index.retrieve(QUERIES, 20), strict=True):
+        expected = formula.score(query)
+        scores = [hit.score for hit in hits]
+        assert scores == pytest.approx([expected[hit.number] for hit in hits], abs=1e-3)
+        # No passage with a higher score is left out.
+        assert scores == pytest.approx(sorted(expected, reverse=True)[: len(hits)], abs=1e-3)
 
 
-def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
-    searcher = Searcher.from_texts([passage.contents for passage in index.passages.iterate_from(0)])
-    for _, title, parts in list(sentences())[::20]:
-        for query in (title, parts[0]):
-            assert searcher.rank(query, 5) == [
-                (hit.number, hit.score) for hit in index.retrieve([query], 5)[0]
-            ]
+def test_texts_in_memory_are_ranked_as_on_disk(index):
+    searcher = Searcher.from_texts([passage.contents for passage in index.passages])
+
+    for query, hits in zip(QUERIES, index.retrieve(QUERIES, 5), strict=True):
+        assert searcher.rank(query, 5) == [(hit.number, hit.score) for hit in hits]
 
 
 @pytest.mark.parametrize(
@@ -96,65 +120,116 @@ def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
     [
         'painter AND (" OR',
         "title:painter^9",
-        "[a TO",
         "painter~ -mill +",
-        "\\",
-        "*",
         "\0painter",
         "\ud83d painter",
     ],
 )
-def test_no_text_is_query_syntax(query, index):
-    hits = index.retrieve([query], 3)[0]
-    assert len(hits) == (3 if "painter" in query else 0)
+def test_a_word_is_found_among_what_looks_like_the_syntax_of_a_query(query, index):
+    (hits,) = index.retrieve([query], 3)
+
+    assert len(hits) == 3  # which have the word "painter"
 
 
-def test_queries_without_a_known_word_find_nothing(index):
-    assert index.retrieve(["", "  ", "the of and", "qqqzzz", "a?"], 3) == [[], [], [], [], []]
+@pytest.mark.parametrize("query", ["[a TO", "\\", "*"])
+def test_what_looks_like_the_syntax_of_a_query_finds_nothing_by_itself(query, index):
+    assert index.retrieve([query], 3) == [[]]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("  ", id="blank"),
+        pytest.param("the of and", id="stopwords"),
+        pytest.param("qqqzzz", id="unknown word"),
+        pytest.param("a?", id="stopword with punctuation"),
+    ],
+)
+def test_a_query_without_a_known_word_finds_nothing(query, index):
+    assert index.retrieve([query], 3) == [[]]
+
+
+def test_no_queries_have_no_hits(index):
     assert index.retrieve([], 3) == []
 
 
-def test_fewer_than_k_where_fewer_match(write_tsv, tmp_path):
+@pytest.mark.parametrize(("query", "numbers"), [("boat", [0, 1]), ("boat tree", [2, 0, 1])])
+def test_only_passages_with_a_word_of_the_query_are_found(query, numbers, write_tsv, tmp_path):
     index = build_index(write_tsv(["red boat", "blue boat", "green tree"]), tmp_path / "index")
-    assert [hit.number for hit in index.retrieve(["boat"], 10)[0]] == [0, 1]
-    assert [hit.number for hit in index.retrieve(["boat tree"], 10)[0]] == [2, 0, 1]
+
+    (hits,) = index.retrieve([query], 10)
+
+    assert [hit.number for hit in hits] == numbers
 
 
-def test_equal_scores_come_in_order_of_number(write_tsv, tmp_path):
-    texts = ["red boat" if number % 3 else "red red boat boat" for number in range(5000)]
-    index = build_index(write_tsv(texts), tmp_path / "index")
-    first = [number for number in range(5000) if number % 3 == 0]
-    for k in (1, 3, 10, 2000):
-        numbers = [hit.number for hit in index.retrieve(["boat"], k)[0]]
-        assert numbers == (first + sorted(set(range(5000)) - set(first)))[:k]
+@pytest.fixture(scope="module")
+def index_with_ties(tmp_path_factory):
+    """Return an index of 5,000 passages of which every third is the best for "boat"."""
+    folder = tmp_path_factory.mktemp("ties")
+    lines = ["id\ttext\n"]
+    for number in range(5000):
+        text = "red boat" if number % 3 else "red red boat boat"
+        lines.append(f"{number}\t{text}\n")
+    (folder / "passages.tsv").write_text("".join(lines))
+    return build_index(folder / "passages.tsv", folder / "index")
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 2000])
+def test_passages_of_equal_scores_come_in_the_order_of_their_numbers(index_with_ties, k):
+    best = [number for number in range(5000) if number % 3 == 0]
+    others = [number for number in range(5000) if number % 3 != 0]
+
+    (hits,) = index_with_ties.retrieve(["boat"], k)
+
+    assert [hit.number for hit in hits] == [*best, *others][:k]
 
 
 def test_equal_queries_are_searched_for_once(index, monkeypatch):
-    asked: list[list[str]] = []
+    searched_queries = []
     search = type(index)._search
-    monkeypatch.setattr(
-        type(index),
-        "_search",
-        lambda self, queries, k: asked.append(list(queries)) or search(self, queries, k),
+
+    def record_queries(self, queries, k):
+        searched_queries.extend(queries)
+        return search(self, queries, k)
+
+    monkeypatch.setattr(type(index), "_search", record_queries)
+
+    first_hits, mill_hits, second_hits = index.retrieve(["painter", "mill", "painter"], 2)
+
+    assert searched_queries == ["painter", "mill"]
+    assert first_hits == second_hits
+    assert first_hits != mill_hits
+
+
+@pytest.mark.parametrize("num_excluded", [1, 5, 40])
+def test_excluded_passages_make_room_for_the_next_best(index, num_excluded):
+    (all_hits,) = index.retrieve(["painter prize"], len(index))
+    excluded_ids = {hit.passage.id for hit in all_hits[:num_excluded]}
+
+    (hits,) = index.retrieve(
+        ["painter prize"], 3, exclude=lambda _query, hit: hit.passage.id in excluded_ids
     )
-    hits = index.retrieve(["painter", "mill", "painter"], 2)
-    assert asked == [["painter", "mill"]]
-    assert hits[0] == hits[2] != hits[1]
+
+    assert len(hits) == 3
+    assert hits == all_hits[num_excluded : num_excluded + 3]
 
 
-def test_excluded_passages_make_room_for_the_next_best(index):
-    every = index.retrieve(["painter prize"], len(index))[0]
-    assert len(every) > 40
-    for left_out in (1, 5, 40, len(every) - 1):
-        banned = {hit.number for hit in every[:left_out]}
-        titles = {index.passages[number].id for number in banned}
-        hits = index.retrieve(
-            ["painter prize"], 3, exclude=lambda _, hit, titles=titles: hit.passage.id in titles
-        )[0]
-        assert hits == every[left_out : left_out + 3]
-    assert index.retrieve(["painter prize"], 3, exclude=lambda query, hit: True) == [[]]
+def test_the_last_passage_is_found_if_all_others_are_excluded(index):
+    (all_hits,) = index.retrieve(["painter prize"], len(index))
+    last_hit = all_hits[-1]
+
+    (hits,) = index.retrieve(
+        ["painter prize"], 3, exclude=lambda _query, hit: hit.passage.id != last_hit.passage.id
+    )
+
+    assert hits == [last_hit]
 
 
-def test_a_stemmer_that_is_not_known():
+def test_nothing_is_found_if_all_passages_are_excluded(index):
+    assert index.retrieve(["painter prize"], 3, exclude=lambda _query, _hit: True) == [[]]
+
+
+def test_an_unknown_stemmer_is_refused():
     with pytest.raises(ConfigError, match="stemmer: found 'german', expected english or none"):
         BM25Parameters(stemmer="german")

@@ -1,4 +1,4 @@
-"""Builds that are interrupted, taken up, refused; and an index that is not what was built."""
+"""Builds that are interrupted, resumed and refused, and indexes that are not as they were built."""
 
 from __future__ import annotations
 
@@ -10,137 +10,221 @@ from filelock import FileLock
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval import bm25, build, sources
-from lm_factuality.retrieval import index as indexes
 from lm_factuality.retrieval.bm25 import BM25Parameters
 from lm_factuality.retrieval.build import build_index, open_index
+from lm_factuality.retrieval.index import check_files, read_manifest
 from lm_factuality.retrieval.passages import Passage, SourceRecord
 
-TEXTS = [f"boat number {number} of the harbour" for number in range(25)]
-BM25 = BM25Parameters
+NUM_TEXTS = 25
+TEXTS = [f"boat number {number} of the harbour" for number in range(NUM_TEXTS)]
+WITHOUT_STEMMER = BM25Parameters(stemmer="none")
 
 
 class Interruption(Exception):
-    """Stands for a lost machine."""
+    """Stands for the loss of the machine."""
 
 
 @pytest.fixture
 def small_batches(monkeypatch):
+    """Let builds read and index ten passages at a time."""
     monkeypatch.setattr(sources, "_BATCH_PASSAGES", 10)
     monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", 10)
 
 
-def test_an_interrupted_build_keeps_what_it_has_read_and_indexed(
-    small_batches, write_tsv, tmp_path, monkeypatch
-):
-    source, indexed = write_tsv(TEXTS), []
-    contents = Passage.contents.fget
+@pytest.fixture
+def indexed_ids(monkeypatch):
+    """Return the ids of the passages that builds index from now on, in order."""
+    ids = []
+    get_contents = Passage.contents.fget
 
-    def interrupt(passage):
-        if len(indexed) == 23:
+    def record_id(passage):
+        ids.append(passage.id)
+        return get_contents(passage)
+
+    # A build asks for the contents of each passage that it indexes.
+    monkeypatch.setattr(Passage, "contents", property(record_id))
+    return ids
+
+
+@pytest.fixture
+def interrupted_source(small_batches, write_tsv, tmp_path):
+    """Interrupt the build of ``index`` at the 24th of 25 passages, and return the source."""
+    source = write_tsv(TEXTS)
+    get_contents = Passage.contents.fget
+
+    def interrupt_at_23(passage):
+        if passage.id == "23":
             raise Interruption
-        indexed.append(passage.id)
-        return contents(passage)
+        return get_contents(passage)
 
-    with monkeypatch.context() as context:
-        context.setattr(Passage, "contents", property(interrupt))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Passage, "contents", property(interrupt_at_23))
         with pytest.raises(Interruption):
             build_index(source, tmp_path / "index")
+    return source
+
+
+@pytest.mark.usefixtures("interrupted_source")
+def test_an_interrupted_build_makes_no_index(tmp_path):
     assert not (tmp_path / "index").exists()
-    monkeypatch.setattr(sources, "to_passage", None)
-    indexed.clear()
-    monkeypatch.setattr(
-        Passage,
-        "contents",
-        property(lambda passage: indexed.append(passage.id) or contents(passage)),
-    )
-    index = build_index(source, tmp_path / "index")
-    assert indexed == ["20", "21", "22", "23", "24"]
-    assert [hit.number for hit in index.retrieve(["boat"], 30)[0]] == list(range(25))
-    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == [
-        "manifest.json",
-        "passages.sqlite",
-        "tantivy",
-    ]
+
+
+def test_a_resumed_build_indexes_only_what_was_not_committed(
+    interrupted_source, indexed_ids, tmp_path
+):
+    build_index(interrupted_source, tmp_path / "index")
+
+    assert indexed_ids == ["20", "21", "22", "23", "24"]  # two batches of ten were committed
+
+
+def test_a_resumed_build_reads_no_source_again(interrupted_source, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "to_passage", None)  # so that reading a row would fail
+
+    index = build_index(interrupted_source, tmp_path / "index")
+
+    assert len(index) == NUM_TEXTS
+
+
+def test_an_index_of_a_resumed_build_finds_all_passages(interrupted_source, tmp_path):
+    index = build_index(interrupted_source, tmp_path / "index")
+
+    (hits,) = index.retrieve(["boat"], 30)
+    assert [hit.number for hit in hits] == list(range(NUM_TEXTS))
+
+
+def test_a_resumed_build_leaves_nothing_but_the_index(interrupted_source, tmp_path):
+    build_index(interrupted_source, tmp_path / "index")
+
+    names = sorted(path.name for path in (tmp_path / "index").iterdir())
+    assert names == ["manifest.json", "passages.sqlite", "tantivy"]
     assert not (tmp_path / "index.partial").exists()
 
 
-def test_another_build_starts_over(small_batches, write_tsv, tmp_path, monkeypatch):
-    source = write_tsv(TEXTS)
-    with monkeypatch.context() as context:
-        context.setattr(build, "list_files", _fail)
+def test_a_build_with_other_settings_takes_nothing_from_an_interrupted_one(
+    write_tsv, tmp_path, monkeypatch
+):
+    def interrupt(*_arguments):
+        raise Interruption
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "list_files", interrupt)
         with pytest.raises(Interruption):
-            build_index(source, tmp_path / "index")
+            build_index(write_tsv(TEXTS), tmp_path / "index")
     (tmp_path / "index.partial" / "embeddings.npy").write_bytes(b"vectors of a dense build")
-    other = build_index(write_tsv(TEXTS[:3], "other.tsv"), tmp_path / "index", BM25(stemmer="none"))
-    assert [hit.number for hit in other.retrieve(["boat"], 30)[0]] == [0, 1, 2]
+    other_source = write_tsv(TEXTS[:3], "other.tsv")
+
+    index = build_index(other_source, tmp_path / "index", WITHOUT_STEMMER)
+
+    (hits,) = index.retrieve(["boat"], 30)
+    assert [hit.number for hit in hits] == [0, 1, 2]
     assert not (tmp_path / "index" / "embeddings.npy").exists()
 
 
-def _fail(*_):
-    raise Interruption
-
-
 @pytest.mark.parametrize(
-    ("texts", "expected"),
+    ("texts", "message"),
     [
-        ([], "passages.tsv: no passages; expected at least one"),
-        (["a b\tc"], "passages.tsv:2: 3 cells"),
-        (None, "passages.tsv: no such file"),
+        pytest.param([], "passages.tsv: no passages; expected at least one", id="no passages"),
+        pytest.param(["a b\tc"], "passages.tsv:2: 3 cells", id="broken row"),
     ],
 )
-def test_a_build_without_a_passage_leaves_nothing(texts, expected, write_tsv, tmp_path):
-    source = tmp_path / "passages.tsv" if texts is None else write_tsv(texts)
-    with pytest.raises(DataError, match=expected):
+def test_a_build_of_a_broken_source_leaves_nothing(texts, message, write_tsv, tmp_path):
+    source = write_tsv(texts)
+
+    with pytest.raises(DataError, match=message):
         build_index(source, tmp_path / "index")
+
     assert not list(tmp_path.glob("index*"))
 
 
-def test_an_index_is_replaced_only_when_asked_and_only_an_index(write_tsv, tmp_path):
-    source, folder = write_tsv(TEXTS), tmp_path / "index"
-    first = build_index(source, folder)
+def test_a_build_of_a_missing_source_leaves_nothing(tmp_path):
+    with pytest.raises(DataError, match=r"passages\.tsv: no such file"):
+        build_index(tmp_path / "passages.tsv", tmp_path / "index")
+
+    assert not list(tmp_path.glob("index*"))
+
+
+@pytest.fixture
+def small_index(write_tsv, tmp_path):
+    """Return an index of 25 texts."""
+    return build_index(write_tsv(TEXTS), tmp_path / "index")
+
+
+@pytest.mark.usefixtures("small_index")
+def test_an_index_is_not_replaced_unasked(write_tsv, tmp_path):
     with pytest.raises(ConfigError, match="index exists; give another folder, or --overwrite"):
-        build_index(source, folder)
-    second = build_index(source, folder, BM25(stemmer="none"), overwrite=True)
-    assert open_index(folder).identity == second.identity != first.identity
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "thesis.txt").write_text("years of work")
-    with pytest.raises(
-        ConfigError, match="precious exists; give another folder, or --overwrite if it is an index"
-    ):
-        build_index(source, precious, overwrite=True)
-    assert (precious / "thesis.txt").is_file()
+        build_index(write_tsv(TEXTS), tmp_path / "index")
+
+
+def test_an_index_is_replaced_if_asked(small_index, write_tsv, tmp_path):
+    new_index = build_index(write_tsv(TEXTS), tmp_path / "index", WITHOUT_STEMMER, overwrite=True)
+
+    assert new_index.identity != small_index.identity
+    assert open_index(tmp_path / "index").identity == new_index.identity
+
+
+def test_a_folder_that_is_no_index_is_never_replaced(write_tsv, tmp_path):
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    message = "precious exists; give another folder, or --overwrite if it is an index"
+
+    with pytest.raises(ConfigError, match=message):
+        build_index(write_tsv(TEXTS), folder, overwrite=True)
+
+    assert (folder / "thesis.txt").is_file()
 
 
 def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
     (tmp_path / "index.partial").mkdir()
+    source = write_tsv(TEXTS)
+
     with (
         FileLock(tmp_path / "index.partial" / ".lock"),
         pytest.raises(DataError, match="another build is writing into it"),
     ):
-        build_index(write_tsv(TEXTS), tmp_path / "index")
+        build_index(source, tmp_path / "index")
 
 
-def test_words_and_several_sources(write_tsv, tmp_path):
-    files = [write_tsv(["one two three four five"]), write_tsv(["six seven"], "more.tsv")]
-    index = build_index(files, tmp_path / "index", max_words=2)
-    assert [(passage.id, passage.text) for passage in index.passages.iterate_from(0)] == [
+@pytest.fixture
+def two_sources(write_tsv):
+    """Return two files of one text each, of five words and of two."""
+    return [write_tsv(["one two three four five"]), write_tsv(["six seven"], "more.tsv")]
+
+
+def test_texts_of_all_sources_are_split_into_passages(two_sources, tmp_path):
+    index = build_index(two_sources, tmp_path / "index", max_words=2)
+
+    passages = [(passage.id, passage.text) for passage in index.passages.iterate_from(0)]
+    assert passages == [
         ("0#0", "one two"),
         ("0#1", "three four"),
         ("0#2", "five"),
         ("0#0", "six seven"),
     ]
-    assert index.manifest.parameters["words"] == 2
-    assert [record.path for record in index.manifest.sources] == list(map(str, files))
+
+
+def test_the_manifest_names_all_sources_and_the_words_of_a_passage(two_sources, tmp_path):
+    manifest = build_index(two_sources, tmp_path / "index", max_words=2).manifest
+
+    assert manifest.parameters["words"] == 2
+    assert [record.path for record in manifest.sources] == [str(path) for path in two_sources]
+
+
+def test_passages_without_words_are_refused(two_sources, tmp_path):
     with pytest.raises(ConfigError, match="words is 0"):
-        build_index(files, tmp_path / "other", max_words=0)
+        build_index(two_sources, tmp_path / "index", max_words=0)
 
 
-def test_the_manifest_says_what_the_index_is(encyclopedia):
-    content = json.loads((encyclopedia / "manifest.json").read_text(encoding="utf-8"))
-    assert content["kind"] == "bm25"
-    assert content["num_passages"] == 220
-    assert content["parameters"] == {
+@pytest.fixture
+def manifest_content(encyclopedia):
+    """Return the content of the manifest of the encyclopedia's index."""
+    return json.loads((encyclopedia / "manifest.json").read_text(encoding="utf-8"))
+
+
+def test_the_manifest_describes_the_index(manifest_content):
+    assert manifest_content["kind"] == "bm25"
+    assert manifest_content["num_passages"] == 220
+    assert manifest_content["parameters"] == {
         "method": "tantivy",
         "k1": 1.2,
         "b": 0.75,
@@ -148,118 +232,203 @@ def test_the_manifest_says_what_the_index_is(encyclopedia):
         "words": None,
         "fields": {"id": None, "title": None, "text": "text"},
     }
-    assert content["sources"][0]["path"].endswith("encyclopedia.jsonl")
+
+
+def test_the_manifest_lists_all_files_but_itself(manifest_content, encyclopedia):
     paths = {
         path.relative_to(encyclopedia).as_posix()
         for path in encyclopedia.rglob("*")
         if path.is_file()
     }
-    assert {file["name"] for file in content["files"]} == paths - {"manifest.json"}
-    assert indexes.read_manifest(encyclopedia).sources[0] == SourceRecord(**content["sources"][0])
+
+    listed_paths = {file["name"] for file in manifest_content["files"]}
+
+    assert listed_paths == paths - {"manifest.json"}
 
 
-def edit(**changes):
-    """Changes keys of the manifest."""
+def test_the_manifest_describes_the_source(manifest_content, encyclopedia):
+    (source,) = manifest_content["sources"]
 
-    def change(folder):
-        path = folder / "manifest.json"
-        path.write_text(
-            json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}),
-            encoding="utf-8",
-        )
-
-    return change
-
-
-def cut(name, size):
-    def change(folder):
-        (path,) = folder.glob(name)
-        path.write_bytes(path.read_bytes()[:size])
-
-    return change
-
-
-def flip(name, place):
-    def change(folder):
-        (path,) = folder.glob(name)
-        content = bytearray(path.read_bytes())
-        content[place] ^= 1
-        path.write_bytes(content)
-
-    return change
-
-
-AGAIN = "build the index again: lm-factuality index build SOURCE --out"
-# what happened: (how, what the error must say)
-DAMAGE = {
-    "gone": (
-        shutil.rmtree,
-        ["not an index, because it has no", "lm-factuality index build SOURCE"],
-    ),
-    "manifest not JSON": (
-        lambda folder: (folder / "manifest.json").write_text("{"),
-        ["manifest.json: not a manifest of an index", AGAIN],
-    ),
-    "manifest not UTF-8": (
-        lambda folder: (folder / "manifest.json").write_bytes(b"\xff"),
-        ["manifest.json: not a manifest", AGAIN],
-    ),
-    "later format": (edit(format=3), ["format is 3; expected 2", AGAIN]),
-    "unknown kind": (edit(kind="sparse"), ["kind is 'sparse'; expected 'bm25' or 'dense'"]),
-    "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
-    "file missing": (
-        lambda folder: (folder / "tantivy" / "meta.json").unlink(),
-        ["tantivy/meta.json: the file is missing, expected", AGAIN],
-    ),
-    "truncated": (
-        cut("tantivy/*.idx", 1000),
-        [".idx: 1000 bytes, expected 28110; copy the whole folder", AGAIN],
-    ),
-    "terms altered": (flip("tantivy/*.term", -1), [".term: altered since it was built", AGAIN]),
-    "store altered": (
-        flip("passages.sqlite", 1),
-        ["passages.sqlite: altered since it was built", AGAIN],
-    ),
-    "passages missing": (edit(num_passages=221), ["220 passages, expected 221 as in the manifest"]),
-    "stemmer unknown": (edit(parameters={"stemmer": "german"}), ["stemmer: found 'german'"]),
-    "stemmer missing": (edit(parameters={}), ["not the files of a BM25 index: 'stemmer'"]),
-}
+    assert source["path"].endswith("encyclopedia.jsonl")
+    assert read_manifest(encyclopedia).sources == (SourceRecord(**source),)
 
 
 @pytest.fixture
-def copied(encyclopedia, tmp_path):
-    """A copy of the encyclopedia's index that may be damaged."""
+def copied_index(encyclopedia, tmp_path):
+    """Return the folder of a copy of the encyclopedia's index, which a test may damage."""
     return shutil.copytree(encyclopedia, tmp_path / "index")
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_index_is_named(kind, copied):
-    damage, expected = DAMAGE[kind]
-    damage(copied)
+def edit_manifest(folder, **changes):
+    """Change keys of the manifest of an index."""
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, **changes}), encoding="utf-8")
+
+
+def change_byte(folder, pattern, place):
+    """Change a byte of the only file of an index that matches a pattern."""
+    (path,) = folder.glob(pattern)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+REBUILD = "build the index again: lm-factuality index build SOURCE --out"
+"""The advice for an index that cannot be repaired."""
+
+
+def read_error(folder):
+    """Return the error for an index that cannot be opened."""
     with pytest.raises((DataError, ConfigError)) as error:
-        open_index(copied)
-    for text in expected:
-        assert text in str(error.value)
+        open_index(folder)
+    return str(error.value)
 
 
-def test_sums_are_compared_when_asked(copied):
-    flip("tantivy/*.idx", 5000)(copied)
-    manifest = indexes.read_manifest(copied)
-    indexes.check_files(copied, manifest)
+def test_a_missing_index_is_refused_with_the_command_to_build_one(tmp_path):
+    error = read_error(tmp_path / "index")
+
+    assert "not an index, because it has no" in error
+    assert "lm-factuality index build SOURCE" in error
+
+
+@pytest.mark.parametrize(
+    "content", [pytest.param(b"{", id="no JSON"), pytest.param(b"\xff", id="not UTF-8")]
+)
+def test_an_unreadable_manifest_is_named(copied_index, content):
+    (copied_index / "manifest.json").write_bytes(content)
+
+    error = read_error(copied_index)
+
+    assert "manifest.json: not a manifest of an index" in error
+    assert REBUILD in error
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"format": 3}, "format is 3; expected 2", id="later format"),
+        pytest.param(
+            {"kind": "sparse"}, "kind is 'sparse'; expected 'bm25' or 'dense'", id="unknown kind"
+        ),
+        pytest.param({"files": [{"name": "a"}]}, "not a manifest of an index", id="missing key"),
+        pytest.param(
+            {"num_passages": 221},
+            "220 passages, expected 221 as in the manifest",
+            id="other number of passages",
+        ),
+        pytest.param(
+            {"parameters": {"stemmer": "german"}}, "stemmer: found 'german'", id="unknown stemmer"
+        ),
+        pytest.param(
+            {"parameters": {}}, "not the files of a BM25 index: 'stemmer'", id="no stemmer"
+        ),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(copied_index, changes, message):
+    edit_manifest(copied_index, **changes)
+
+    assert message in read_error(copied_index)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"format": 3}, id="later format"),
+        pytest.param({"files": [{"name": "a"}]}, id="missing key"),
+    ],
+)
+def test_an_index_with_a_manifest_of_another_form_has_to_be_built_again(copied_index, changes):
+    edit_manifest(copied_index, **changes)
+
+    assert REBUILD in read_error(copied_index)
+
+
+def test_a_missing_file_of_an_index_is_named(copied_index):
+    (copied_index / "tantivy" / "meta.json").unlink()
+
+    error = read_error(copied_index)
+
+    assert "tantivy/meta.json: the file is missing, expected" in error
+    assert REBUILD in error
+
+
+def test_a_file_of_an_index_that_was_cut_is_named(copied_index):
+    (path,) = copied_index.glob("tantivy/*.idx")
+    path.write_bytes(path.read_bytes()[:1000])
+
+    error = read_error(copied_index)
+
+    assert ".idx: 1000 bytes, expected 28110; copy the whole folder" in error
+    assert REBUILD in error
+
+
+@pytest.mark.parametrize(
+    ("pattern", "place", "message"),
+    [
+        pytest.param(
+            "tantivy/*.term", -1, ".term: altered since it was built", id="end of the terms"
+        ),
+        pytest.param(
+            "passages.sqlite",
+            1,
+            "passages.sqlite: altered since it was built",
+            id="beginning of the passages",
+        ),
+    ],
+)
+def test_a_file_of_an_index_that_cannot_be_read_is_named(copied_index, pattern, place, message):
+    change_byte(copied_index, pattern, place)
+
+    error = read_error(copied_index)
+
+    assert message in error
+    assert REBUILD in error
+
+
+@pytest.fixture
+def altered_index(copied_index):
+    """Return the folder of an index in which a byte is changed that leaves it readable."""
+    change_byte(copied_index, "tantivy/*.idx", 5000)
+    return copied_index
+
+
+def test_checksums_are_not_compared_unasked(altered_index):
+    check_files(altered_index, read_manifest(altered_index))
+
+
+def test_checksums_are_compared_if_asked(altered_index):
+    manifest = read_manifest(altered_index)
+
     with pytest.raises(DataError, match="altered since it was built"):
-        indexes.check_files(copied, manifest, compare_checksums=True)
+        check_files(altered_index, manifest, compare_checksums=True)
 
 
-def test_the_identity_changes_with_what_changes_results(encyclopedia, tmp_path, write_tsv):
-    same = shutil.copytree(encyclopedia, tmp_path / "elsewhere")
-    assert open_index(same).identity == open_index(encyclopedia).identity
-    edit(suite_version="9.9", sources=[])(same)
-    assert open_index(same).identity == open_index(encyclopedia).identity
-    source = write_tsv(TEXTS)
-    built = [
-        build_index(source, tmp_path / "a"),
-        build_index(source, tmp_path / "c", BM25(stemmer="none")),
-        build_index(write_tsv(TEXTS[:-1], "fewer.tsv"), tmp_path / "d"),
-        build_index(source, tmp_path / "e", max_words=2),
-    ]
-    assert len({index.identity for index in built}) == 4
+def test_the_identity_of_an_index_does_not_depend_on_its_folder(encyclopedia, copied_index):
+    assert open_index(copied_index).identity == open_index(encyclopedia).identity
+
+
+def test_the_identity_of_an_index_does_not_depend_on_what_changes_no_result(
+    encyclopedia, copied_index
+):
+    edit_manifest(copied_index, suite_version="9.9", sources=[])
+
+    assert open_index(copied_index).identity == open_index(encyclopedia).identity
+
+
+@pytest.mark.parametrize(
+    ("texts", "parameters", "max_words"),
+    [
+        pytest.param(TEXTS, WITHOUT_STEMMER, None, id="other stemmer"),
+        pytest.param(TEXTS[:-1], BM25Parameters(), None, id="fewer texts"),
+        pytest.param(TEXTS, BM25Parameters(), 2, id="shorter passages"),
+    ],
+)
+def test_the_identity_of_an_index_depends_on_what_changes_results(
+    small_index, write_tsv, tmp_path, texts, parameters, max_words
+):
+    source = write_tsv(texts, "other.tsv")
+
+    index = build_index(source, tmp_path / "other", parameters, max_words=max_words)
+
+    assert index.identity != small_index.identity
