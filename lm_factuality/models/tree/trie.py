@@ -62,7 +62,7 @@ class TokenTrie:
     def common_length(self) -> int:
         """The number of tokens that all inputs begin with, such as 1 for a start token."""
         # A position is shared by all inputs if all later positions are its descendants.
-        return int(np.argmin(np.append(self.subtree_ends, 0) == len(self)))
+        return _first_true(self.subtree_ends != len(self))
 
     def select_branches(self, start: int, stop: int) -> "TokenTrie":
         """Return a smaller trie of the common beginning and some of the branches after it.
@@ -81,21 +81,31 @@ class TokenTrie:
             scored twice.
         """
         common_length = self.common_length
+        # The branches move to directly behind the common beginning.
         shift = start - common_length
-        positions = np.r_[:common_length, start:stop]
-        branch_ends = self.subtree_ends[start:stop] - shift
+        positions = np.concatenate([np.arange(common_length), np.arange(start, stop)])
 
-        has_first_branch = shift == 0
-        targets = self.targets_between(0 if has_first_branch else start, stop)
+        # The first branch does not move, so the positions of the targets before it stay right, too.
+        is_first = start == common_length
+        targets = self.targets_between(0 if is_first else start, stop)
         return TokenTrie(
             tokens=self.tokens[positions],
             depths=self.depths[positions],
-            # All positions of the smaller trie descend from the common beginning.
-            subtree_ends=np.concatenate([np.full(common_length, stop - shift), branch_ends]),
+            # Subtrees of the common beginning lose the branches after ``stop``.
+            subtree_ends=np.minimum(self.subtree_ends[positions], stop) - shift,
             target_positions=self.target_positions[targets] - shift,
             target_tokens=self.target_tokens[targets],
             targets_by_request=(),
         )
+
+
+def _first_true(flags: npt.NDArray[np.bool_]) -> int:
+    """Return the index of the first True, or the number of flags if none is True.
+
+    For example, the result is 2 for [False, False, True] and 1 for [False].
+    """
+    indices = np.flatnonzero(flags)
+    return int(indices[0]) if len(indices) else len(flags)
 
 
 def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> TokenTrie:
@@ -113,55 +123,61 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
     Returns:
         The trie. Its ``targets_by_request`` is in the order of ``sequences``.
     """
-    inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
-    # Big-endian bytes sort as the numbers do, and are compared at the speed of memory.
-    order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
-    builder = _TrieBuilder(max(map(len, inputs), default=0))
-    # For each request, the position before each of its targets.
-    positions = [_EMPTY] * len(inputs)
+    arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    # In this order, an input shares most with the one before it. Big-endian bytes sort as the
+    # numbers do, and are compared at the speed of memory.
+    order = sorted(range(len(arrays)), key=lambda index: arrays[index][:-1].astype(">u4").tobytes())
+    builder = _TrieBuilder(sum(map(len, arrays)))
+    # For each request, a row for each target: the position before it, and its token.
+    pairs_by_request = [_EMPTY] * len(arrays)
     for index in order:
-        path = builder.add(inputs[index])
-        positions[index] = path[len(path) - num_targets[index] :].copy()
+        path = builder.add(arrays[index][:-1])
+        first = len(path) - num_targets[index]
+        # The token after the one at ``path[first]`` is the first target.
+        pairs_by_request[index] = np.stack([path[first:], arrays[index][first + 1 :]], axis=1)
     subtree_ends = builder.finish()
 
-    tokens: list[int] = []
-    for sequence, count in zip(sequences, num_targets, strict=True):
-        tokens.extend(sequence[len(sequence) - count :])
-    pairs = np.stack([np.concatenate([_EMPTY, *positions]), np.asarray(tokens, np.int64)], axis=1)
     # Requests that score the same token at the same position share a target.
+    pairs = np.concatenate([_EMPTY.reshape(0, 2), *pairs_by_request])
     targets, target_indices = np.unique(pairs, axis=0, return_inverse=True)
-    ends = np.cumsum(num_targets, dtype=np.int64)
-    # The part after the last end is empty.
-    *targets_by_request, _ = np.split(target_indices.reshape(-1), ends)
+    # Some versions of NumPy return the indices as a column.
+    parts = np.split(target_indices.reshape(-1), np.cumsum(num_targets, dtype=np.int64))
     return TokenTrie(
         tokens=np.concatenate(builder.tokens),
         depths=np.concatenate(builder.depths),
         subtree_ends=subtree_ends,
         target_positions=targets[:, 0],
         target_tokens=targets[:, 1],
-        targets_by_request=tuple(targets_by_request),
+        # The last part is what follows the targets of the last request, which is nothing.
+        targets_by_request=tuple(parts[:-1]),
     )
 
 
 class _TrieBuilder:
-    """Numbers the positions of a trie while inputs are added in lexicographic order."""
+    """Numbers the positions of a trie while inputs are added in lexicographic order.
 
-    def __init__(self, max_length: int) -> None:
+    For example, the input [5, 6, 7] gets the positions [0, 1, 2]. The input [5, 8] after it shares
+    position 0 and gets the positions [0, 3].
+    """
+
+    def __init__(self, max_positions: int) -> None:
         """Begin without positions.
 
         Args:
-            max_length: The number of tokens of the longest input.
+            max_positions: How many positions there are if no inputs share any.
         """
+        # One array per input. The first one is empty, so that there is something to concatenate
+        # even without inputs.
         self.tokens = [_EMPTY]
-        """The tokens of new positions, one array per input that has some."""
+        """The tokens of the positions that each input added."""
         self.depths = [_EMPTY]
-        """The depths of new positions, like ``tokens``."""
+        """The depths of these positions."""
         self._num_positions = 0
-        self._previous = _EMPTY
+        # The number after the last descendant of each position that gets no more of them.
+        self._subtree_ends = np.empty(max_positions, dtype=np.int64)
+        self._previous_tokens = _EMPTY
         # The position of each token of the previous input.
-        self._path = np.empty(max_length, dtype=np.int64)
-        # Positions whose subtrees are complete, with the number after their last descendant.
-        self._completed: list[tuple[Ints, int]] = []
+        self._previous_path = _EMPTY
 
     def add(self, tokens: Ints) -> Ints:
         """Add an input and return the position of each of its tokens.
@@ -170,34 +186,29 @@ class _TrieBuilder:
             tokens: The tokens of the input, which must not sort before those of the last one.
 
         Returns:
-            The positions, shape [tokens]. The next call overwrites them.
+            The positions, shape [tokens].
         """
-        overlap = min(len(self._previous), len(tokens))
-        is_same = self._previous[:overlap] == tokens[:overlap]
-        num_shared = int(np.argmin(np.append(is_same, False)))
-        # An input that lies on the previous path adds no positions.
-        if num_shared < len(tokens):
-            self._complete(num_shared)
-            new_depths = np.arange(num_shared, len(tokens))
-            self._path[num_shared : len(tokens)] = self._num_positions + new_depths - num_shared
-            self.tokens.append(tokens[num_shared:])
-            self.depths.append(new_depths)
-            self._num_positions += len(new_depths)
-            self._previous = tokens
-        return self._path[: len(tokens)]
+        overlap = min(len(self._previous_tokens), len(tokens))
+        num_shared = _first_true(self._previous_tokens[:overlap] != tokens[:overlap])
+        # No later input has the rest of the previous path, because inputs are sorted.
+        self._subtree_ends[self._previous_path[num_shared:]] = self._num_positions
+
+        # The tokens that are not shared get new positions.
+        new_depths = np.arange(num_shared, len(tokens))
+        new_positions = self._num_positions + new_depths - num_shared
+        path = np.concatenate([self._previous_path[:num_shared], new_positions])
+        self.tokens.append(tokens[num_shared:])
+        self.depths.append(new_depths)
+        self._num_positions += len(new_depths)
+        self._previous_tokens = tokens
+        self._previous_path = path
+        return path
 
     def finish(self) -> Ints:
         """Return the end of each position's subtree, after all inputs were added."""
-        self._complete(0)
-        subtree_ends = np.empty(self._num_positions, dtype=np.int64)
-        for positions, end in self._completed:
-            subtree_ends[positions] = end
-        return subtree_ends
-
-    def _complete(self, depth: int) -> None:
-        """Record that the previous input's positions from a depth on get no more descendants."""
-        positions = self._path[depth : len(self._previous)].copy()
-        self._completed.append((positions, self._num_positions))
+        # No input follows, so the whole last path gets no more descendants.
+        self._subtree_ends[self._previous_path] = self._num_positions
+        return self._subtree_ends[: self._num_positions]
 
 
 @dataclass(frozen=True)
@@ -248,14 +259,19 @@ def next_pass_range(
     max_tokens = max(1, max_tokens)
     max_targets = max(1, max_targets)
     stop = min(len(trie), start + max_tokens)
+    # Several targets may follow one position, which needs its logits only once.
     needing_logits = np.unique(trie.target_positions[trie.targets_between(start, stop)])
     if len(needing_logits) > max_targets:
+        # End before the first position whose logits are too many.
         stop = int(needing_logits[max_targets])
     return PassRange(start, _stop_before_root(trie, start, stop, max_tokens), ancestors)
 
 
 def _stop_before_root(trie: TokenTrie, start: int, stop: int, max_tokens: int) -> int:
     """Move the end of a pass back to the last root in it, if the end would cut a tree.
+
+    A tree is a root (a position of depth 0) with its descendants. For example, if trees of 3
+    positions begin at 0, 3 and 6, a pass from 0 that may hold 5 positions ends before 3.
 
     Args:
         trie: The trie to compute.
@@ -266,14 +282,16 @@ def _stop_before_root(trie: TokenTrie, start: int, stop: int, max_tokens: int) -
     Returns:
         The number of the last root, or ``stop`` if the end cuts no tree or the cut is unavoidable.
     """
-    is_at_boundary = stop == len(trie) or trie.depths[stop] == 0
-    roots = start + np.flatnonzero(trie.depths[start:stop] == 0)
-    if is_at_boundary or not len(roots):
+    cuts_no_tree = stop == len(trie) or trie.depths[stop] == 0
+    # A root at the start cannot become the end, because the pass would be empty.
+    first = start + 1
+    later_roots = first + np.flatnonzero(trie.depths[first:stop] == 0)
+    if cuts_no_tree or not len(later_roots):
         return stop
-    last_root = int(roots[-1])
+    last_root = int(later_roots[-1])
     # A tree that is too large for any pass is cut anyway.
     is_too_large = trie.subtree_ends[last_root] - last_root > max_tokens
-    return stop if last_root == start or is_too_large else last_root
+    return stop if is_too_large else last_root
 
 
 @dataclass(frozen=True)
@@ -305,7 +323,10 @@ class QueryBlock:
     @property
     def is_whole_chain(self) -> bool:
         """Whether the block is one unbranched path from a root, i.e. needs only a causal mask."""
-        is_unbranched = bool(np.all(np.diff(self.queries[1]) == 1))
+        _, depths = self.queries
+        # In a path, each position is a child of the one before it, i.e. one deeper.
+        is_unbranched = bool(np.all(np.diff(depths) == 1))
+        # A path from a root has no ancestors, so the keys are the queries themselves.
         return is_unbranched and self.num_keys == self.num_queries
 
 
@@ -322,17 +343,21 @@ def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[Quer
     """
     num_ancestors = len(pass_range.ancestors)
     positions = pass_range.with_ancestors()
+    # Blocks number the ancestors from 0 and then the positions of the pass, without gaps. Every
+    # subtree here ends after the start of the pass, so all ends are renumbered alike.
     numbers = np.arange(len(positions))
     depths = trie.depths[positions]
     subtree_ends = trie.subtree_ends[positions] - pass_range.start + num_ancestors
-    table = np.stack([numbers, depths, subtree_ends])
+    all_queries = np.stack([numbers, depths])
+    all_keys = np.stack([numbers, depths, subtree_ends])
 
     query_blocks = []
     for start, stop in _join_short_runs(_find_runs(depths, num_ancestors), depths):
         # An earlier position is an ancestor if its subtree reaches beyond the block's start.
         ancestors = np.flatnonzero(subtree_ends[:start] > start)
-        keys = np.concatenate([ancestors, numbers[start:stop]])
-        query_blocks.append(QueryBlock(queries=table[:2, start:stop], keys=table[:, keys]))
+        key_numbers = np.concatenate([ancestors, numbers[start:stop]])
+        block = QueryBlock(queries=all_queries[:, start:stop], keys=all_keys[:, key_numbers])
+        query_blocks.append(block)
     return query_blocks
 
 
@@ -364,16 +389,17 @@ def _join_short_runs(runs: Sequence[tuple[int, int]], depths: Ints) -> list[tupl
         The start and the end of each joined run, in order.
     """
     joined: list[tuple[int, int]] = []
-    can_join_last = False
+    # Nothing comes before the first run.
+    is_last_short = False
     for start, stop in runs:
-        is_long = stop - start >= LONG_RUN
-        starts_tree = depths[start] == 0
-        if can_join_last and not is_long and not starts_tree:
-            joined_start, _ = joined[-1]
-            if stop - joined_start <= MAX_JOINED_QUERIES:
-                joined[-1] = (joined_start, stop)
-                continue
+        # A long run stays alone, because its attention needs no mask and is then faster.
+        is_short = stop - start < LONG_RUN
+        # Different trees share no keys.
+        is_in_tree = depths[start] > 0
+        can_join = is_last_short and is_short and is_in_tree
+        if can_join and stop - joined[-1][0] <= MAX_JOINED_QUERIES:
+            # The run becomes one with those before it.
+            start, _ = joined.pop()
         joined.append((start, stop))
-        # A long run stays alone, because it needs no mask by itself.
-        can_join_last = not is_long
+        is_last_short = is_short
     return joined
