@@ -5,8 +5,9 @@ one, so blocks of similar size are padded to the same size there. A CPU starts e
 and would compute the padding for nothing, so there each block is a batch of its own.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,23 +70,26 @@ class Batch:
         """
         query_depths = self.queries[_DEPTH, :, :, None]
         key_depths = self.keys[_DEPTH, :, None, :]
-        # The function depends on neither the batch nor the head, so both are 0.
-        zero = torch.zeros(1, 1, 1, dtype=torch.long, device=self.keys.device)
-        is_in_window = torch.as_tensor(mask_function(zero, zero, query_depths, key_depths))
-        is_in_window = is_in_window.expand(*self.queries.shape[1:], self.keys.shape[2])
+        # The function gives the same result for every input of a batch and every head, so it is
+        # called for the first of them.
+        first = torch.zeros(1, 1, 1, dtype=torch.long, device=self.keys.device)
+        is_in_window = mask_function(first, first, query_depths, key_depths)
 
-        # Without branches and windows, PyTorch's faster causal attention gives the same result.
-        if self.is_chain and torch.equal(is_in_window, key_depths <= query_depths):
+        is_ancestor = self.is_ancestor()
+        is_visible: Tensor = is_ancestor & is_in_window
+        # In a chain, all earlier positions are ancestors. If the window hides none of them, a query
+        # sees the same keys in PyTorch's causal attention, which is faster.
+        if self.is_chain and torch.equal(is_visible, is_ancestor):
             return None
-        is_visible = is_in_window & self.is_ancestor()
         mask = torch.zeros(is_visible.shape, dtype=dtype, device=is_visible.device)
         return mask.masked_fill_(~is_visible, float("-inf"))[:, None]
 
     def is_ancestor(self) -> Tensor:
         """Return whether each key is the query itself or one of its ancestors.
 
-        Positions are numbered in preorder, so the descendants of a key are numbered from the key
-        to before the end of its subtree.
+        Positions are numbered in preorder, so a key and its descendants have consecutive numbers,
+        up to the end of the key's subtree. For example, a key with the number 3 and the end 6 is an
+        ancestor of the queries 4 and 5.
 
         Returns:
             Booleans of shape [blocks, queries, keys].
@@ -93,8 +97,8 @@ class Batch:
         queries = self.queries[_NUMBER, :, :, None]
         keys = self.keys[_NUMBER, :, None, :]
         ends = self.keys[_SUBTREE_END, :, None, :]
-        is_ancestor: Tensor = (keys <= queries) & (queries < ends)
-        return is_ancestor
+        is_in_subtree: Tensor = (keys <= queries) & (queries < ends)
+        return is_in_subtree
 
 
 def batch_query_blocks(
@@ -110,22 +114,28 @@ def batch_query_blocks(
     Returns:
         The batches, and for each query its row in the concatenated outputs of all batches.
     """
-    groups = _group_blocks(blocks, max_keys) if max_keys else [[block] for block in blocks]
-    first_query = blocks[0].queries[_NUMBER, 0]
-    last_query = blocks[-1].queries[_NUMBER, -1]
-    rows = np.empty(last_query + 1 - first_query, dtype=np.int64)
+    groups: Iterable[list[QueryBlock]]
+    if max_keys:
+        groups = _group_blocks(blocks, max_keys)
+        key_multiple = _KEY_MULTIPLE
+    else:
+        # A block that is alone needs no padding.
+        groups = [[block] for block in blocks]
+        key_multiple = 1
 
+    first_query = blocks[0].queries[_NUMBER, 0]
+    rows = np.empty(sum(block.num_queries for block in blocks), dtype=np.int64)
     batches = []
-    num_rows = 0
+    # The row of the first output of the next block.
+    first_row = 0
     for group in groups:
-        num_queries = max(block.num_queries for block in group)
+        batch = _pad_blocks(group, key_multiple, device)
+        batches.append(batch)
         for block in group:
             query_indices = block.queries[_NUMBER] - first_query
-            rows[query_indices] = num_rows + np.arange(block.num_queries)
-            num_rows += num_queries
-        # A block that is alone needs no padding, whatever its number of keys.
-        key_multiple = _KEY_MULTIPLE if max_keys else 1
-        batches.append(_pad_blocks(group, num_queries, key_multiple, device))
+            rows[query_indices] = first_row + np.arange(block.num_queries)
+            # The outputs of a block are followed by those of its padding, which nothing reads.
+            first_row += batch.queries.shape[-1]
     return batches, torch.from_numpy(rows).to(device)
 
 
@@ -141,45 +151,48 @@ def _group_blocks(blocks: Sequence[QueryBlock], max_keys: int) -> Iterator[list[
     """
     similar_blocks: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
     for block in blocks:
-        # Blocks of 2 to 7 queries are one class, those of 8 to 31 the next.
+        # Each class reaches to four times the size of the one before: blocks of 2 to 7 queries are
+        # class 1, and those of 8 to 31 are class 2.
         size_class = block.num_queries.bit_length() // 2
         similar_blocks[block.is_whole_chain, size_class].append(block)
     for (is_chain, _), class_blocks in similar_blocks.items():
-        # A chain needs no mask, whose size would be the number of pairs.
-        max_pairs = None if is_chain else _MAX_PAIRS
+        # Pairs take memory only in a mask, and chains need none.
+        max_pairs = math.inf if is_chain else _MAX_PAIRS
         yield from _split_by_memory(class_blocks, max_keys, max_pairs)
 
 
 def _split_by_memory(
-    blocks: Sequence[QueryBlock], max_keys: int, max_pairs: int | None
+    blocks: Sequence[QueryBlock], max_keys: int, max_pairs: float
 ) -> Iterator[list[QueryBlock]]:
     """Split blocks into groups that need little memory and little padding.
 
+    All blocks of a group are padded to its largest number of keys and of queries.
+
     Args:
-        blocks: Blocks of similar size.
+        blocks: Blocks of similar size, at least one.
         max_keys: How many keys the blocks of a group may have in all, with padding.
-        max_pairs: How many pairs of a query and a key a group may have with padding, or None for
-            no limit.
+        max_pairs: How many pairs of a query and a key a group may have with padding, or infinity.
 
     Yields:
         The blocks of each group, those with the most keys first.
     """
-    group: list[QueryBlock] = []
-    max_queries = 0
-    num_pairs = 0
-    for block in sorted(blocks, key=lambda block: -block.num_keys):
+    largest, *smaller_blocks = sorted(blocks, key=lambda block: -block.num_keys)
+    group = [largest]
+    max_queries = largest.num_queries
+    # The pairs that the group has without padding.
+    num_pairs = largest.num_queries * largest.num_keys
+    for block in smaller_blocks:
+        # The sizes that the group would have with this block. Its first block has the most keys.
         block_pairs = block.num_queries * block.num_keys
-        if group:
-            # The first block of a group has the most keys, and the others are padded to it.
-            padded_keys = group[0].num_keys * (len(group) + 1)
-            padded_pairs = padded_keys * max(max_queries, block.num_queries)
-            has_many_pairs = max_pairs is not None and padded_pairs > max_pairs
-            has_much_padding = padded_pairs - num_pairs - block_pairs > _MAX_PADDING
-            if padded_keys > max_keys or has_many_pairs or has_much_padding:
-                yield group
-                group = []
-                max_queries = 0
-                num_pairs = 0
+        padded_keys = group[0].num_keys * (len(group) + 1)
+        padded_pairs = padded_keys * max(max_queries, block.num_queries)
+        padding = padded_pairs - num_pairs - block_pairs
+        if padded_keys > max_keys or padded_pairs > max_pairs or padding > _MAX_PADDING:
+            # The group is complete, and the block begins a new one.
+            yield group
+            group = []
+            max_queries = 0
+            num_pairs = 0
         group.append(block)
         max_queries = max(max_queries, block.num_queries)
         num_pairs += block_pairs
@@ -187,20 +200,23 @@ def _split_by_memory(
 
 
 def _pad_blocks(
-    blocks: Sequence[QueryBlock], num_queries: int, key_multiple: int, device: torch.device | str
+    blocks: Sequence[QueryBlock], key_multiple: int, device: torch.device | str
 ) -> Batch:
     """Pad the blocks of a batch to the same numbers of queries and keys.
 
     Args:
         blocks: The blocks of the batch.
-        num_queries: The number of queries of the largest block.
-        key_multiple: Masked blocks get a number of keys that is a multiple of this.
+        key_multiple: If the batch needs a mask, its number of keys is a multiple of this.
         device: The device of the batch.
     """
+    num_queries = max(block.num_queries for block in blocks)
     num_keys = max(block.num_keys for block in blocks)
     is_chain = all(block.is_whole_chain for block in blocks)
+    # Chains usually need no mask, and causal attention takes as many keys as queries.
     if not is_chain:
+        # With a multiple of 16, 20 keys get 12 more.
         num_keys += -num_keys % key_multiple
+    # A repeated query attends to some key. A query without keys would give NaN.
     queries = [_pad(block.queries, num_queries, block.queries[:, :1]) for block in blocks]
     keys = [_pad(block.keys, num_keys, _PADDED_KEY) for block in blocks]
     return Batch(
@@ -211,6 +227,12 @@ def _pad_blocks(
 
 
 def _pad(table: Ints, width: int, column: Ints) -> Tensor:
-    """Repeat a column at the right of a table until the table has ``width`` columns."""
+    """Append a column to a table until it has ``width`` columns: [[1, 2]] becomes [[1, 2, 0, 0]].
+
+    Args:
+        table: The table.
+        width: The number of columns of the result.
+        column: The column to repeat, [[0]] in the example.
+    """
     padding = np.repeat(column, width - table.shape[1], axis=1)
     return torch.from_numpy(np.concatenate([table, padding], axis=1))

@@ -96,13 +96,20 @@ def compute_target_logits(
     targets = trie.targets_between(pass_range.start, pass_range.stop)
     # Number the positions from the start of the sequence that the model reads.
     offsets = trie.target_positions[targets] - pass_range.start
+    # Several targets may follow the same position. Its logits are computed once, and ``rows`` says
+    # for each target where they are.
     distinct_offsets, rows = np.unique(offsets, return_inverse=True)
     positions = torch.from_numpy(distinct_offsets)
-
     tokens = torch.from_numpy(trie.tokens[pass_range.start : pass_range.stop])
-    with recorder(lambda states: states[0, positions.to(states.device)]) as contrast:
+
+    def select_positions(states: Tensor) -> Tensor:
+        return states[0, positions.to(states.device)]
+
+    # While the model runs, the recorder fills ``contrast`` with the hidden states that the decoding
+    # method contrasts, at the same positions.
+    with recorder(select_positions) as contrast:
         values = _logits_at(model, positions, input_ids=tokens[None], **inputs)
-    return TargetLogits(values, torch.from_numpy(rows.reshape(-1)), tuple(contrast))
+    return TargetLogits(values, torch.from_numpy(rows), tuple(contrast))
 
 
 def _logits_at(
@@ -125,9 +132,10 @@ def _logits_at(
         logits: Tensor = model(input_ids=input_ids, **inputs).logits[0]
         return logits[positions.to(logits.device)]
 
-    # Some models take an empty list for all positions, so position 0 stands in for none.
-    computed = positions if len(positions) else torch.tensor([0])
-    inputs["logits_to_keep"] = computed.to(device)
+    # Some models take an empty list for all positions. If no position needs logits, those of
+    # position 0 are therefore computed and then dropped.
+    computed_positions = positions if len(positions) else torch.tensor([0])
+    inputs["logits_to_keep"] = computed_positions.to(device)
     logits = model(input_ids=input_ids, **inputs).logits[0]
     return logits[: len(positions)]
 
@@ -169,17 +177,22 @@ def score_targets(
     # Work on a few positions at a time, because a full softmax of all would need much memory.
     step = max(1, _MAX_LOGITS_AT_ONCE // (values.shape[-1] * (1 + len(logits.contrast))))
     for start in range(0, len(values), step):
-        part = values[start : start + step]
-        is_in_part = (rows >= start) & (rows < start + step)
-        targets = torch.nonzero(is_in_part).squeeze(1)
-        part_rows = rows[targets] - start
-        part_tokens = tokens[targets]
+        stop = start + step
+        # The targets whose logits are in this part, and the row of each within the part.
+        targets = torch.nonzero((rows >= start) & (rows < stop)).squeeze(1)
+        target_rows = rows[targets] - start
+        target_tokens = tokens[targets]
+        scores = values[start:stop]
         if rescore is None:
-            total = torch.logsumexp(part.to(dtype), dim=-1)
-            logprobs[targets] = part[part_rows, part_tokens].to(dtype) - total[part_rows]
+            # The softmax, but only for the targets: a log-probability is the logit minus the
+            # logarithm of the sum of all exponentials.
+            log_sums = torch.logsumexp(scores.to(dtype), dim=-1)
+            target_logits = scores[target_rows, target_tokens].to(dtype)
+            logprobs[targets] = target_logits - log_sums[target_rows]
         else:
-            contrast = [tensor[start : start + step] for tensor in logits.contrast]
-            part = rescore(part.to(dtype), contrast)
-            logprobs[targets] = part[part_rows, part_tokens].to(dtype)
-        greedy[targets] = part.argmax(dim=-1)[part_rows] == part_tokens
+            contrast = [tensor[start:stop] for tensor in logits.contrast]
+            scores = rescore(scores.to(dtype), contrast)
+            logprobs[targets] = scores[target_rows, target_tokens].to(dtype)
+        # Logits and log-probabilities have the same order, so either tells the likeliest token.
+        greedy[targets] = scores.argmax(dim=-1)[target_rows] == target_tokens
     return TargetScores(logprobs.to("cpu", torch.float64).numpy(), greedy.cpu().numpy())
