@@ -46,7 +46,7 @@ class _Pass:
     batches: list[Batch]
     """The query positions, and the key positions that each may attend to."""
 
-    rows: Tensor
+    output_rows: Tensor
     """For each position of the pass, its row in the concatenated outputs of all batches."""
 
     next_ancestors: Tensor
@@ -67,27 +67,28 @@ class _Pass:
     masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
     """The masks that were computed, by index of the batch and identity of the mask function."""
 
-    def add_ancestors(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Put the keys and values of the ancestors before those of the pass.
+    def join_ancestors(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the stored keys and values of the ancestors before those of the pass.
 
-        It also stores in ``next_ancestor_states`` what the next pass needs of this layer.
+        From the result, it stores in ``next_ancestor_states`` those that the next pass needs.
 
         Args:
             layer: The index of the layer.
-            key: The keys of the positions of the pass, shape [1, key heads, positions, head size].
-            value: Their values, in the same shape.
+            keys: The keys of the positions of the pass, shape [1, key heads, positions, head size].
+            values: Their values, in the same shape.
 
         Returns:
             The keys and the values of the ancestors and the positions of the pass.
         """
+        # A pass that begins at a root has no ancestors.
         if layer in self.ancestor_states:
-            ancestor_key, ancestor_value = self.ancestor_states[layer]
-            key = torch.cat([ancestor_key, key], dim=2)
-            value = torch.cat([ancestor_value, value], dim=2)
-        next_key = key.index_select(2, self.next_ancestors)
-        next_value = value.index_select(2, self.next_ancestors)
-        self.next_ancestor_states[layer] = (next_key, next_value)
-        return key, value
+            ancestor_keys, ancestor_values = self.ancestor_states[layer]
+            keys = torch.cat([ancestor_keys, keys], dim=2)
+            values = torch.cat([ancestor_values, values], dim=2)
+        next_keys = keys.index_select(2, self.next_ancestors)
+        next_values = values.index_select(2, self.next_ancestors)
+        self.next_ancestor_states[layer] = (next_keys, next_values)
+        return keys, values
 
     def attention_mask(
         self, index: int, mask_function: Callable[..., Any], dtype: torch.dtype
@@ -108,8 +109,9 @@ class _Pass:
         return self.masks[key]
 
 
-# Each thread has its own forward pass.
-_current: ContextVar[_Pass] = ContextVar("_current")
+# The pass that a thread runs. transformers calls the replaced attention with the arguments of any
+# attention, so it finds the pass here.
+_current_pass: ContextVar[_Pass] = ContextVar("_current_pass")
 
 
 class PackedEngine:
@@ -137,11 +139,13 @@ class PackedEngine:
             raise UnsupportedModelError("its attention does not go through transformers' interface")
         self._model = model
         self._recorder = recorder
-        # Copies of the engine, one for each thread, share it.
+        # Threads use shallow copies of the engine. They share this object, which counts the passes
+        # that run at the same time.
         self._replaced_attention = _ReplacedAttention(model)
+        # What the last pass stored for the next one.
         self._ancestor_states: KeysAndValues = {}
         self.amateur: PackedEngine | None = None
-        """The engine of a weaker model that contrastive decoding compares with, or None."""
+        """The engine of the weaker model in contrastive decoding, which `HFContrastive` sets."""
 
     def run(self, trie: TokenTrie, pass_range: PassRange) -> TargetLogits:
         """Run the model on a range of positions and return the logits that its targets need.
@@ -164,7 +168,8 @@ class PackedEngine:
         depths = torch.from_numpy(trie.depths[pass_range.start : pass_range.stop])[None]
         depths = depths.to(device_of(self._model))
 
-        token = _current.set(forward_pass)
+        # The replaced attention of each layer reads ``forward_pass`` from this variable.
+        reset_token = _current_pass.set(forward_pass)
         try:
             with self._replaced_attention:
                 logits = compute_target_logits(
@@ -177,15 +182,16 @@ class PackedEngine:
                     use_cache=False,
                 )
         finally:
-            _current.reset(token)
+            _current_pass.reset(reset_token)
 
-        num_attention_layers = len(forward_pass.next_ancestor_states)
+        self._ancestor_states = forward_pass.next_ancestor_states
+        # Layers without attention, as in state-space models, would mix the texts of a pass.
+        num_attention_layers = len(self._ancestor_states)
         num_layers = self._model.config.get_text_config().num_hidden_layers
         if num_attention_layers != num_layers:
             raise UnsupportedModelError(
                 f"only {num_attention_layers} of its {num_layers} layers have attention"
             )
-        self._ancestor_states = forward_pass.next_ancestor_states
 
         if self.amateur is None:
             return logits
@@ -193,19 +199,25 @@ class PackedEngine:
         return replace(logits, contrast=(amateur_logits.to(logits.values.device),))
 
     def _prepare_pass(self, trie: TokenTrie, pass_range: PassRange) -> _Pass:
-        """Return the state that the replaced attention needs for a range of positions."""
+        """Return the state that the replaced attention needs for a range of positions.
+
+        It has the keys and values that the pass before stored for this one.
+        """
         device = device_of(self._model)
-        # The ancestors of the next range are those whose subtrees reach beyond this one.
-        is_needed_later = trie.subtree_ends[pass_range.with_ancestors()] > pass_range.stop
-        # Only a GPU gains from computing several blocks in one call.
+        # Only a GPU gains from computing several blocks in one call. 0 is for one block a call.
         max_keys = 0 if device.type == "cpu" else MAX_KEYS
         blocks = split_into_query_blocks(trie, pass_range)
-        batches, rows = batch_query_blocks(blocks, max_keys, device)
+        batches, output_rows = batch_query_blocks(blocks, max_keys, device)
+
+        # The next pass needs the positions whose subtrees reach beyond this one. Their indices
+        # count from 0 at the first ancestor.
+        is_needed_later = trie.subtree_ends[pass_range.with_ancestors()] > pass_range.stop
+        next_ancestors = torch.from_numpy(np.flatnonzero(is_needed_later))
         num_ancestors = len(pass_range.ancestors)
         return _Pass(
             batches=batches,
-            rows=rows,
-            next_ancestors=torch.from_numpy(np.flatnonzero(is_needed_later)).to(device),
+            output_rows=output_rows,
+            next_ancestors=next_ancestors.to(device),
             num_ancestors=num_ancestors,
             ancestor_states=self._ancestor_states if num_ancestors else {},
         )
@@ -218,12 +230,15 @@ class _ReplacedAttention:
         """Remember the attention that each part of the model is configured with."""
         self._model = model
         self._lock = Lock()
+        # How many threads run a pass.
         self._num_passes = 0
+        # Parts of a model, such as its decoder, may have configs of their own. The modules without
+        # a config that names an attention are left out.
         configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-        # Parts such as the decoder have configs of their own. Other configs, as those of a plain
-        # layer, have no attention to restore.
-        self._original_implementations = [
-            (config, config._attn_implementation)
+        # The name of the attention is in this attribute. transformers' property for it would also
+        # set it in the configs of all parts, which may differ.
+        self._original_names = [
+            (config, config._attn_implementation_internal)
             for config in configs
             if hasattr(config, "_attn_implementation_internal")
         ]
@@ -240,8 +255,9 @@ class _ReplacedAttention:
         with self._lock:
             self._num_passes -= 1
             if self._num_passes == 0:
-                for config, implementation in self._original_implementations:
-                    config._attn_implementation_internal = implementation
+                # The public setter would give all parts of the model the same attention.
+                for config, name in self._original_names:
+                    config._attn_implementation_internal = name
 
 
 def _attend_to_ancestors(
@@ -255,7 +271,8 @@ def _attend_to_ancestors(
 ) -> tuple[Tensor, None]:
     """Compute a layer's attention so that each position attends only to its own ancestors.
 
-    It also stores in the current forward pass the keys and values that the next pass needs.
+    transformers calls this function instead of the usual attention while `PackedEngine.run` runs a
+    pass. The function also stores in this pass the keys and values that the next pass needs.
 
     Args:
         module: The attention layer.
@@ -277,27 +294,34 @@ def _attend_to_ancestors(
         for name, argument in options.items()
         if isinstance(argument, Tensor) and name not in _HANDLED_TENSORS
     ]
+    # A model that makes its own mask passes a tensor instead of its mask function.
     if unknown or not callable(attention_mask) or query.shape[0] != 1:
-        raise UnsupportedModelError(f"attention with {', '.join(unknown) or 'a mask of its own'}")
+        feature = ", ".join(unknown) or "a mask of its own"
+        raise UnsupportedModelError(f"attention with {feature}")
 
-    forward_pass = _current.get()
+    forward_pass = _current_pass.get()
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    key, value = forward_pass.add_ancestors(layer, key, value)
+    all_keys, all_values = forward_pass.join_ancestors(layer, key, value)
 
     # PyTorch's attention has neither soft caps nor sinks.
     is_plain = options.get("softcap") is None and options.get("s_aux") is None
     outputs = []
     for index, batch in enumerate(forward_pass.batches):
-        queries = _select(query, batch.queries[0] - forward_pass.num_ancestors)
-        keys = _select(key, batch.keys[0])
-        values = _select(value, batch.keys[0])
+        # Both tables begin with the numbers of the positions, counted from the first ancestor.
+        # Ancestors are only keys, so the queries begin after them.
+        query_numbers, _ = batch.queries
+        key_numbers = batch.keys[0]
+        queries = _select(query, query_numbers - forward_pass.num_ancestors)
+        keys = _select(all_keys, key_numbers)
+        values = _select(all_values, key_numbers)
         mask = forward_pass.attention_mask(index, attention_mask, query.dtype)
         if is_plain:
             output = _compute_with_pytorch(queries, keys, values, mask, scaling)
         else:
             output = _compute_with_model(module, queries, keys, values, mask, scaling, options)
         outputs.append(output.flatten(0, 1))
-    return torch.cat(outputs).index_select(0, forward_pass.rows)[None], None
+    # Put the outputs of all batches into the order of the positions, without padding.
+    return torch.cat(outputs).index_select(0, forward_pass.output_rows)[None], None
 
 
 def _select(states: Tensor, positions: Tensor) -> Tensor:
@@ -351,8 +375,10 @@ def _compute_with_model(
 ) -> Tensor:
     """Compute attention by the model's own code, which has soft caps and sinks.
 
+    A soft cap limits attention scores. A sink takes a share of the attention but has no value.
+
     Args:
-        module: The attention layer. The module that defines it also defines its attention.
+        module: The attention layer of the model.
         queries: The queries, shape [blocks, heads, queries, head size].
         keys: The keys, shape [blocks, key heads, keys, head size].
         values: The values, in the shape of the keys.
@@ -364,11 +390,15 @@ def _compute_with_model(
         The outputs, shape [blocks, queries, heads, head size].
     """
     if mask is None:
-        # The model's code knows no causal attention without a mask: later keys get -inf.
+        # Without a mask, the model's code would show all keys to each query. Causal attention hides
+        # later keys, i.e. those above the diagonal.
         size = (queries.shape[2], keys.shape[2])
         mask = queries.new_full(size, float("-inf")).triu(1)[None, None]
-    compute = sys.modules[type(module).__module__].eager_attention_forward
-    output, _ = compute(module, queries, keys, values, mask, scaling=scaling, **options)
+    # The Python module that defines the layer, such as modeling_gemma2, also has this function.
+    python_module = sys.modules[type(module).__module__]
+    output, _ = python_module.eager_attention_forward(
+        module, queries, keys, values, mask, scaling=scaling, **options
+    )
     return output  # type: ignore[no-any-return]
 
 

@@ -47,6 +47,8 @@ _ENGINE_FAILURES = (
 _MIN_TOKENS_PER_THREAD = 256
 # Each thread gets at least so many groups of branches, so that none waits long for the last.
 _MIN_GROUPS_PER_THREAD = 4
+# Threads may compute at most this share of all positions again. Otherwise one thread is as fast.
+_MAX_REPEATED_SHARE = 0.25
 
 
 @dataclass
@@ -107,21 +109,20 @@ def score_trie(
         pass_range = next_pass_range(trie, start, ancestors, budget.tokens, budget.targets)
         targets = trie.targets_between(pass_range.start, pass_range.stop)
         tokens = torch.from_numpy(trie.target_tokens[targets])
+        scores: TargetScores | None = None
         try:
             # No variable holds the logits, so that their memory is free before the next pass.
             scores = score_targets(engine.run(trie, pass_range), tokens, softmax_dtype, rescore)
-            parts.append(scores)
-            is_computed = True
         except RuntimeError as error:
             if not _is_out_of_memory(error) or not budget.halve():
                 raise
-            is_computed = False
-        if not is_computed:
-            # Free memory outside of the handler, because the exception refers to the tensors of
-            # the failed pass. The same positions are then tried again.
+        if scores is None:
+            # Try again from the same position, with a smaller pass. Within the handler above, the
+            # exception would still hold the tensors of the failed pass.
             _free_memory(budget)
             continue
 
+        parts.append(scores)
         ancestors = pass_range.next_ancestors(trie)
         progress(pass_range.stop - start)
         start = pass_range.stop
@@ -169,10 +170,12 @@ def find_engine(
     # Every token after the first is a target, so that all positions are compared.
     sequences = _trial_sequences(vocab_size, max_length)
     trie = build_trie(sequences, [len(sequence) - 1 for sequence in sequences])
+    # A third of the tokens in each pass cuts the trie twice. The test then includes the ancestors
+    # that are kept between passes.
+    budget = PassBudget(tokens=len(trie) // 3 + 1, targets=len(trie))
     try:
         engine = PackedEngine(model, recorder)
-        # The budget cuts the trie twice, so that ancestors kept between passes are tried too.
-        scores = score_trie(trie, engine, PassBudget(len(trie) // 3 + 1, len(trie)))
+        scores = score_trie(trie, engine, budget)
     except _ENGINE_FAILURES as error:
         if isinstance(error, RuntimeError) and _is_out_of_memory(error):
             raise
@@ -206,7 +209,7 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
     Returns:
         The token ids of each sequence. They are the same in every run.
     """
-    # The longest sequence has four quarters of up to 6 tokens.
+    # Four quarters are the longest sequence, of up to 24 tokens or what the model can read.
     quarter = max(2, min(6, (max_length - 1) // 4))
     # How many tokens a sequence shares with the first one, and its length. The sequences branch
     # at different depths, end at a branch or beyond it, and have other roots.
@@ -222,6 +225,7 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
     tokens = np.random.default_rng(0).integers(0, vocab_size, (len(shapes), 4 * quarter))
     sequences = []
     for row, (num_shared, length) in zip(tokens, shapes, strict=True):
+        # The first sequence stays as it is, because it shares nothing with itself.
         row[:num_shared] = tokens[0, :num_shared]
         sequences.append(row[:length].tolist())
     return sequences
@@ -239,15 +243,17 @@ def _agrees_with_model(
     """
     tokens = torch.tensor([sequence], device=device_of(model))
     logits = model(input_ids=tokens[:, :-1]).logits[0].double().cpu()
-    expected = torch.log_softmax(logits, dim=-1)
+    # The log-probabilities of all tokens at each position, and those of the tokens that follow.
+    distributions = torch.log_softmax(logits, dim=-1)
     next_tokens = tokens[0, 1:, None].cpu()
-    expected_logprobs = expected.gather(1, next_tokens)[:, 0].numpy()
+    expected_logprobs = distributions.gather(1, next_tokens)[:, 0].numpy()
     largest_error = float(np.max(np.abs(logprobs - expected_logprobs)))
 
     dtype = next(model.parameters()).dtype
     tolerance = _TOLERANCE.get(dtype, _TOLERANCE[torch.float32])
-    # A NaN is not within the tolerance either.
-    is_within = largest_error <= tolerance * float(expected.std(dim=-1).mean())
+    # Rounding errors grow with the logits, whose size the spread of a distribution shows. A NaN is
+    # not within the tolerance either.
+    is_within = largest_error <= tolerance * float(distributions.std(dim=-1).mean())
     if not is_within:
         logger.info("packed passes: off by %.2g nats a token", largest_error)
     return is_within
@@ -275,22 +281,27 @@ def score_in_threads(
     Returns:
         The scores of all targets, in the order of the trie's targets.
     """
-    fewest_tokens = min(budget.tokens, len(trie))
-    num_threads = max(1, min(cores, fewest_tokens // _MIN_TOKENS_PER_THREAD))
-    tokens_per_thread = budget.tokens // num_threads
-    even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
-    groups = _group_branches(trie, min(tokens_per_thread, max(_MIN_TOKENS_PER_THREAD, even_size)))
+    # Neither the budget nor the trie gives more tokens to the passes that run at the same time.
+    tokens_at_once = min(budget.tokens, len(trie))
+    num_threads = max(1, min(cores, tokens_at_once // _MIN_TOKENS_PER_THREAD))
+    thread_budget = PassBudget(
+        tokens=budget.tokens // num_threads, targets=max(1, budget.targets // num_threads)
+    )
 
-    # Every group computes the common beginning again, which must not cost more than threads save.
+    # A group of branches should fit into one pass, but keep its thread busy.
+    even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
+    max_group_size = min(thread_budget.tokens, max(_MIN_TOKENS_PER_THREAD, even_size))
+    groups = _group_branches(trie, max_group_size)
+
+    # Every group computes the common beginning again.
     num_repeated = len(groups) * trie.common_length
-    is_repetition_costly = num_repeated * _MIN_GROUPS_PER_THREAD > len(trie)
+    is_repetition_costly = num_repeated > _MAX_REPEATED_SHARE * len(trie)
     if num_threads == 1 or len(groups) == 1 or is_repetition_costly:
         return score(trie, engine, budget)
 
-    thread_budget = PassBudget(tokens_per_thread, max(1, budget.targets // num_threads))
-
     def score_group(group: range) -> TargetScores:
         branches = trie.select_branches(group.start, group.stop)
+        # The copy shares the weights, but stores keys and values of its own.
         return score(branches, copy.copy(engine), thread_budget)
 
     # PyTorch's own threads must not compete for the same cores.
@@ -322,10 +333,13 @@ def _group_branches(trie: TokenTrie, max_size: int) -> list[range]:
     branch_starts = np.flatnonzero(trie.depths == trie.common_length)
     group_start = trie.common_length
     last_end = group_start
+    # A branch ends where the next one starts, and the last one where the trie ends.
     for branch_end in [*branch_starts[1:].tolist(), len(trie)]:
-        # Close the group before a branch that would make it too large, unless it is still empty.
-        if branch_end - group_start > max_size and last_end > group_start:
+        is_empty = last_end == group_start
+        # Close the group before a branch that would make it too large.
+        if branch_end - group_start > max_size and not is_empty:
             groups.append(range(group_start, last_end))
             group_start = last_end
         last_end = branch_end
+    # The last group is still open.
     return [*groups, range(group_start, len(trie))]
