@@ -115,19 +115,21 @@ class Exclusion:
                     f"exclude=id:{key}: a row has no key {key!r}; name the key that holds ids of"
                     " the index, or leave the rule out"
                 )
+        # A passage that shares a sequence of words is a part of the document. The pieces, which are
+        # much longer, are queries that find such passages in the index.
         word_sequences: set[WordSequence] = set()
-        # A dictionary keeps each piece once and in order.
-        pieces: dict[str, None] = {}
+        pieces: list[str] = []
         if self.overlap:
             for text in texts:
                 word_sequences |= _word_sequences(text, self.overlap)
-                pieces.update(dict.fromkeys(_pieces(text, self.overlap)))
+                pieces += _pieces(text, self.overlap)
         titles = _values(rows, _TITLE_KEYS if self.by_title else ())
         return EvaluatedDocument(
             ids=_values(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
             word_sequences=frozenset(word_sequences),
-            pieces=tuple(pieces),
+            # The keys of a dictionary are distinct and in order.
+            pieces=tuple(dict.fromkeys(pieces)),
         )
 
     def matching_rule(self, document: EvaluatedDocument, passage: Passage, is_split: bool) -> str:
@@ -182,13 +184,18 @@ class Search:
         self._index = index
         self._exclusion = exclusion
         self._documents = documents
+        # An index whose build has split texts records the number of words of a passage.
         self._is_split = index.manifest.parameters.get("words") is not None
         self.banned: dict[RowId, dict[str, int]] = {row: {} for row in documents}
-        """The articles of each row's document, each with the passage that revealed it."""
+        """The keys of the articles that each row's searches leave out.
+
+        Each has the number of the passage by which the article was recognised.
+        """
+        # Most articles are found before the first query, so that few queries are repeated.
         self._ban_articles_of_documents()
 
     def _ban_articles_of_documents(self) -> None:
-        """Search for pieces of each document, and ban the articles of recognised passages."""
+        """Search for pieces of each document's text, and ban the articles of its own passages."""
         queries = []
         for row, document in self._documents.items():
             queries += [Query(piece, row) for piece in document.pieces]
@@ -201,8 +208,11 @@ class Search:
     def _ban_if_recognised(self, row: RowId, hit: Hit) -> str:
         """Ban the article of a passage for a row if the passage is part of the row's document.
 
+        For example, if passage 7 has the title of the row, ``banned[row]`` gets the entry
+        ``{"title ada lovelace": 7}``.
+
         Args:
-            row: The row. The article is added to its entry in ``banned``.
+            row: The row whose document must not be retrieved.
             hit: A passage that a search returned.
 
         Returns:
@@ -210,9 +220,10 @@ class Search:
         """
         rule = self._exclusion.matching_rule(self._documents[row], hit.passage, self._is_split)
         if rule:
-            # An article that is banned already keeps the passage that revealed it.
-            article = dict.fromkeys(self._article_keys(hit), hit.number)
-            self.banned[row] = article | self.banned[row]
+            new_bans = dict.fromkeys(self._article_keys(hit), hit.number)
+            earlier_bans = self.banned[row]
+            # The right side of | wins, so an article keeps the passage that revealed it first.
+            self.banned[row] = new_bans | earlier_bans
         return rule
 
     def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, RetrievedPassages]:
@@ -229,10 +240,12 @@ class Search:
             The retrieved and the excluded passages of each distinct query.
         """
         results: dict[Query, RetrievedPassages] = {}
-        missing = list(dict.fromkeys(queries))
-        while missing:
-            results |= self._retrieve_once(missing, k)
-            missing = [
+        # Equal queries are searched for once.
+        pending = list(dict.fromkeys(queries))
+        while pending:
+            # Each search may ban further articles, whose passages older results may have.
+            results |= self._retrieve_once(pending, k)
+            pending = [
                 query
                 for query, retrieved in results.items()
                 if any(self._is_banned(query.row, hit) for hit in retrieved.hits)
@@ -240,26 +253,31 @@ class Search:
         return results
 
     def _retrieve_once(self, queries: Sequence[Query], k: int) -> dict[Query, RetrievedPassages]:
-        """Search for all queries at once, without passages of articles banned until now.
+        """Search for all queries at once, without passages of banned articles.
 
-        Articles whose passages are recognised during this search are banned as well.
+        An article is also banned if one of its passages is recognised during the search.
 
         Args:
             queries: Distinct queries.
             k: How many passages to return for each query.
+
+        Returns:
+            For each query, its passages and those that were left out. They may include passages of
+            an article that was banned only later in the search.
         """
         excluded: dict[Query, dict[Hit, str]] = {query: {} for query in queries}
 
-        def exclude(position: int, hit: Hit) -> bool:
-            query = queries[position]
-            reason = self._ban_if_recognised(query.row, hit)
-            if not reason and self._is_banned(query.row, hit):
-                reason = ARTICLE
-            if reason:
-                excluded[query][hit] = reason
-            return bool(reason)
+        def must_leave_out(query_index: int, hit: Hit) -> bool:
+            """Decide whether to leave out a passage, and note the reason in ``excluded``."""
+            query = queries[query_index]
+            rule = self._ban_if_recognised(query.row, hit)
+            is_banned = self._is_banned(query.row, hit)
+            if is_banned:
+                # Without a rule, it was another passage that revealed the article.
+                excluded[query][hit] = rule or ARTICLE
+            return is_banned
 
-        rankings = self._index.retrieve([query.text for query in queries], k, exclude)
+        rankings = self._index.retrieve([query.text for query in queries], k, must_leave_out)
         return {
             query: RetrievedPassages(hits, excluded[query])
             for query, hits in zip(queries, rankings, strict=True)
@@ -272,17 +290,19 @@ class Search:
     def _article_keys(self, hit: Hit) -> list[str]:
         """Return the keys of the article that a passage belongs to.
 
-        Passages of one article have the same title or the same id before the ``#``.
+        Two passages are of the same article if they share a key. An article has up to two keys: its
+        title and, in an index of split texts, its id, which is 12 for the passage ``12#3``.
 
         Returns:
-            Keys such as "title ada lovelace" or "id 12", or "passage 7" if there are none.
+            Keys such as ["title ada lovelace", "id 12"]. A passage without either is an article of
+            its own, such as ["passage 7"].
         """
         keys = []
         title = _normalise(hit.passage.title)
         if title:
             keys.append(f"title {title}")
         if self._is_split:
-            keys.append(f"id {_text_id(hit.passage, self._is_split)}")
+            keys.append(f"id {_text_id(hit.passage, is_split=True)}")
         return keys or [f"passage {hit.number}"]
 
 
@@ -314,21 +334,24 @@ def _word_sequences(text: str, length: int) -> frozenset[WordSequence]:
     return frozenset(tuple(words[start : start + length]) for start in starts)
 
 
-def _pieces(text: str, overlap: int) -> list[str]:
+def _pieces(text: str, sequence_length: int) -> list[str]:
     """Split a text into overlapping pieces to search for.
 
     Args:
         text: The text of a document.
-        overlap: Every sequence of so many words lies completely in at least one piece.
+        sequence_length: Every sequence of so many words lies completely in one piece.
 
     Returns:
-        The pieces, each of 64 words or twice the overlap if that is more. The last may be shorter.
+        The pieces, each of 64 words, or of two sequences if that is more. The last may be shorter.
     """
     words = text.split()
-    size = max(_MIN_PIECE_WORDS, 2 * overlap)
-    num_sequences = max(1, len(words) - overlap + 1)
-    # Consecutive pieces share one word less than ``overlap``.
-    starts = range(0, num_sequences, size - overlap + 1)
+    size = max(_MIN_PIECE_WORDS, 2 * sequence_length)
+    # A piece repeats the end of the one before it. One word less than a sequence is enough: a
+    # sequence that begins earlier lies in the piece before.
+    num_repeated = sequence_length - 1
+    # The last words, from which no whole sequence begins, are no piece of their own.
+    last_start = max(1, len(words) - num_repeated)
+    starts = range(0, last_start, size - num_repeated)
     return [" ".join(words[start : start + size]) for start in starts]
 
 
@@ -371,13 +394,16 @@ def cut_windows(requests: Sequence[tuple[Any, list[int], list[int]]], stride: in
 
 def augment(
     window: Window,
-    document: Sequence[int],
+    document: list[int],
     insertion: str,
     max_length: int,
     first_token: int | None,
     limit: int | None = None,
 ) -> list[int]:
     """Insert retrieved passages into the context of a window, in tokens.
+
+    For example, the passage [7, 8] before the text [1, 2, 3] gives [7, 8, 1, 2, 3] as in the paper
+    of RALM, and [7, 8, 3] as in the authors' code.
 
     Args:
         window: The tokens to predict and the tokens before them.
@@ -395,15 +421,16 @@ def augment(
     """
     if not document:
         return window.before
-    # The model predicts the last target but does not read it.
-    # The authors' code does not use the room for one more token that this leaves.
-    max_tokens = max_length if insertion == "code" else max_length + 1
+    overwrites_text = insertion == "code"
+    # The last target is predicted but not read, so one token more than the input fits. The authors'
+    # code does not use this.
+    max_tokens = max_length if overwrites_text else max_length + 1
     if limit:
         max_tokens = min(max_tokens, limit)
     room = max_tokens - len(window.targets)
-    if insertion == "code":
-        return _overwrite_beginning(window.before, list(document), room)
-    return _insert_before_text(window.before, list(document), room, first_token)
+    if overwrites_text:
+        return _overwrite_beginning(window.before, document, room)
+    return _insert_before_text(window.before, document, room, first_token)
 
 
 def _overwrite_beginning(before: list[int], document: list[int], room: int) -> list[int]:
@@ -427,15 +454,23 @@ def _insert_before_text(
 ) -> list[int]:
     """Put the document before a text and leave out the beginning of the text that does not fit.
 
+    For example, the text [0, 1, 2, 3] with the first token 0 and the document [7, 8] gives
+    [0, 7, 8, 2, 3] if there is room for 5 tokens.
+
     Args:
         before: The tokens of the text.
         document: The tokens of the retrieved passages.
         room: How many tokens there may be in all.
         first_token: The token that the tokenizer puts before every text. It stays first.
+
+    Returns:
+        The first token if the text has it, the document and the end of the text.
     """
-    num_first = int(before[:1] == [first_token])
-    text = before[num_first:]
-    room -= num_first
-    passages = document[: max(0, room)]
-    num_left_out = max(0, len(text) - (room - len(passages)))
-    return [*before[:num_first], *passages, *text[num_left_out:]]
+    has_first_token = before[:1] == [first_token]
+    beginning = before[:1] if has_first_token else []
+    text = before[len(beginning) :]
+    # The targets and the first token may leave no room at all.
+    passages = document[: max(0, room - len(beginning))]
+    num_kept = max(0, room - len(beginning) - len(passages))
+    num_left_out = max(0, len(text) - num_kept)
+    return [*beginning, *passages, *text[num_left_out:]]
