@@ -88,7 +88,7 @@ class DoLa(Method):
             self.relative_top,
             self.relative_top_value,
             normalise=self.softmax,
-            exclude_first=self.formula == "paper",
+            normalise_over_plausible=self.formula == "paper",
         )
 
     def _most_divergent(self, final: Tensor, candidates: Sequence[Tensor]) -> Tensor:
@@ -109,6 +109,7 @@ class DoLa(Method):
         for logits in candidates[1:]:
             candidate = logits.log_softmax(-1)
             candidate_divergence = self._divergence(final, candidate)
+            # Where this candidate is further from the final layer, it replaces the selected one.
             is_more_distant = candidate_divergence > divergence
             selected = torch.where(is_more_distant[:, None], candidate, selected)
             divergence = torch.maximum(divergence, candidate_divergence)
@@ -166,6 +167,7 @@ class Contrastive(Method):
         if self.beta is None:
             scores = expert - amateur
         else:
+            # This is the expert's log-probability plus beta times its lead over the amateur.
             scores = (1 + self.beta) * expert - self.beta * amateur
         return mask_implausible(scores, expert, self.alpha, self.excluded, normalise=self.softmax)
 
@@ -177,7 +179,7 @@ def mask_implausible(
     excluded_score: float,
     *,
     normalise: bool,
-    exclude_first: bool = True,
+    normalise_over_plausible: bool = True,
 ) -> Tensor:
     """Give a fixed low score to tokens that the model finds implausible (Li et al., 2023).
 
@@ -188,30 +190,37 @@ def mask_implausible(
             to 1) of the likeliest token's. 0 excludes none.
         excluded_score: The score of an implausible token, such as -1000.
         normalise: Whether the scores become log-probabilities, by a softmax.
-        exclude_first: Whether implausible tokens are left out of this softmax.
+        normalise_over_plausible: Whether implausible tokens are left out of this softmax, so that
+            the probabilities of the plausible ones add up to 1.
 
     Returns:
         The scores, shape [positions, vocabulary].
     """
+    # A share of a probability is a difference of log-probabilities. 0 has no logarithm, and no
+    # token is below minus infinity.
     log_share = math.log(min_relative_probability) if min_relative_probability else -math.inf
-    is_implausible = logprobs < logprobs.amax(-1, keepdim=True) + log_share
+    threshold = logprobs.amax(-1, keepdim=True) + log_share
+    is_implausible = logprobs < threshold
 
     if normalise:
-        # A score of minus infinity adds nothing to the sum that the softmax divides by.
-        summed = scores.masked_fill(is_implausible, -math.inf) if exclude_first else scores
-        scores = scores - summed.logsumexp(-1, keepdim=True)
+        normalised_scores = scores
+        if normalise_over_plausible:
+            # A score of minus infinity adds nothing to the sum that the softmax divides by.
+            normalised_scores = scores.masked_fill(is_implausible, -math.inf)
+        scores = scores - normalised_scores.logsumexp(-1, keepdim=True)
     return scores.masked_fill(is_implausible, excluded_score)
 
 
 def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
     """Resolve DoLa's option ``layers`` to the numbers of the early layers.
 
-    For example, ``low`` means layers 0, 2 and 4 of a model of 12 layers, and ``0+2`` means 0 and 2.
+    In a model of 12 layers, for example, ``low`` means the layers 0, 2 and 4, ``high`` means 6, 8
+    and 10, and ``0+2`` means 0 and 2.
 
     Args:
-        layers: Numbers (``0+2+4`` on the command line), or one of transformers' presets: every
-            second layer of the lower or upper half (``low``, ``high``), or of 20 layers in models
-            of more than 40.
+        layers: Numbers (``0+2+4`` on the command line), or one of transformers' presets. ``low`` is
+            every second layer of the lower half, and ``high`` of the upper half. Of models with
+            more than 40 layers, they take the 20 lowest or highest instead of a half.
         num_layers: How many layers the model has.
         is_tied: Whether input and output embeddings are the same. Then ``low`` leaves out layer 0,
             which would predict the token just read.
@@ -234,14 +243,15 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
         numbers = layers
 
     # Compare as text, because the command line gives "2" and YAML gives 2.
-    layer_by_text = {str(layer): layer for layer in range(num_layers)}
     texts = {str(number) for number in numbers}
-    if not texts or not texts <= layer_by_text.keys():
+    chosen_layers = [layer for layer in range(num_layers) if str(layer) in texts]
+    # A text that is the number of no layer makes the list shorter than the set.
+    if not texts or len(chosen_layers) < len(texts):
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
             f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return sorted(layer_by_text[text] for text in texts)
+    return chosen_layers
 
 
 class EarlyExits:
@@ -250,18 +260,18 @@ class EarlyExits:
     Layers are numbered as in transformers' ``hidden_states``: 0 is the embedding.
     """
 
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int], norm: bool = False) -> None:
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int], use_norm: bool) -> None:
         """Find the model's layers and output embedding, and check them on three tokens.
 
         Args:
             model: The language model of transformers.
             layers: The numbers of the layers whose input states are recorded.
-            norm: Whether a hidden state goes through the model's final norm first. DoLa's code and
-                transformers leave it out.
+            use_norm: Whether a hidden state goes through the model's final norm before it becomes
+                logits. DoLa's code and transformers leave it out.
 
         Raises:
-            ConfigError: There are no such layers, or logits are not the last hidden
-                state times the output embedding.
+            ConfigError: The layers or the final norm cannot be found, or logits are not the last
+                hidden state times the output embedding.
         """
         config = model.config.get_text_config()
         blocks = _find_blocks(model, config.num_hidden_layers)
@@ -272,13 +282,12 @@ class EarlyExits:
                 "hf-dola: the model's layers or its output embedding cannot be told from its other"
                 " parts"
             )
+        # Layer 0 is the embedding, so the hidden states of layer 2 are the input of ``blocks[2]``.
         self._blocks = [blocks[layer] for layer in layers]
+        # Some models, such as Gemma 2, keep logits between -softcap and softcap.
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        # The last hidden state already went through the final norm, so the check applies no other.
-        self._norm: torch.nn.Module | None = None
         self._check_logits(model)
-        if norm:
-            self._norm = _find_final_norm(model, blocks)
+        self._norm = _find_final_norm(model, blocks) if use_norm else None
 
     def _check_logits(self, model: PreTrainedModel) -> None:
         """Check on three tokens that the model's logits follow from its last hidden state.
@@ -288,7 +297,8 @@ class EarlyExits:
         """
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
-        if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
+        # The last of these states has already gone through the final norm.
+        if not _is_near(self._multiply(output.hidden_states[-1]), output.logits):
             raise ConfigError(
                 "hf-dola: the model's logits are not its last hidden state times its output"
                 " embedding"
@@ -297,6 +307,9 @@ class EarlyExits:
     @contextlib.contextmanager
     def record(self, select_positions: SelectPositions) -> Iterator[list[Tensor]]:
         """Record hidden states of the early layers during each forward pass of the model.
+
+        The hidden states of a layer are recorded when the next block reads them. Those of layer 0
+        are the embeddings, which the first block reads.
 
         Args:
             select_positions: Selects positions from the hidden states of a layer, shape [batch,
@@ -310,7 +323,7 @@ class EarlyExits:
         def record_input(
             index: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            # A block takes the hidden states of the layer before as its first argument.
+            # Some models pass the hidden states by position, and others by name.
             hidden_states = args[0] if args else kwargs["hidden_states"]
             recorded[index] = select_positions(hidden_states)
 
@@ -321,8 +334,8 @@ class EarlyExits:
                 hooks.enter_context(hook)
             yield recorded
 
-    def logits(self, states: Tensor) -> Tensor:
-        """Turn the hidden states of a layer into next-token logits.
+    def compute_logits(self, states: Tensor) -> Tensor:
+        """Turn the hidden states of an early layer into next-token logits.
 
         Args:
             states: The hidden states, shape [..., width].
@@ -332,10 +345,13 @@ class EarlyExits:
         """
         if self._norm is not None:
             states = self._norm(states)
+        return self._multiply(states)
+
+    def _multiply(self, states: Tensor) -> Tensor:
+        """Multiply hidden states by the output embedding and limit the logits by the soft cap."""
         weight = self._output_embedding.weight
         logits: Tensor = self._output_embedding(states.to(weight.device, weight.dtype))
         if self._softcap is not None:
-            # Some models, such as Gemma 2, keep logits between -softcap and softcap.
             logits = torch.tanh(logits / self._softcap) * self._softcap
         return logits
 

@@ -45,29 +45,37 @@ class HFDecoding(HFTree):
     method: Method
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Load the model and fit the decoding method to it.
+        """Load the model, and load or find what the decoding method contrasts it with.
 
         Args:
             *args: Passed on to HFLM.
             **kwargs: The options of the decoding method, and options of HFLM.
+
+        Raises:
+            ConfigError: An option has no valid value, or the model is no decoder.
         """
+        # HFLM would refuse the options of the method, so they are taken out of ``kwargs``.
         self.method = self.pop_settings(self.settings_class, kwargs)
         self._shared_options = {key: kwargs[key] for key in _SHARED_OPTIONS if key in kwargs}
         super().__init__(*args, **kwargs)
         # Encoder-decoder models cannot share the tokens of their requests.
         self.require_decoder()
         with self._forward_context():
-            self.prepare()
+            self.prepare_contrast()
 
     @abc.abstractmethod
-    def prepare(self) -> None:
-        """Adapt ``method`` to the loaded model and load the source of the weaker logits."""
+    def prepare_contrast(self) -> None:
+        """Load or find the source of the weaker logits, after the model itself was loaded.
+
+        It may replace ``method`` by one with settings that fit the model, such as layer numbers.
+        """
 
     @abc.abstractmethod
     def stepwise_logits(self, prompt_mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
         """Provide a function that returns the weaker logits at each step of ``generate``.
 
-        A method may change the model while it generates, so this is a context manager.
+        A method may change the model while it generates, so this is a context manager. In it, the
+        function is called with the token ids of prompts and generated texts.
 
         Args:
             prompt_mask: The attention mask of the prompts, shape [prompts, length], or None without
@@ -90,7 +98,7 @@ class HFDecoding(HFTree):
         """Return HFLM's description of the model, with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
-    def require(self, engine: PackedEngine | None) -> PackedEngine:
+    def require_engine(self, engine: PackedEngine | None) -> PackedEngine:
         """Return the engine if there is one.
 
         Raises:
@@ -125,6 +133,7 @@ class HFDecoding(HFTree):
         """
         # Models of one tokenizer may pad their vocabularies to different sizes.
         width = min(tensor.shape[-1] for tensor in (logits, *weaker))
+        # ``to`` also converts to the type and the device of the model's own logits.
         weaker = [tensor[..., :width].to(logits) for tensor in weaker]
         scores = self.method(logits[..., :width], weaker)
         return pad(scores, (0, logits.shape[-1] - width), value=float("-inf"))
@@ -132,7 +141,7 @@ class HFDecoding(HFTree):
     def _model_generate(
         self, context: Tensor, max_length: int, stop: list[str], **options: Any
     ) -> Tensor:
-        """Generate with HFLM, and replace the logits of each step by the method's scores.
+        """Generate with HFLM, which takes the decoding method's scores instead of the logits.
 
         Args:
             context: The token ids of the prompts, shape [prompts, length].
@@ -144,11 +153,14 @@ class HFDecoding(HFTree):
             The token ids of prompts and generated texts.
         """
         prompt_mask = options.get("attention_mask")
+        # A function of token ids, which can be called only while the model generates.
         with torch.inference_mode(), self.stepwise_logits(prompt_mask) as compute_weaker_logits:
 
             def contrast_step(ids: Tensor, logits: Tensor) -> Tensor:
+                """Return the scores of the next tokens, shape [sequences, vocabulary]."""
                 return self._contrast(logits.float(), compute_weaker_logits(ids))
 
+            # transformers calls a logits processor for each new token.
             processors = LogitsProcessorList([contrast_step])
             tokens: Tensor = super()._model_generate(
                 context, max_length, stop, logits_processor=processors, **options
@@ -163,7 +175,7 @@ class HFDoLa(HFDecoding):
     settings_class = DoLa
     method: DoLa
 
-    def prepare(self) -> None:
+    def prepare_contrast(self) -> None:
         """Choose the early layers that the last layer is contrasted with.
 
         ``early_exit_layer=2`` is the same as ``layers=[2]``. The chosen layers replace ``layers``
@@ -175,14 +187,15 @@ class HFDoLa(HFDecoding):
         layers = self.method.layers
         early_exit_layer = self.method.early_exit_layer
         if early_exit_layer is not None:
-            # "low" is the default of layers, so a user who has not set layers has it, too.
-            if layers not in ("low", [early_exit_layer]):
+            # "low" is the default, so it does not show that the user has set both options.
+            if layers != "low" and layers != [early_exit_layer]:
                 raise ConfigError(
                     "hf-dola: layers and early_exit_layer exclude each other; pass one of them"
                 )
             layers = early_exit_layer
         num_layers = self.config.get_text_config().num_hidden_layers
         chosen = choose_layers(layers, num_layers, bool(self.config.tie_word_embeddings))
+        # Results files show the numbers of the layers instead of a preset such as "low".
         self.method = self.method.model_copy(update={"layers": chosen})
         self._exits = EarlyExits(self.model, chosen, self.method.norm)
 
@@ -196,11 +209,11 @@ class HFDoLa(HFDecoding):
             ConfigError: The model cannot share tokens between requests.
         """
         record = self._exits.record
-        return self.require(find_engine(self.model, vocab_size, self.max_length, record))
+        return self.require_engine(find_engine(self.model, vocab_size, self.max_length, record))
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
         """Turn the recorded hidden states of each early layer into logits."""
-        return [self._exits.logits(states) for states in contrast]
+        return [self._exits.compute_logits(states) for states in contrast]
 
     @contextmanager
     def stepwise_logits(self, prompt_mask: Tensor | None) -> Iterator[WeakerLogits]:
@@ -208,7 +221,9 @@ class HFDoLa(HFDecoding):
 
         They come from hidden states that are recorded while the model itself computes the step.
         """
+        # The next token follows the last position of each sequence.
         with self._exits.record(lambda states: states[:, -1]) as recorded:
+            # The model has already read the token ids when the function is called.
             yield lambda ids: self.weaker_logits(recorded)
 
 
@@ -219,12 +234,13 @@ class HFContrastive(HFDecoding):
     settings_class = Contrastive
     method: Contrastive
 
-    def prepare(self) -> None:
+    def prepare_contrast(self) -> None:
         """Load the amateur, i.e. the weaker model that the evaluated one is contrasted with.
 
         Raises:
             ConfigError: The amateur has another vocabulary, or reads fewer tokens.
         """
+        # A tokenizer loads faster than a model, so a wrong amateur shows early.
         self._check_vocabulary()
         name = self.method.amateur
         self._amateur = HFTree(
@@ -248,6 +264,7 @@ class HFContrastive(HFDecoding):
         """
         name = self.method.amateur
         trust_remote_code = bool(self._shared_options.get("trust_remote_code", False))
+        # An error of transformers becomes one that names the option.
         with loading(f"hf-contrastive: the tokenizer of amateur={name}"):
             tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
         amateur_vocabulary = tokenizer.get_vocab()
@@ -268,9 +285,11 @@ class HFContrastive(HFDecoding):
             ConfigError: One of the models cannot share tokens between requests.
         """
         amateur = self._amateur.model
+        # The trial's tokens must be in both vocabularies, whose padding may differ.
         vocab_size = min(vocab_size, len(amateur.get_input_embeddings().weight))
-        engine = self.require(find_engine(self.model, vocab_size, self.max_length))
-        engine.amateur = self.require(find_engine(amateur, vocab_size, self.max_length))
+        engine = self.require_engine(find_engine(self.model, vocab_size, self.max_length))
+        # The expert's engine then runs the amateur's after each pass of its own.
+        engine.amateur = self.require_engine(find_engine(amateur, vocab_size, self.max_length))
         return engine
 
     @contextmanager
@@ -289,8 +308,10 @@ class HFContrastive(HFDecoding):
                 0 for padding. None if no prompt has padding.
 
         Returns:
-            The logits as the only element, shape [sequences, vocabulary].
+            A list whose only element are the logits, shape [sequences, vocabulary]. A decoding
+            method takes a list, because others contrast with several layers.
         """
+        # Generated tokens are no padding.
         attention_mask = torch.ones_like(ids)
         if prompt_mask is not None:
             # Beam search continues each prompt in several ways, one sequence each.

@@ -80,9 +80,9 @@ class HFRALM(HFTree):
         self.options = self.pop_settings(Retrieval, kwargs)
         self._exclusion = Exclusion.parse(self.options.exclude, self.options.overlap_words)
         self._index = open_index(self.options.index)
-        # On the command line, a line break is typed as ``\n``.
+        # On the command line, users type a line break as a backslash and an n.
         separator = self.options.separator.replace("\\n", "\n")
-        # The insertion "code" puts nothing between passages and text.
+        # The authors' code, which the insertion "code" follows, has no separator.
         self._separator = "" if self.options.insertion == "code" else separator
 
         super().__init__(*args, **kwargs)
@@ -121,10 +121,9 @@ class HFRALM(HFTree):
         Returns:
             The description. ``ralm.retrieved`` has three counts for each task:
 
-            - ``rows``: rows with a search
+            - ``rows``: rows for which passages were searched for
             - ``article_found``: rows whose own article is in the index
-            - ``excluded``: rows for which a passage of this article ranked high enough to be read,
-              but was left out
+            - ``excluded``: rows whose own article was left out, although it ranked high enough
         """
         counts_by_task: dict[str, Counter[str]] = defaultdict(Counter)
         for (task, _), row in self.retrieved.items():
@@ -182,13 +181,15 @@ class HFRALM(HFTree):
         limits: Sequence[int | None],
         disable_tqdm: bool = False,
     ) -> list[Answer]:
-        """Score each continuation stride by stride, with passages retrieved before each stride.
+        """Score token requests, of which the lm_eval requests that they were made from are known.
+
+        The source of a request tells its row, whose document must not be retrieved. A continuation
+        is scored a few tokens at a time, with passages retrieved anew for each of these windows.
 
         Args:
             requests: The cache key, the context and the continuation of each request. Context and
                 continuation are lists of token ids.
-            sources: The lm_eval request that each was made from. Its row tells which document must
-                not be retrieved.
+            sources: The lm_eval request that each was made from.
             limits: How many tokens the model may see for each request, passages included. None is
                 the model's own limit.
             disable_tqdm: Whether to hide the progress bar.
@@ -196,20 +197,30 @@ class HFRALM(HFTree):
         Returns:
             For each request, the log-likelihood of its continuation in nats and whether greedy
             decoding would generate it. The answers also go into lm_eval's response cache.
+
+        Raises:
+            ConfigError: The passages would leave no room for the text.
         """
+        for limit in limits:
+            if limit is not None:
+                self._check_room(limit, "task's window of")
+
         windows = cut_windows(requests, self.options.retrieval_stride)
         contexts = self.augment_windows(windows, sources, limits)
+        # A window has no cache key, because only whole answers are cached.
         window_requests: list[TokenRequest] = [
             (None, context, window.targets)
             for context, window in zip(contexts, windows, strict=True)
         ]
-        scores = super()._loglikelihood_tokens(window_requests, disable_tqdm)
+        window_answers = super()._loglikelihood_tokens(window_requests, disable_tqdm)
 
         # Log-likelihoods add up, and a continuation is greedy if all of its windows are.
-        answers: list[Answer] = [(0.0, True)] * len(requests)
-        for window, (logprob, is_greedy) in zip(windows, scores, strict=True):
-            total, all_greedy = answers[window.request]
-            answers[window.request] = (total + logprob, all_greedy and is_greedy)
+        logprobs = [0.0] * len(requests)
+        is_greedy = [True] * len(requests)
+        for window, (logprob, is_window_greedy) in zip(windows, window_answers, strict=True):
+            logprobs[window.request] += logprob
+            is_greedy[window.request] &= is_window_greedy
+        answers = list(zip(logprobs, is_greedy, strict=True))
         self._keep_answers(requests, answers)
         return answers
 
@@ -221,7 +232,8 @@ class HFRALM(HFTree):
     ) -> list[list[int]]:
         """Retrieve passages for each window and insert them into its context.
 
-        The searches and the cut tokens are recorded in ``retrieved``, for the run's output files.
+        The searches, and what is predicted with each, are recorded in ``retrieved`` for the run's
+        output files.
 
         Args:
             windows: The windows, i.e. a few tokens to predict with all tokens before them.
@@ -230,22 +242,14 @@ class HFRALM(HFTree):
 
         Returns:
             The token ids that the model reads before each window's targets.
-
-        Raises:
-            ConfigError: The passages would leave no room for the text.
         """
-        for limit in limits:
-            if limit is not None:
-                self._check_room(limit, "task's window of")
-
-        # Never retrieve the document that a row was made from.
-        rows = [(source.task_name or "", source.doc_id or 0) for source in sources]
-        search = Search(self._index, self._exclusion, self._documents(rows, sources))
-
-        queries = [self._search_query(window, rows[window.request]) for window in windows]
+        # The search never returns passages of the document that a row was made from.
+        documents = self._documents_by_row(sources)
+        search = Search(self._index, self._exclusion, documents)
+        queries = [self._search_query(window, sources[window.request]) for window in windows]
         results = search.retrieve(queries, self.options.num_documents)
         records = {
-            query: self._add_search(query, passages, search.banned[query.row])
+            query: self._record_search(query, passages, search.banned[query.row])
             for query, passages in results.items()
         }
 
@@ -266,15 +270,22 @@ class HFRALM(HFTree):
             record = records[query]
             predicted = str(self.tok_decode(window.targets))
             record["predicts"].append((sources[window.request].idx, predicted))
-            # As many tokens of the text gave way to passages.
-            num_cut = len(window.before) + min(len(document), len(context)) - len(context)
+            # A context consists of the passages and of what is kept of the text.
+            num_kept = max(0, len(context) - len(document))
+            num_cut = len(window.before) - num_kept
+            # The record has one number, that of the window that lost most of its text.
             record["cut"] = max(record["cut"], num_cut)
         return contexts
 
-    def _search_query(self, window: Window, row_id: RowId) -> Query:
-        """Make the search query of a window: the last tokens of the text before it."""
+    def _search_query(self, window: Window, source: Instance) -> Query:
+        """Return the query for the passages of a window: the last words before its targets.
+
+        Args:
+            window: The tokens to predict and the tokens before them.
+            source: The lm_eval request that the window was cut from.
+        """
         tokens = window.before[-self.options.query_length :]
-        return Query(str(self.tok_decode(tokens, skip_special_tokens=True)), row_id)
+        return Query(str(self.tok_decode(tokens, skip_special_tokens=True)), _row_id(source))
 
     def _tokens_of_passages(self, hits: Sequence[Hit]) -> list[int]:
         """Return the token ids of passages, ordered so that the best one stands next to the text.
@@ -305,35 +316,34 @@ class HFRALM(HFTree):
                 f" the {description} {max_tokens}; lower num_documents or document_length"
             )
 
-    def _documents(
-        self, row_ids: Sequence[RowId], requests: Sequence[Instance]
-    ) -> dict[RowId, EvaluatedDocument]:
+    def _documents_by_row(self, requests: Sequence[Instance]) -> dict[RowId, EvaluatedDocument]:
         """Describe the document behind each row, so that it can be excluded from retrieval.
 
         Args:
-            row_ids: The row of each request, as its task and number.
             requests: The lm_eval requests. All requests of a row contribute their texts.
 
         Returns:
             The ids, titles and word sequences of each row's document.
         """
-        docs: dict[RowId, list[Any]] = defaultdict(list)
-        # The keys of the inner dictionaries are the texts, so that each is kept once and in order.
-        texts: dict[RowId, dict[str, None]] = defaultdict(dict)
-        for row_id, request in zip(row_ids, requests, strict=True):
-            docs[row_id].append(request.doc)
-            # Context and continuation are the first two arguments of a request. A request for a
-            # whole text has the text and options that are not text.
+        rows: dict[RowId, list[Any]] = defaultdict(list)
+        texts: dict[RowId, list[str]] = defaultdict(list)
+        for request in requests:
+            row_id = _row_id(request)
+            rows[row_id].append(request.doc)
+            # A request begins with its context and continuation, or with a whole text, which only
+            # options that are no strings follow.
             parts = [part for part in request.args[:2] if isinstance(part, str)]
-            texts[row_id]["".join(parts)] = None
+            texts[row_id].append("".join(parts))
         return {
-            row_id: self._exclusion.collect_features(docs[row_id], texts[row_id]) for row_id in docs
+            # All windows of a long text repeat it, so equal texts are left out.
+            row_id: self._exclusion.collect_features(rows[row_id], dict.fromkeys(texts[row_id]))
+            for row_id in rows
         }
 
-    def _add_search(
+    def _record_search(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
-        """Add a search and its passages to the row in ``retrieved``, for the run's output files.
+        """Record a search and its passages in ``retrieved``, for the run's output files.
 
         Args:
             query: The text that was searched for, and the row that it is for.
@@ -341,8 +351,9 @@ class HFRALM(HFTree):
             articles: The excluded articles, each with the number of the passage that revealed it.
 
         Returns:
-            The new record of the search. The caller adds to ``predicts`` the text that was
-            predicted with the passages, and sets ``cut`` to the number of tokens that gave way.
+            The record of the search, which is not complete yet. `augment_windows` adds to
+            ``predicts`` each text that is predicted with the passages, and sets ``cut`` to the
+            number of tokens that were cut from the text to make room for them.
         """
         record: outputs.Query = {
             "query": query.text,
@@ -351,6 +362,7 @@ class HFRALM(HFTree):
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
+        # Several searches may be for the same row.
         if query.row not in self.retrieved:
             _, doc_id = query.row
             self.retrieved[query.row] = {
@@ -367,14 +379,19 @@ class HFRALM(HFTree):
         return record
 
     def _tokens_of_passage(self, hit: Hit) -> list[int]:
-        """Return the token ids of a passage, cut to ``document_length``, and of the separator.
+        """Return the token ids of a passage, which is cut if it is too long, and of the separator.
 
-        They are cached by the number of the passage.
+        They are cached, because many windows read the same passage.
         """
         if hit.number not in self._passage_tokens:
             tokens = self.tok_encode(hit.passage.contents, add_special_tokens=False)
-            tokens = tokens[: self.options.document_length]
+            passage_tokens = tokens[: self.options.document_length]
             if self._separator:
-                tokens = tokens + self.tok_encode(self._separator, add_special_tokens=False)
-            self._passage_tokens[hit.number] = tokens
+                passage_tokens += self.tok_encode(self._separator, add_special_tokens=False)
+            self._passage_tokens[hit.number] = passage_tokens
         return self._passage_tokens[hit.number]
+
+
+def _row_id(request: Instance) -> RowId:
+    """Return the task and the number of the row that an lm_eval request was made from."""
+    return request.task_name or "", request.doc_id or 0

@@ -40,11 +40,12 @@ Answer = tuple[float, bool]
 # Tokens of the first forward pass under batch_size=auto.
 _AUTO_TOKENS = 4096
 _AUTO_TOKENS_OF_ACCELERATORS = 65536
-# At least so many positions may need logits in a forward pass, and in a large pass one of so many.
-_MIN_TARGETS = 512
+# On a CPU, one of so many positions may need logits. In most tasks, fewer tokens are scored.
 _TOKENS_PER_TARGET = 8
-# On accelerators, as many positions may need logits as have so many logits together.
+# On accelerators, all positions of a pass together may need so many logits (4 GiB in float32).
 _MAX_LOGITS_OF_ACCELERATORS = 1 << 30
+# At least so many positions of a pass may need logits, so that passes do not become too small.
+_MIN_TARGETS = 512
 
 
 Settings = TypeVar("Settings", bound=Strict)
@@ -64,14 +65,14 @@ class HFTree(HFLM):  # type: ignore[misc]
 
     @functools.cached_property
     def engine(self) -> PackedEngine | None:
-        """Return the engine that runs the model over tokens shared between requests.
+        """The engine that computes the positions which requests share only once.
 
-        On first use, the engine scores a few random token sequences and is compared with the
-        model itself. The result of this trial is cached.
+        On first use, it is built and tried: it scores a few random token sequences, and its scores
+        are compared with the model's own. Later uses return the same engine.
 
         Returns:
-            The engine, or None if the model is no decoder or cannot share tokens between requests.
-            Then every request is scored by itself, as in HFLM.
+            The engine, or None if the model is no decoder or cannot share positions between
+            requests. Then every request is scored by itself, as in HFLM.
         """
         packed_engine = None
         if self.backend == "causal":
@@ -165,6 +166,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         # Every token of a continuation is a target, whose log-probability is needed.
         num_targets = [len(continuation) for _, _, continuation in requests]
         trie = build_trie(self._join_and_truncate(requests), num_targets)
+        # The trie is scored in parts, on a CPU in several threads.
         with tqdm(
             total=len(trie),
             desc="Running loglikelihood requests",
@@ -177,6 +179,7 @@ class HFTree(HFLM):  # type: ignore[misc]
 
         answers = []
         for targets in trie.targets_by_request:
+            # A continuation is greedy if each of its tokens is the likeliest one.
             logprob = float(scores.logprobs[targets].sum())
             is_greedy = bool(scores.greedy[targets].all())
             answers.append((logprob, is_greedy))
@@ -220,7 +223,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         Raises:
             ValueError: A context or continuation is empty, or a continuation is too long.
         """
-        # The model never reads the last token, which is only predicted.
+        # The model reads all tokens but the last, which is only predicted.
         max_tokens = self.max_length + 1
         sequences = []
         num_too_long = 0
@@ -249,16 +252,17 @@ class HFTree(HFLM):  # type: ignore[misc]
         """Return how many tokens and targets one forward pass may hold.
 
         A target is a position whose next token is scored. Logits are stored only there, so the
-        number of targets limits the memory for logits.
+        number of targets limits the memory for logits. A numeric ``batch_size`` of 8, for example,
+        allows as many tokens as 8 copies of the longest input have.
 
         Args:
-            trie: The tokens of all requests. With a numeric ``batch_size``, a pass holds as many
-                tokens as that many copies of the longest input.
+            trie: The tokens of all requests, which tell the length of the longest input.
         """
         is_cpu = self.device.type == "cpu"
         if self.batch_size == "auto":
             max_tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
         else:
+            # The first token of an input has depth 0.
             longest = int(trie.depths.max(initial=0)) + 1
             max_tokens = int(self.batch_size) * longest
 
@@ -298,10 +302,11 @@ class HFTree(HFLM):  # type: ignore[misc]
         # The index of the request that each window was cut from.
         request_indices: list[int] = []
         for request_index, request in enumerate(requests):
-            request_windows = self._split_text(request.args[0])
-            windows += request_windows
-            request_indices += [request_index] * len(request_windows)
+            for window in self._split_text(request.args[0]):
+                windows.append(window)
+                request_indices.append(request_index)
 
+        # All windows of all texts are scored at once, and then added up for each text.
         sources = [requests[index] for index in request_indices]
         answers = self._score_windows(windows, sources, disable_tqdm)
         totals = [0.0] * len(requests)
@@ -354,16 +359,16 @@ class HFPrefixFree(HFTree):
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
         """Score lm_eval's requests without their contexts."""
-        without_context = [_without_context(request) for request in requests]
-        answers: list[Answer] = super().loglikelihood(without_context, disable_tqdm=disable_tqdm)
+        answers: list[Answer] = super().loglikelihood(
+            _without_contexts(requests), disable_tqdm=disable_tqdm
+        )
         return answers
 
     def scored_loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Any]:
         """Score the suite's requests, as `harness.requests` does, without their contexts."""
-        without_context = [_without_context(request) for request in requests]
-        return request_types.scored_loglikelihood(self, without_context, disable_tqdm)
+        return request_types.scored_loglikelihood(self, _without_contexts(requests), disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
         """Refuse to answer questions.
@@ -377,7 +382,13 @@ class HFPrefixFree(HFTree):
         )
 
 
-def _without_context(request: Instance) -> Instance:
-    """Return a copy of the request with an empty context and the same continuation."""
-    arguments = ("", *request.args[1:])
-    return Instance(request.request_type, request.doc, arguments, request.idx, request.metadata)
+def _without_contexts(requests: Sequence[Instance]) -> list[Instance]:
+    """Return copies of requests with an empty context and the same continuation."""
+    copies = []
+    for request in requests:
+        # The context is the first argument.
+        arguments = ("", *request.args[1:])
+        copies.append(
+            Instance(request.request_type, request.doc, arguments, request.idx, request.metadata)
+        )
+    return copies

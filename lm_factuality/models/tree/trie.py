@@ -251,7 +251,8 @@ def next_pass_range(
         start: The first position that is not computed yet.
         ancestors: The ancestors of ``start``, from the root down.
         max_tokens: How many positions the pass may hold. At least one is taken.
-        max_targets: How many of the positions may be followed by targets and so need logits.
+        max_targets: How many of the positions may be followed by targets and so need logits, at
+            least 1.
 
     Returns:
         The range from ``start`` on, of one position or more.
