@@ -258,7 +258,6 @@ def next_pass_range(
         The range from ``start`` on, of one position or more.
     """
     max_tokens = max(1, max_tokens)
-    max_targets = max(1, max_targets)
     stop = min(len(trie), start + max_tokens)
     # Several targets may follow one position, which needs its logits only once.
     needing_logits = np.unique(trie.target_positions[trie.targets_between(start, stop)])
