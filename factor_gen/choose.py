@@ -125,6 +125,7 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
         if not _reason_for_no_row(usable, settings):
             break
+    # If even the most doubtful ones do not suffice, these are all that there are.
     return usable
 
 
@@ -410,6 +411,9 @@ class PieceEdit(NamedTuple):
 def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
     """Return the edits that turn a completion into a contradiction, in order.
 
+    Both texts are cut into pieces, each a word or a single other character, such as a space. An
+    edit replaces some pieces of the completion.
+
     Args:
         completion: The true completion.
         contradiction: A contradiction of it.
@@ -421,6 +425,7 @@ def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
         ``find_edits("In May it rained", "In June it rained")`` is
         ``[PieceEdit(start=2, end=3, replacement=("June",))]``.
     """
+    # rapidfuzz may be missing. The error says what needs it, and the extra that installs it.
     levenshtein = need("rapidfuzz.distance", "choosing contradictions", "generate").Levenshtein
     true_pieces = _PIECES.findall(completion)
     false_pieces = _PIECES.findall(contradiction)

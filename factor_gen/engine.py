@@ -37,7 +37,7 @@ class LocalEngine:
         self.capacity = 1
 
         self._runner = StageRunner(settings, opener)
-        # A single worker needs no pool: all stages run in this process.
+        # With a single worker there is no pool: all stages run in this process.
         self._pool: ProcessPoolExecutor | None = None
         num_workers = count_workers(settings, num_shards)
         if num_workers > 1:
@@ -46,7 +46,7 @@ class LocalEngine:
             self._pool = ProcessPoolExecutor(
                 num_workers, context, _start_worker, (settings, opener)
             )
-            # With one more shard, no process waits while this one is busy with a model.
+            # While this process is busy with the model for one shard, all others have a shard too.
             self.capacity = num_workers + 1
 
     def submit(
@@ -65,12 +65,13 @@ class LocalEngine:
             A future with the examples after the last stage, or with the error.
         """
         has_model, names = self.groups[group]
+        # A future that is filled by hand: it has its result before the caller gets it.
         future: Future[list[Example]] = Future()
         try:
             if self._pool is not None and not has_model:
                 return self._pool.submit(_run_in_worker, names, shard_number, examples)
             future.set_result(self._runner.run(names, shard_number, examples))
-        # An error belongs in the future, as an error in the pool does.
+        # The caller finds an error in the future, as it does after an error in the pool.
         except Exception as error:  # noqa: BLE001
             future.set_exception(error)
         return future

@@ -341,13 +341,11 @@ class NliModel:
         Returns:
             The inputs of the model by name, each an array (pairs, tokens).
         """
-        names = encoded_pairs[0].keys()
-        values_by_name = {name: [encoded[name] for encoded in encoded_pairs] for name in names}
-        batch = self._tokenizer.pad(values_by_name, return_tensors="pt")
-
+        batch = self._tokenizer.pad(encoded_pairs, return_tensors="pt")
         device = self.model.device
-        # The GPU still computes the last batch while this one is copied to it.
-        return {name: batch[name].to(device, non_blocking=True) for name in names}
+        # The GPU still computes the last batch while this one is copied to it. All pairs have the
+        # same inputs.
+        return {name: batch[name].to(device, non_blocking=True) for name in encoded_pairs[0]}
 
 
 def _take_positions(

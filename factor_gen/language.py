@@ -65,39 +65,40 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
     Raises:
         DataError: Fewer than a third of the first hundred documents are in ``language``.
     """
-    num_documents: Counter[str] = Counter()
+    documents_by_language: Counter[str] = Counter()
+    # One iterator for both loops: the second goes on where the first one stops.
     remaining = iter(documents)
     for document in islice(remaining, _NUM_SAMPLED_DOCUMENTS):
-        num_documents[identify_language(document.prefix)] += 1
+        documents_by_language[identify_language(document.prefix)] += 1
         yield document
 
     # The key "" counts documents of an uncertain language, which say nothing about the corpus.
-    del num_documents[""]
-    if 3 * num_documents[language] < num_documents.total():
-        raise _wrong_language_error(num_documents, language)
+    del documents_by_language[""]
+    if 3 * documents_by_language[language] < documents_by_language.total():
+        raise _wrong_language_error(documents_by_language, language)
     yield from remaining
 
 
-def _wrong_language_error(num_documents: Counter[str], expected: str) -> DataError:
+def _wrong_language_error(documents_by_language: Counter[str], expected: str) -> DataError:
     """Return the error for a corpus that is not in the expected language.
 
     Args:
-        num_documents: The documents that were looked at, by their language.
+        documents_by_language: How many of the first documents are in each language.
         expected: The language in the settings.
 
     Returns:
         An error whose message says which settings suit the corpus, such as ``62 of the first 100
         documents are in 'de', expected 'en'; name it: corpus: {language: de}``.
     """
-    language, count = num_documents.most_common(1)[0]
+    language, count = documents_by_language.most_common(1)[0]
     advice = f"name it: corpus: {{language: {language}}}"
-    # The generator "rules" could not make contradictions in this language.
+    # Naming the language is not enough if there are no rules that make contradictions in it.
     if language not in LANGUAGES_WITH_RULES:
         advice = (
             "there are no rules for it: ask a model, with generate: {generator: llm}, and"
             f" {advice}"
         )
     return DataError(
-        f"{count} of the first {num_documents.total()} documents are in {language!r}, expected"
-        f" {expected!r}; {advice}"
+        f"{count} of the first {documents_by_language.total()} documents are in {language!r},"
+        f" expected {expected!r}; {advice}"
     )

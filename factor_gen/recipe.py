@@ -82,6 +82,8 @@ class Condition:
     def describe_failure(self, value: object) -> str:
         """Return the first requirement that a value fails, in words that do not quote the value.
 
+        Documents are counted by this reason, which must be the same for all values that fail.
+
         Args:
             value: The value of a column in some row. None if the row has no value.
 
@@ -212,14 +214,17 @@ def is_template(text: str) -> bool:
 
 
 def _check_template(text: str) -> str:
-    """Return ``corpus.text`` unchanged if it is the name of a column or a sound template.
+    """Return the setting ``corpus.text`` unchanged, if Jinja can read it as far as it has to.
 
-    Pydantic calls it as a validator, and puts the name of the setting before the error.
+    The setting is the name of a column, such as ``body``, or a template, such as ``{{ title }}:
+    {{ body }}``. Any name of a column is accepted.
 
     Raises:
-        ValueError: It is a template that Jinja cannot read.
+        ValueError: It is a template with an error. Pydantic puts the name of the setting before
+            the message.
     """
-    # Checked when the settings are read, so that a long build does not fail at a document.
+    # The template is tried out when the settings are read. Otherwise an error in it would only show
+    # at the first document.
     try:
         if is_template(text):
             _ENVIRONMENT.compile(text)

@@ -183,6 +183,7 @@ def shorten_paths(value: object) -> object:
     """
     if isinstance(value, Mapping):
         return {key: shorten_paths(member) for key, member in value.items()}
+    # JSON makes a list of a tuple too.
     if isinstance(value, list | tuple):
         return [shorten_paths(member) for member in value]
     if not isinstance(value, str):
@@ -213,8 +214,10 @@ def last_words(text: str, count: int) -> str:
 
     # A document may be very long: only its end is split into words.
     end = text[-count * _MAX_CHARACTERS_PER_WORD :]
-    # If there are more words, the first part is all the text before the last ones.
+    # The last words are split off from the right, so that all text before them stays one part.
     parts = end.rsplit(maxsplit=count)
-    if len(parts) <= count:
+    has_more_words = len(parts) > count
+    if not has_more_words:
         return end
-    return end.removeprefix(parts[0]).lstrip()
+    text_before = parts[0]
+    return end.removeprefix(text_before).lstrip()

@@ -343,7 +343,7 @@ class BuildSettings(WorkSettings):
         return self
 
     def _check_generator(self) -> None:
-        """Check that ``llm`` has a judge, and that ``rules`` knows the language of the corpus."""
+        """Check that the generator can work: with a judge, or with rules for the language."""
         language = self.corpus.language
         if self.generate.generator == "llm" and self.generate.judge is None:
             raise ValueError(
@@ -357,14 +357,19 @@ class BuildSettings(WorkSettings):
             )
 
     def _check_filter_languages(self) -> None:
-        """Check that no default model of a filter, which reads English, gets another language."""
+        """Check that each filter has a model for the language of the corpus.
+
+        The default models, which the paper uses, read only English. Whether another model reads
+        the language is not known, so that the user is trusted.
+        """
         language = self.corpus.language
         if language == ENGLISH:
             return
         for filter_settings in (self.filter.nli, self.filter.fluency):
+            # The user turned this filter off.
             if filter_settings is None:
                 continue
-            # The defaults are the paper's models, which were trained on English.
+            # The class of the settings holds the default of each field.
             default_model = type(filter_settings).model
             if filter_settings.model == default_model:
                 raise ValueError(

@@ -92,7 +92,8 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
     if settings.filter.is_on:
         stages_with_model.add("filter")
 
-    groups = groupby(STAGES, key=stages_with_model.__contains__)
+    # groupby puts consecutive stages with the same key, here whether they run a model, together.
+    groups = groupby(STAGES, key=lambda name: name in stages_with_model)
     return [StageGroup(has_model, list(names)) for has_model, names in groups]
 
 
@@ -186,7 +187,8 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
 def _import_and_open(settings: BuildSettings, name: str) -> Stage:
     """Import the module of a stage and open the stage.
 
-    The imports are here because the libraries of other stages may not be installed.
+    The modules are imported here and not above, because the libraries that other stages need may
+    not be installed.
 
     Args:
         settings: The settings of the build.
@@ -200,7 +202,8 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
     """
     language = settings.corpus.language
     if name == "select":
-        # The stage itself imports sentencex only for the first sentence, long after the start.
+        # If sentencex is missing, the user should learn it now. The stage imports it only when it
+        # comes to the first sentence.
         import sentencex  # noqa: F401
 
         from factor_gen.select import SelectStage
@@ -223,6 +226,8 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
         if fluency is not None:
             fluency = _with_model_path(fluency, settings.folder)
         return FilterStage(FilterSettings(nli, fluency))
+
+    # The stage that is left is "generate".
     return _open_generator(settings)
 
 
@@ -239,15 +244,17 @@ def _open_generator(settings: BuildSettings) -> Stage:
     if settings.generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
 
-        # The folder is that of the user's files, such as the YAML of a judge.
+        # The YAML of the judge and the prompts may be in the folder of the build's YAML.
         return LLMGenerator(settings.generate, settings.folder, language=language)
 
     from factor_gen.generate.rules.generator import RulesGenerator
 
     return RulesGenerator(
         settings.generate,
+        # The rules find words to edit with the tagger of the stage "types".
         _with_model_path(settings.types, settings.folder),
         settings.seed,
+        # The file of the corpus's collocations, i.e. words that occur side by side.
         settings.contexts,
         language,
         filtered=settings.filter.is_on,

@@ -76,7 +76,7 @@ class TypesStage:
         return [example if example.unused else self._set_types(example) for example in examples]
 
     def _set_types(self, example: Example) -> Example:
-        """Return the example with its error types, or dropped if it has none.
+        """Return the example with its error types, or marked as unused if it has none.
 
         Args:
             example: An example with a completion.

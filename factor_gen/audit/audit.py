@@ -23,13 +23,8 @@ from factor_gen.audit.words import word_edit_distance
 from lm_factuality.benchmarks.factor.metrics import guess_accuracy
 from lm_factuality.benchmarks.factor.rows import Row
 
-SAMPLE_SIZE = 5000
-"""How many rows the baselines score by default."""
 
-
-def audit_rows(
-    rows: Sequence[Row], seed: int = 0, sample_size: int = SAMPLE_SIZE
-) -> BenchmarkAudit:
+def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> BenchmarkAudit:
     """Audit a FACTOR benchmark: score blind baselines on it, and flag rows to look at.
 
     Each row has a prefix, its true completion, and contradictions, which are edits of the true

@@ -56,7 +56,7 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
         The scores of each baseline, such as ``most words``.
     """
     for name, statistic in STATISTICS.items():
-        values = [[statistic(choice) for choice in row.choices] for row in rows]
+        values = [list(map(statistic, row.choices)) for row in rows]
         yield ChoiceScores(f"most {name}", SURFACE, values)
         # The greatest score is picked, so that the least needs the opposite sign.
         yield ChoiceScores(f"least {name}", SURFACE, _negate(values))
@@ -68,7 +68,10 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
 
 def _negate(values_of_rows: Sequence[Sequence[float]]) -> list[list[float]]:
     """Negate all scores, so that the least becomes the greatest."""
-    return [[-value for value in values] for values in values_of_rows]
+    negated = []
+    for values in values_of_rows:
+        negated.append([-value for value in values])
+    return negated
 
 
 def _alphabetical_ranks(choices: Sequence[str]) -> list[float]:

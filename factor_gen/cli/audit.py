@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,7 +158,7 @@ def _judge_and_print_properties(
     num_usable = sum(not row.problem for row in rows)
     print_table(*property_table(properties, judge.name, min(count, num_usable)))
 
-    reasons = [reason for finding in properties for reason in finding.unscored]
+    reasons = list(chain.from_iterable(finding.unscored for finding in properties))
     is_scored = any(finding.scored for finding in properties)
     # Some replies may be of no use, but if all requests failed, the server is down.
     if reasons and judge.usage.errors and not is_scored:

@@ -56,7 +56,7 @@ def build(
     from factor_gen import pipeline
     from factor_gen.config import load_build
 
-    # Options override the YAML.
+    # An option that is given overrides the YAML. One that is not given is None.
     settings = load_build(config)
     settings = replace(
         settings,
@@ -82,6 +82,7 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
         name: The name of the benchmark.
         built: The result of the build.
     """
+    # The documents that gave a row are one more outcome, at the end of the table.
     outcomes = built.to_json()["unused"]
     outcomes.append({"stage": "", "reason": "rows of the benchmark", "documents": built.rows})
     rows = []

@@ -43,11 +43,11 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
         DataError: In the place of a file of the benchmark there is one of ``inputs``, or a file
             that no build of this benchmark wrote.
     """
-    # A manifest tells that a build wrote the other files.
+    # If the folder has the manifest of a benchmark, a build wrote its other files too.
     manifest = read_json_object(out / MANIFEST)
-    is_built = manifest.get("format") == FORMAT and manifest.get("name") is not None
-    if is_built and manifest["name"] != settings.name:
-        raise DataError(f"{out}: holds another benchmark, {manifest['name']}; choose another --out")
+    earlier_name = manifest.get("name") if manifest.get("format") == FORMAT else None
+    if earlier_name not in (None, settings.name):
+        raise DataError(f"{out}: holds another benchmark, {earlier_name}; choose another --out")
 
     real_inputs = {path.resolve() for path in inputs}
     for file_name in file_names(settings).values():
@@ -59,7 +59,7 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
                 " or name"
             )
         # A broken link does not "exist", but would be replaced too.
-        if not is_built and (path.is_symlink() or path.exists()):
+        if earlier_name is None and (path.is_symlink() or path.exists()):
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"
