@@ -138,7 +138,7 @@ _QUESTIONS = load_questions(__package__)
 _ERROR_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
-def read_rows_to_judge(path: Path) -> list[Unit]:
+def read_contradiction_units(path: Path) -> list[Unit]:
     """Read a table of FACTOR, and make the questions that people answer about its contradictions.
 
     In section 3.3 of the paper (tables 2 and 3), people say whether the contradictions of a
@@ -261,5 +261,5 @@ BENCHMARK = Benchmark(
         audit=FactorAudit,
     ),
     order=10,
-    people=People(tuple(_QUESTIONS.values()), read_units=read_rows_to_judge),
+    people=People(tuple(_QUESTIONS.values()), read_units=read_contradiction_units),
 )

@@ -553,6 +553,7 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         The cells, in the order of ``_PAIR_COLUMNS``. A cell with numbers of both models, such as
         ``8.31 vs 9.02``, has that of the model with the lower perplexity first.
     """
+    # Perplexity prefers the first model, and accuracy the second.
     first = disagreement.better_by_perplexity
     second = disagreement.better_by_accuracy
     gap = disagreement.accuracy_gap

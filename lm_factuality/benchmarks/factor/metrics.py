@@ -35,9 +35,6 @@ MARGIN_BY_TYPE = "margin_vs_"
 """The beginning of a metric: the margin over the contradictions of one error type."""
 
 GUESS_BASELINE = "guess_baseline"
-_TOKEN_FREE_ACCURACIES = ("acc", "acc_bytes")
-"""The accuracies that need no number of tokens, which a backend without a tokenizer lacks."""
-
 _CONTINUOUS_OF_SUMS = ("bits_per_byte", "choice_prob", "brier_score")
 CONTINUOUS = (*_CONTINUOUS_OF_SUMS, "pairwise_acc", "margin")
 """The scores that show smaller differences than accuracies. The last two need token counts."""
@@ -82,7 +79,7 @@ def row_metrics(
 
     metrics: JsonObject = {}
     # A backend that shows no tokenizer has no accuracy per token.
-    accuracies = ACCURACIES if counts_tokens else _TOKEN_FREE_ACCURACIES
+    accuracies = ACCURACIES if counts_tokens else ("acc", "acc_bytes")
     for name in accuracies:
         metrics[name] = _outcome_or_none(row_score.correct.get(name), cluster)
     for name in _CONTINUOUS_OF_SUMS:

@@ -257,7 +257,7 @@ def _weight_of_score(doc: JsonObject, name: str) -> int:
     """
     if name == "bits_per_byte":
         return completion_bytes(doc)
-    error_types = doc["error_types"]
+    error_types = list(doc["error_types"])
     if name == "pairwise_acc":
         return len(error_types) - 1
     if name.startswith(ACCURACY_BY_TYPE):

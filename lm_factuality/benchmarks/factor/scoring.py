@@ -95,6 +95,7 @@ def score_row(
     per_token = [mean for mean in row_score.mean_logprob if mean is not None]
     # A backend that shows no tokenizer counts no tokens, so the row has no mean per token.
     if len(per_token) == len(scores):
+        # DoLa's script compares sums, also in the score that this suite calls factor_acc.
         compared_values = sums if protocol == "dola" else per_token
         correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
         leads = [compared_values[gold] - value for value in compared_values]

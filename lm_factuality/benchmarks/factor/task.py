@@ -125,7 +125,9 @@ class FactorTask(SuiteTask):
             # What the model sees, what it scores, and the most tokens that it may see.
             request = (*join(ctx, choice), self._corpus.metadata.window)
             instances.append(
-                Instance(requests.REQUEST_TYPE, doc, request, index, **instance_arguments)
+                Instance(
+                    requests.REQUEST_TYPE, doc, arguments=request, idx=index, **instance_arguments
+                )
             )
         return instances
 

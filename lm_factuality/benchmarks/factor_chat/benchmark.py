@@ -136,10 +136,6 @@ class FactorChatAudit(PromptAudit):
         return None
 
 
-LEAD = (
-    "Asked about each of four completions by itself, does the model find the true one the most"
-    " likely to be true? Chance is 25%."
-)
 _COMPARED_SCORES = (
     "chat_acc",
     "pairwise_acc",
@@ -192,11 +188,6 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     return row_of_choices(sample, sample.get("chat_acc"), margin, detail, score_counts)
 
 
-SAMPLES = SampleDisplay(
-    sample_row, facet_label="Error type", script=Path(__file__).with_name("page.js")
-)
-
-
 BENCHMARK = Benchmark(
     kind="factor_chat",
     title="FACTOR for chat models",
@@ -210,8 +201,13 @@ BENCHMARK = Benchmark(
         settings=("protocol", "answers", "answers_read", "spacing", "prompt_hashes"),
     ),
     page=Page(
-        lead=LEAD,
-        samples=SAMPLES,
+        lead=(
+            "Asked about each of four completions by itself, does the model find the true one the"
+            " most likely to be true? Chance is 25%."
+        ),
+        samples=SampleDisplay(
+            sample_row, facet_label="Error type", script=Path(__file__).with_name("page.js")
+        ),
     ),
     comparing=Comparing(
         notes=notes_on_run,

@@ -239,7 +239,15 @@ class FactorGeneration(JudgedMethod):
         for number, (sentence, mark) in enumerate(marked_sentences):
             # Nobody is asked about a response without a word.
             if sentence:
-                items.append(Item(f"mark:{number}", "mark", sentence, context, mark))
+                items.append(
+                    Item(
+                        id=f"mark:{number}",
+                        question="mark",
+                        text=sentence,
+                        context=context,
+                        judge=mark,
+                    )
+                )
         return items
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:

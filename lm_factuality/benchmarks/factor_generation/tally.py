@@ -198,6 +198,7 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
 
     counts = counts_by_group(sums)
     numbers = dict.fromkeys(MARKS, 0.0)
+    # The pooled subset has all three groups of rows. Otherwise group and subset are the same.
     for group in _GROUPS_OF_SUBSET[subset]:
         # The last count is that of unscored generations.
         *marked_counts, _ = counts[group]

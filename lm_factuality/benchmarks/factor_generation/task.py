@@ -223,9 +223,17 @@ class FactorGenerationTask(JudgedTask):
             # What the model sees and what it scores, and the most tokens that it may see.
             request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
             instances.append(
-                Instance(requests.REQUEST_TYPE, doc, request, index, score_metadata, **arguments)
+                Instance(
+                    requests.REQUEST_TYPE,
+                    doc,
+                    arguments=request,
+                    idx=index,
+                    metadata=score_metadata,
+                    **arguments,
+                )
             )
 
+        # Without a minimal fact there is nothing to generate.
         num_generations = 0 if doc["no_fact"] else repeats
         generation_metadata = (task, doc_id, num_generations)
         instances.append(

@@ -49,8 +49,6 @@ FACTUAL = "factual"
 TABLE4 = load_yaml(__package__, "table4.yaml")
 """Table 4 of the paper: its layout, and the scores of the published models."""
 
-_TABLE_SCORES = tuple(score for score in SCORES if score.label)
-
 
 class _Table4Method(NamedTuple):
     """A column of table 4: how the judge was asked."""
@@ -164,7 +162,7 @@ def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
         "table": TABLE4,
         "blocks": _table4_blocks(entries),
         "runs": [(entry, _describe_method(entry.result)) for entry in entries],
-        "scores": _TABLE_SCORES,
+        "scores": [score for score in SCORES if score.label],
     }
     return [render(f"{__package__}/page.html", **values)]
 

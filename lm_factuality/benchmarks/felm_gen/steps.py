@@ -49,7 +49,6 @@ TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = "untyped"
 """The type of an error for which the judge names none. The lexical judge never names one."""
 
-_SENTENCE_DOMAINS = frozenset({"wk", "science"})
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _NO_EVIDENCE = "no evidence"
 _PATTERNS = load_patterns(__package__)
@@ -139,7 +138,7 @@ def cut_by_rules(response: str, domain: str) -> Cut:
     Returns:
         The segments, and in ``cut_by`` the rules that found them.
     """
-    if domain in _SENTENCE_DOMAINS:
+    if domain in ("wk", "science"):
         return Cut(split_sentences(response), "sentences")
 
     sentences: list[str] = []

@@ -36,12 +36,6 @@ from lm_factuality.scores.statistics import (
 _DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
 """The metrics of a document that the report shows with its text."""
 
-_BYTE_METRICS = ("byte_perplexity", "bits_per_byte", "logprob", "num_bytes", "unscored")
-"""The metrics that every model has, in the order in which samples show them."""
-
-_TOKEN_METRICS = ("perplexity", "num_tokens", "num_windows")
-"""The metrics of models whose tokens can be counted."""
-
 
 def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     """Compute the metrics of one document from the log-probability of its text.
@@ -55,9 +49,13 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
         The metrics by name. None stands for a metric of a document without a score. Metrics per
         token are left out if the tokens of the model cannot be counted.
     """
+    # Samples show metrics in this order.
+    names = ["byte_perplexity", "bits_per_byte", "logprob", "num_bytes", "unscored"]
     # A backend that shows no tokenizer has no window, since windows are counted in tokens.
-    token_metrics = () if scored.window is None else _TOKEN_METRICS
-    metrics: JsonObject = dict.fromkeys((*_BYTE_METRICS, *token_metrics))
+    has_tokens = scored.window is not None
+    if has_tokens:
+        names += ["perplexity", "num_tokens", "num_windows"]
+    metrics: JsonObject = dict.fromkeys(names)
     # All metrics are None so far. They stay so if the text cannot be scored or the model failed.
     problem = doc["problem"] or scored.problem
     metrics["unscored"] = problem or None
@@ -75,7 +73,7 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     metrics["logprob"] = logprob
     metrics["num_bytes"] = num_bytes
 
-    if token_metrics:
+    if has_tokens:
         metrics["num_tokens"] = scored.num_tokens
         metrics["num_windows"] = scored.num_windows
         # A text may have no token.
@@ -233,15 +231,6 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-SAMPLES = SampleDisplay(
-    report_row,
-    ("right", "wrong", "unscored", "scored"),
-    "bits per byte",
-    script=Path(__file__).with_name("page.js"),
-)
-"""How the report shows the documents of a run."""
-
-
 BENCHMARK = Benchmark(
     kind="perplexity",
     title="Perplexity",
@@ -258,7 +247,12 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="How well does the model predict the documents that FACTOR's rows come from?",
         name="factor",
-        samples=SAMPLES,
+        samples=SampleDisplay(
+            report_row,
+            ("right", "wrong", "unscored", "scored"),
+            "bits per byte",
+            script=Path(__file__).with_name("page.js"),
+        ),
     ),
     comparing=Comparing(
         notes=note_smaller_window,
