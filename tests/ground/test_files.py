@@ -1,4 +1,4 @@
-"""Files are whole or not there."""
+"""Files and folders are whole or not there, also if the process that writes them is killed."""
 
 from __future__ import annotations
 
@@ -12,73 +12,106 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, whole_folder, write_text
 from tests.conftest import half_written
 
+TEXT_WITHOUT_ENCODING = "half \ud800"  # half of a pair of surrogates, which UTF-8 cannot hold
 
-def test_text_that_no_file_can_hold_leaves_nothing_behind(tmp_path: Path) -> None:
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of all files and folders in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_text_that_no_file_can_hold_leaves_no_file(tmp_path):
     with pytest.raises(
         DataError,
         match=r"a\.txt: cannot be written: .*surrogates not allowed.*without the characters",
     ):
-        write_text(tmp_path / "a.txt", "half \ud800")
-    assert list(tmp_path.iterdir()) == []
+        write_text(tmp_path / "a.txt", TEXT_WITHOUT_ENCODING)
+
+    assert names_in(tmp_path) == set()
 
 
-def test_the_sum_of_a_file_is_that_of_all_its_bytes(tmp_path: Path) -> None:
-    content = bytes(range(256)) * 8192
-    (tmp_path / "large").write_bytes(content)
-    assert sha256_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
-
-
-def test_a_failure_leaves_the_earlier_file(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_earlier_file(tmp_path):
     write_text(tmp_path / "a.txt", "earlier")
+
     with pytest.raises(DataError):
-        write_text(tmp_path / "a.txt", "half \ud800")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.txt", "earlier")]
+        write_text(tmp_path / "a.txt", TEXT_WITHOUT_ENCODING)
+
+    assert names_in(tmp_path) == {"a.txt"}
+    assert (tmp_path / "a.txt").read_text() == "earlier"
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
+
     with pytest.raises(DataError, match=r"cannot be written: .*; choose another place"):
         write_text(tmp_path / "file" / "a.txt", "text")
 
 
-def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
-    tmp_path: Path,
-) -> None:
+def test_the_hash_of_a_file_is_that_of_all_its_bytes(tmp_path):
+    content = bytes(range(256)) * 8192  # 2 MiB, more than is read at a time
+    (tmp_path / "large").write_bytes(content)
+
+    assert sha256_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     half_written(tmp_path / "a.txt").write_text("half")
-    (gone := half_written(tmp_path / "site")).mkdir()
-    (gone / "index.html").write_text("half")
-    alive = half_written(tmp_path / "a.txt", process_id=os.getppid())
-    elsewhere = tmp_path / ".a.txt.00000000.7.part"
-    named_alike = tmp_path / ".notes.part"
-    for path in (alive, elsewhere, named_alike):
-        path.write_text("half")
+    half_site = half_written(tmp_path / "site")
+    half_site.mkdir()
+    (half_site / "index.html").write_text("half")
+
     write_text(tmp_path / "a.txt", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "a.txt",
-        alive.name,
-        elsewhere.name,
-        named_alike.name,
-    }
+
+    assert names_in(tmp_path) == {"a.txt"}
 
 
-def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(
-    tmp_path: Path,
-) -> None:
-    (earlier := tmp_path / ".site.earlier").mkdir()
-    (earlier / "mark").write_text("earlier")
+def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
+    running_process = os.getppid()
+    file_of_process = half_written(tmp_path / "a.txt", process_id=running_process)
+    file_of_process.write_text("half")
+
+    write_text(tmp_path / "a.txt", "whole")
+
+    assert names_in(tmp_path) == {"a.txt", file_of_process.name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(".a.txt.00000000.7.part", id="of another machine"),
+        pytest.param(".notes.part", id="of the user"),
+    ],
+)
+def test_a_file_with_a_similar_name_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("half")
+
+    write_text(tmp_path / "a.txt", "whole")
+
+    assert names_in(tmp_path) == {"a.txt", name}
+
+
+def test_a_folder_comes_back_if_its_successor_was_never_finished(tmp_path):
+    # A process was killed after it had renamed the earlier folder, and before the new one came.
+    backup = tmp_path / ".site.earlier"
+    backup.mkdir()
+    (backup / "mark").write_text("earlier")
+
     with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / "site", "mark"):
         raise ZeroDivisionError
-    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+    assert names_in(tmp_path) == {"site"}
     assert (tmp_path / "site" / "mark").read_text() == "earlier"
 
 
-def test_a_killed_process_of_this_ones_number_as_containers_give_it_bars_no_folder(
-    tmp_path: Path,
-) -> None:
-    (left := half_written(tmp_path / "site", process_id=os.getpid())).mkdir()
-    (left / "mark").write_text("half")
-    os.utime(left, (1, 1))
-    with whole_folder(tmp_path / "site", "mark") as part:
-        (part / "mark").write_text("whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+def test_a_leftover_of_an_earlier_process_with_the_same_number_is_removed(tmp_path):
+    # Processes in containers have small numbers, which come again.
+    leftover = half_written(tmp_path / "site", process_id=os.getpid())
+    leftover.mkdir()
+    (leftover / "mark").write_text("half")
+    os.utime(leftover, (1, 1))  # the year 1970, before this process began
+
+    with whole_folder(tmp_path / "site", "mark") as folder:
+        (folder / "mark").write_text("whole")
+
+    assert names_in(tmp_path) == {"site"}
     assert (tmp_path / "site" / "mark").read_text() == "whole"

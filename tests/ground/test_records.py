@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, StrictBool, StrictInt
@@ -15,69 +16,124 @@ from lm_factuality.ground.records import read_lines, read_text, to_model
 
 @dataclass(frozen=True)
 class Part:
+    """A record with two fields."""
+
     name: str
     number: StrictInt
 
 
 class Whole(BaseModel):
+    """A record that contains other records."""
+
     parts: tuple[Part, ...]
     is_done: StrictBool = False
 
 
+def to_part(record: Any) -> Part:
+    """Turn the content of a line into a record."""
+    return to_model(Part, record)
+
+
 @pytest.mark.parametrize(
     "content",
-    ["caf\u00e9\n".encode(), "\ufeffcaf\u00e9\n".encode(), gzip.compress("caf\u00e9\n".encode())],
-    ids=["plain", "marked", "packed"],
+    [
+        pytest.param("caf\u00e9\n".encode(), id="plain"),
+        pytest.param("\ufeffcaf\u00e9\n".encode(), id="byte order mark"),
+        pytest.param(gzip.compress("caf\u00e9\n".encode()), id="gzip"),
+    ],
 )
-def test_texts_are_read_plain_or_packed(tmp_path, content):
-    (tmp_path / "a").write_bytes(content)
-    assert read_text(tmp_path / "a", "expected") == "caf\u00e9\n"
+def test_a_text_is_read_plain_or_compressed(tmp_path, content):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+
+    assert read_text(path, "expected") == "caf\u00e9\n"
 
 
-def test_texts_that_cannot_be_read(tmp_path):
+def test_a_missing_file_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(DataError, match="a: no such file; make it with: x"):
         read_text(tmp_path / "a", "make it with: x")
-    (tmp_path / "a").write_bytes(b"\xff")
+
+
+def test_a_file_that_is_no_text_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"\xff")
+
     with pytest.raises(DataError, match="a: cannot be read: .*; make it with: x"):
-        read_text(tmp_path / "a", "make it with: x")
+        read_text(path, "make it with: x")
+
+
+def test_only_line_breaks_of_files_end_a_line(tmp_path):
+    # U+2028 is a line break for Python's splitlines, but may stand in a text of JSON.
+    path = tmp_path / "a"
+    path.write_text('{"name": "a\u2028b", "number": 1}\r\n', encoding="utf-8")
+
+    assert read_lines(path, to_part, "expected") == [Part("a\u2028b", 1)]
 
 
 def test_every_bad_line_is_named(tmp_path):
-    (tmp_path / "a").write_text(
-        '{"name": "a\u2028b", "number": 1}\r\n\n{\n{"number": 1}\n' + "[" * 100_000,
-        encoding="utf-8",
-    )
-    with pytest.raises(DataError) as error:
-        read_lines(tmp_path / "a", lambda record: to_model(Part, record), "expected")
-    first, second, third = str(error.value).splitlines()
-    assert first.startswith(f"{tmp_path / 'a'}:3: not JSON: ")
-    assert second == f"{tmp_path / 'a'}:4: name is missing; found {{'number': 1}}"
-    assert third.startswith(f"{tmp_path / 'a'}:5: not JSON: ")
-    (tmp_path / "a").write_text('{"name": "a\u2028b", "number": 1}\r\n', encoding="utf-8")
-    assert read_lines(tmp_path / "a", lambda record: to_model(Part, record), "expected") == [
-        Part("a\u2028b", 1)
+    path = tmp_path / "a"
+    lines = [
+        '{"name": "sound", "number": 1}',
+        "",
+        "{",
+        '{"number": 1}',
+        "[" * 100_000,  # deeper than Python reads
     ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+    with pytest.raises(DataError) as error:
+        read_lines(path, to_part, "expected")
+
+    third_line, fourth_line, fifth_line = str(error.value).splitlines()
+    assert third_line.startswith(f"{path}:3: not JSON: ")
+    assert fourth_line == f"{path}:4: name is missing; found {{'number': 1}}"
+    assert fifth_line.startswith(f"{path}:5: not JSON: ")
+
+
+def assert_does_not_fit(record: Any, message: str, model: type = Whole) -> None:
+    """Assert that a record is refused with exactly this message."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        to_model(model, record)
 
 
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({}, "parts is missing; found {}"),
-        ([], "found []; expected a valid dictionary or instance of Whole"),
-        (
-            {"parts": [{"name": "a", "number": 1}, 3]},
-            "parts[1] is 3; expected a dictionary or an instance of Part",
-        ),
-        (
-            {"parts": [{"name": "a", "number": True}]},
-            "parts[0].number is True; expected a valid integer",
-        ),
-        (
-            {"parts": [{"name": None, "number": 1}]},
-            "parts[0].name is empty; expected a valid string",
+        pytest.param({}, "parts is missing; found {}", id="missing field"),
+        pytest.param(
+            [], "found []; expected a valid dictionary or instance of Whole", id="no mapping"
         ),
     ],
 )
-def test_what_does_not_fit_a_model_is_named(record, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        to_model(Whole, record)
+def test_a_record_that_does_not_fit_is_shown_with_the_problem(record, message):
+    assert_does_not_fit(record, message)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        pytest.param(
+            3,
+            "parts[0] is 3; expected a dictionary or an instance of Part",
+            id="no mapping",
+        ),
+        pytest.param(
+            {"name": "a", "number": True},
+            "parts[0].number is True; expected a valid integer",
+            id="truth for a number",
+        ),
+        pytest.param(
+            {"name": None, "number": 1},
+            "parts[0].name is empty; expected a valid string",
+            id="empty field",
+        ),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named_by_its_place(part, message):
+    assert_does_not_fit({"parts": [part]}, message)
+
+
+def test_items_of_a_list_are_counted_from_zero():
+    record = {"parts": [{"name": "a", "number": 1}, 3]}
+
+    assert_does_not_fit(record, "parts[1] is 3; expected a dictionary or an instance of Part")
