@@ -1,4 +1,4 @@
-"""Templates of strangers: what they may do, and what takes a machine."""
+"""Templates of strangers: what they may do, and that none of them can stop a machine."""
 
 from __future__ import annotations
 
@@ -10,49 +10,86 @@ from jinja2 import TemplateError
 from lm_factuality.ground.sandbox import BoundedEnvironment
 
 VALUES = {"title": "Snow", "text": "It fell.", "parts": ["a", "b"], "year": 2020}
+VALUES_WITH_LONG_TEXT = {**VALUES, "text": "It fell." * 1000}
 
 
 @pytest.mark.parametrize(
-    ("template", "expected"),
+    ("template", "output"),
     [
-        ("{{ title }}: {{ text|trim }}", "Snow: It fell."),
-        ("{{ title ~ ', ' ~ year }}", "Snow, 2020"),
-        ("{{ parts|join(', ') }} {{ text|replace('fell', 'lay') }}", "a, b It lay."),
-        ("{{ year + 1 }} {{ (title + text)[:6] }} {{ text.split()[0] }}", "2021 SnowIt It"),
-        ("{% if year > 2000 and 'S' in title %}new{% else %}old{% endif %}", "new"),
+        pytest.param("{{ title }}: {{ text|trim }}", "Snow: It fell.", id="filter"),
+        pytest.param("{{ title ~ ', ' ~ year }}", "Snow, 2020", id="joined values"),
+        pytest.param(
+            "{{ parts|join(', ') }} {{ text|replace('fell', 'lay') }}",
+            "a, b It lay.",
+            id="filters with arguments",
+        ),
+        pytest.param(
+            "{{ year + 1 }} {{ (title + text)[:6] }} {{ text.split()[0] }}",
+            "2021 SnowIt It",
+            id="sums, parts and methods",
+        ),
+        pytest.param(
+            "{% if year > 2000 and 'S' in title %}new{% else %}old{% endif %}",
+            "new",
+            id="condition",
+        ),
     ],
 )
-def test_what_a_template_is_for(template, expected):
-    assert BoundedEnvironment().from_string(template).render(**VALUES) == expected
+def test_a_template_formats_the_values_of_a_row(template, output):
+    assert BoundedEnvironment().from_string(template).render(**VALUES) == output
 
 
 @pytest.mark.parametrize(
-    ("template", "named"),
+    ("template", "message"),
     [
-        ("{{ 'a' * 10000000000 }}", "is not taken"),
-        ("{{ 10 ** 10000000 }}", "is not taken"),
-        ("{{ '%1000000000d' % 1 }}", "is not taken"),
-        ("{{ 'a'.ljust(10000000000) }}", "unsafe"),
-        ("{{ '{:>10000000000}'.format(1) }}", "format"),
-        ("{{ 'a'|center(10000000000) }}", "No filter named"),
-        ("{{ 'a'|indent(10000000000) }}", "No filter named"),
-        ("{% for part in parts %}{{ part }}{% endfor %}", "For"),
-        ("{{ range(10000000000)|list }}", "range"),
-        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "Macro"),
-        ("{% set a %}{{ text }}{{ text }}{% endset %}", "AssignBlock"),
-        ("{% set a = text %}" + "{% set a = a ~ a %}" * 60, "Assign"),
-        ("{{ text" + "|replace('l', 'llllllllll')" * 60 + " }}", "characters"),
-        ("{{ text" + "|list|join('llllllllll')" * 60 + " }}", "characters"),
-        ("{{ text" + " ~ text" * 600 + " }}", "characters"),
-        ("{{ text" + " + text" * 150 + " }}", "characters"),
-        ("{{ ''.__class__ }}", "unsafe"),
-        ("{% include 'file' %}", "Include"),
-        ("{{ missing }}", "missing"),
-        ("x" * 30_000, "30,000 characters"),
+        pytest.param("{{ 'a' * 10000000000 }}", "is not taken", id="repeated text"),
+        pytest.param("{{ 10 ** 10000000 }}", "is not taken", id="power"),
+        pytest.param("{{ '%1000000000d' % 1 }}", "is not taken", id="width of a number"),
+        pytest.param("{{ 'a'.ljust(10000000000) }}", "unsafe", id="padding method"),
+        pytest.param("{{ '{:>10000000000}'.format(1) }}", "format", id="format"),
+        pytest.param("{{ 'a'|center(10000000000) }}", "No filter named", id="center"),
+        pytest.param("{{ 'a'|indent(10000000000) }}", "No filter named", id="indent"),
+        pytest.param("{% for part in parts %}{{ part }}{% endfor %}", "For", id="loop"),
+        pytest.param("{{ range(10000000000)|list }}", "range", id="range"),
+        pytest.param("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "Macro", id="recursion"),
+        pytest.param(
+            "{% set a %}{{ text }}{{ text }}{% endset %}", "AssignBlock", id="block as a value"
+        ),
+        pytest.param(
+            "{% set a = text %}" + "{% set a = a ~ a %}" * 60, "Assign", id="doubled 60 times"
+        ),
+        pytest.param(
+            "{{ text" + "|replace('l', 'llllllllll')" * 60 + " }}",
+            "characters",
+            id="replaced 60 times by more",
+        ),
+        pytest.param(
+            "{{ text" + "|list|join('llllllllll')" * 60 + " }}",
+            "characters",
+            id="joined 60 times by more",
+        ),
+        pytest.param("{{ text" + " ~ text" * 600 + " }}", "characters", id="joined 600 texts"),
+        pytest.param("{{ text" + " + text" * 150 + " }}", "characters", id="sum of 150 texts"),
     ],
 )
-def test_what_would_take_the_machine_is_refused_at_once(template, named):
-    begin = time.monotonic()
-    with pytest.raises((TemplateError, TypeError), match=named):
-        BoundedEnvironment().from_string(template).render(**VALUES | {"text": "It fell." * 1000})
-    assert time.monotonic() - begin < 30
+def test_a_template_that_grows_without_bounds_is_refused_at_once(template, message):
+    start = time.monotonic()
+
+    with pytest.raises((TemplateError, TypeError), match=message):
+        BoundedEnvironment().from_string(template).render(**VALUES_WITH_LONG_TEXT)
+
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        pytest.param("{{ ''.__class__ }}", "unsafe", id="internals of Python"),
+        pytest.param("{% include 'file' %}", "Include", id="another file"),
+        pytest.param("{{ missing }}", "missing", id="unknown value"),
+        pytest.param("x" * 30_000, "30,000 characters", id="too long"),
+    ],
+)
+def test_a_template_that_is_more_than_a_format_is_refused(template, message):
+    with pytest.raises((TemplateError, TypeError), match=message):
+        BoundedEnvironment().from_string(template).render(**VALUES)
