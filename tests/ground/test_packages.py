@@ -1,8 +1,6 @@
-"""Packages that are not there, and those that are and cannot be imported."""
+"""Optional packages that are missing, or that are there and cannot be imported."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -10,22 +8,39 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import need
 
 
+def need_counter() -> None:
+    """Import the package ``wordcount_x``, which belongs to the extra ``generate``."""
+    need("wordcount_x", "a rule", "generate")
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it():
+    with pytest.raises(
+        ConfigError,
+        match=r"a rule needs wordcount_x, .*No module named 'wordcount_x'\): pip install",
+    ):
+        need_counter()
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (None, r"a rule needs wordcount_x, .*No module named 'wordcount_x'\): pip install"),
-        ("import no_such_part_x", r"wordcount_x, .*\(No module named 'no_such_part_x'\): pip"),
-        (
+        pytest.param(
+            "import no_such_part_x",
+            r"wordcount_x, .*\(No module named 'no_such_part_x'\): pip",
+            id="a package that it needs is missing",
+        ),
+        pytest.param(
             "from json import no_such_name",
             r"no_such_name.*: pip install 'lm-factuality\[generate\]'",
+            id="a package that it needs is of another version",
         ),
     ],
 )
-def test_what_is_wrong_with_a_package_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, message: str
-) -> None:
-    if source is not None:
-        (tmp_path / "wordcount_x.py").write_text(source)
+def test_a_package_that_cannot_be_imported_is_named_with_the_cause(
+    tmp_path, monkeypatch, source, message
+):
+    (tmp_path / "wordcount_x.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
+
     with pytest.raises(ConfigError, match=message):
-        need("wordcount_x", "a rule", "generate")
+        need_counter()

@@ -1,4 +1,4 @@
-"""What is wrong with settings is told all at once, in the terms of the file."""
+"""Problems of settings are reported all at once, in the terms of the file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from lm_factuality.ground.settings import (
 
 @dataclass(frozen=True, config=FORBID)
 class Window:
+    """Settings with one field of each simple type."""
+
     words: Annotated[Integer, Field(ge=1)] = 3
     share: Annotated[Number, Field(ge=0, le=1)] = 0.5
     seconds: Annotated[Number, Field(gt=0)] | None = None
@@ -30,6 +32,8 @@ class Window:
 
 
 class Server(BaseModel):
+    """Settings with fields that have no default."""
+
     model_config = STRICT
     backend: Literal["server"]
     address: str
@@ -37,6 +41,8 @@ class Server(BaseModel):
 
 
 class House(BaseModel):
+    """Settings that contain other settings, in the ways that files of the suite have."""
+
     model_config = STRICT
     window: Window = Window()
     windows: list[Window] = []
@@ -46,7 +52,8 @@ class House(BaseModel):
     size: int | str = 3
 
     @model_validator(mode="after")
-    def _check(self) -> House:
+    def _check_size(self) -> House:
+        """Refuse two sizes, one with a message of its own and one with what is expected."""
         if self.size == 9:
             raise ValueError("size 9 needs a name")
         if self.size == 8:
@@ -54,12 +61,21 @@ class House(BaseModel):
         return self
 
 
-def test_sound_settings_are_typed() -> None:
+def problems_of(content: Any) -> str:
+    """Return the message with which the content of ``a.yaml`` is refused."""
+    with pytest.raises(ConfigError) as error:
+        read_settings(House, content, "a.yaml")
+    return str(error.value)
+
+
+def test_settings_are_read_into_their_types():
     content = {
         "window": {"words": 4, "sides": ["right"]},
         "judge": {"backend": "server", "address": "here"},
     }
+
     house = read_settings(House, content, "a.yaml")
+
     assert house.window == Window(4, sides=("right",))
     assert house.judge == Server(backend="server", address="here")
 
@@ -67,63 +83,116 @@ def test_sound_settings_are_typed() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ([1], "found [1]; expected a valid dictionary or instance of House"),
-        ({"window": {"words": True}}, "window.words is True; expected a valid integer"),
-        ({"window": {"words": 0}}, "window.words is 0; expected greater than or equal to 1"),
-        (
+        pytest.param(
+            {"window": {"words": True}},
+            "window.words is True; expected a valid integer",
+            id="truth for a number",
+        ),
+        pytest.param(
+            {"window": {"words": 0}},
+            "window.words is 0; expected greater than or equal to 1",
+            id="number too small",
+        ),
+        pytest.param(
             {"window": {"share": float("nan")}},
             "window.share is nan; expected a finite number",
+            id="no number",
         ),
-        ({"window": {"seconds": 0}}, "window.seconds is 0; expected greater than 0"),
-        ({"window": {"is_open": 1}}, "window.is_open is 1; expected a valid boolean"),
-        (
+        pytest.param(
+            {"window": {"seconds": 0}},
+            "window.seconds is 0; expected greater than 0",
+            id="zero",
+        ),
+        pytest.param(
+            {"window": {"is_open": 1}},
+            "window.is_open is 1; expected a valid boolean",
+            id="number for a truth",
+        ),
+        pytest.param(
             {"window": {"sides": "left"}},
             "window.sides is 'left'; expected a valid tuple",
+            id="text for a list",
         ),
-        (
-            {"windows": [{}, {"words": 0}]},
-            "windows[1].words is 0; expected greater than or equal to 1",
+        pytest.param({"name": 3}, "name is 3; expected a valid string", id="number for a text"),
+        pytest.param(
+            {"name": ""}, "name is ''; String should have at least 1 character", id="empty text"
         ),
-        (
-            {"by_name": {"x": {"word": 1}}},
-            "unknown key 'word' of by_name.x; did you mean words?; known: words, share, seconds, is_open, sides",
-        ),
-        (
-            {"nam": "x"},
-            "unknown key 'nam'; did you mean name?; known: window, windows, by_name, judge, name, size",
-        ),
-        ({"name": 3}, "name is 3; expected a valid string"),
-        ({"name": ""}, "name is ''; String should have at least 1 character"),
-        (
+        pytest.param(
             {"judge": {"backend": "serve", "address": "x"}},
             "judge.backend is 'serve'; expected 'server'",
-        ),
-        ({"judge": {"backend": "server"}}, "judge.address is missing; found {'backend': 'server'}"),
-        (
-            {"judge": {"backend": "server", "address": "x", "retires": 1}},
-            "unknown key 'retires' of judge; did you mean retries?; known: backend, address, retries",
-        ),
-        ({"size": 8}, "found {'size': 8}; expected another size"),
-        ({"size": 9}, "size 9 needs a name"),
-        (
-            {"size": []},
-            "size is []; expected a valid integer\na.yaml: size is []; expected a valid string",
+            id="unknown word",
         ),
     ],
 )
-def test_a_problem_names_its_place_and_its_cure(content: Any, problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_settings(House, content, "a.yaml")
-    assert str(caught.value) == f"a.yaml: {problem}"
+def test_a_value_that_does_not_fit_is_reported_with_what_is_expected(content, problem):
+    assert problems_of(content) == f"a.yaml: {problem}"
 
 
-def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_settings(House, {"window": {"words": 0, "share": 2}, "naem": 1, "name": 3}, "a.yaml")
-    assert len(str(caught.value).splitlines()) == 4
+def test_a_value_that_fits_no_member_of_a_union_is_reported_for_each():
+    assert problems_of({"size": []}).splitlines() == [
+        "a.yaml: size is []; expected a valid integer",
+        "a.yaml: size is []; expected a valid string",
+    ]
 
 
-def test_a_long_value_is_cut() -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_settings(House, {"window": "x" * 10_000}, "a.yaml")
-    assert len(str(caught.value)) < 500
+def test_an_item_of_a_list_is_named_by_its_number():
+    problem = problems_of({"windows": [{}, {"words": 0}]})
+
+    assert problem == "a.yaml: windows[1].words is 0; expected greater than or equal to 1"
+
+
+def test_a_missing_setting_is_reported_with_what_is_there():
+    problem = problems_of({"judge": {"backend": "server"}})
+
+    assert problem == "a.yaml: judge.address is missing; found {'backend': 'server'}"
+
+
+def test_content_that_is_no_mapping_is_reported():
+    problem = problems_of([1])
+
+    assert problem == "a.yaml: found [1]; expected a valid dictionary or instance of House"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(
+            {"nam": "x"},
+            "unknown key 'nam'; did you mean name?;"
+            " known: window, windows, by_name, judge, name, size",
+            id="at the top",
+        ),
+        pytest.param(
+            {"judge": {"backend": "server", "address": "x", "retires": 1}},
+            "unknown key 'retires' of judge; did you mean retries?;"
+            " known: backend, address, retries",
+            id="of other settings",
+        ),
+        pytest.param(
+            {"by_name": {"x": {"word": 1}}},
+            "unknown key 'word' of by_name.x; did you mean words?;"
+            " known: words, share, seconds, is_open, sides",
+            id="of settings by name",
+        ),
+    ],
+)
+def test_an_unknown_key_is_reported_with_the_nearest_and_all_known_keys(content, problem):
+    assert problems_of(content) == f"a.yaml: {problem}"
+
+
+def test_the_message_of_a_check_is_reported_as_it_is():
+    assert problems_of({"size": 9}) == "a.yaml: size 9 needs a name"
+
+
+def test_a_check_that_says_what_it_expects_is_reported_with_the_content():
+    assert problems_of({"size": 8}) == "a.yaml: found {'size': 8}; expected another size"
+
+
+def test_all_problems_are_reported_at_once():
+    content = {"window": {"words": 0, "share": 2}, "naem": 1, "name": 3}
+
+    assert len(problems_of(content).splitlines()) == 4
+
+
+def test_a_long_value_is_shortened():
+    assert len(problems_of({"window": "x" * 10_000})) < 500
