@@ -1,6 +1,8 @@
-"""What a model thinks and what it says, by the formats of the models that think."""
+"""What a model thinks and what it answers, by the formats of the models that think."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,9 +16,10 @@ from lm_factuality.ground.thinking import (
     without_thinking,
 )
 
-HARMONY = "<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>final<|message|>Ada.<|return|>"
-CALL = '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"a": 1}<|call|>'
-PAIRS = [
+ANSWER = "Ada was a painter."
+
+# The marks around a thought, by model.
+FORMATS = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
@@ -33,100 +36,224 @@ PAIRS = [
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("analysis", "assistantfinal"),
 ]
-MARKS = [mark for pair in PAIRS for mark in pair]
+every_format = pytest.mark.parametrize(("opening", "closing"), FORMATS)
+every_thought = pytest.mark.parametrize(
+    "thought",
+    [
+        pytest.param("Let me see.\nQuestion: who?", id="lines"),
+        pytest.param("It says <b> and [1]", id="with brackets"),
+        pytest.param("", id="empty"),
+    ],
+)
 
 
-@pytest.mark.parametrize(("opens", "closes"), PAIRS)
-@pytest.mark.parametrize("thought", ["Let me see.\nQuestion: who?", "It says <b> and [1]", ""])
-def test_every_format(opens, closes, thought):
-    assert (
-        without_thinking(f"{opens}{thought}{closes}\n\nAda was a painter.") == "Ada was a painter."
-    )
-    assert (
-        without_thinking(f"{thought}{closes}Ada was a painter.") == "Ada was a painter."
-    )  # opened in the prompt
-    if opens == "analysis" and not thought:
-        return  # alone it is a word like any other
-    assert without_thinking(f"{opens}{thought}") is None
-    assert answer_or_thoughts(f"{opens}{thought}") == f"{opens}{thought}"
+@every_format
+@every_thought
+def test_a_thought_before_the_answer_is_removed(opening, closing, thought):
+    assert without_thinking(f"{opening}{thought}{closing}\n\n{ANSWER}") == ANSWER
+
+
+@every_format
+@every_thought
+def test_a_thought_that_was_opened_in_the_prompt_is_removed(opening, closing, thought):
+    assert without_thinking(f"{thought}{closing}{ANSWER}") == ANSWER
+
+
+@every_format
+def test_a_thought_without_an_end_leaves_no_answer(opening, closing):
+    text = f"{opening}Let me see."
+
+    assert without_thinking(text) is None
+    assert answer_or_thoughts(text) == text
+
+
+@pytest.mark.parametrize("opening", [opening for opening, _ in FORMATS if opening != "analysis"])
+def test_an_opening_mark_alone_leaves_no_answer(opening):
+    # "analysis" alone is a word like any other.
+    assert without_thinking(opening) is None
+    assert answer_or_thoughts(opening) == opening
 
 
 @pytest.mark.parametrize(
-    ("written", "answer"),
+    ("text", "answer"),
     [
-        ("", ""),
-        ("Ada.", "Ada."),
-        ("Ada.<think>hm</think>", "Ada."),
-        ("<think>a<think>b</think>c</think>Ada.", "Ada."),
-        ("hm</think>Ada.<think>c</think> Eva.", "Ada.Eva."),
-        ("<think>I end it with </thought> or [/THINK].</think>Ada.", "Ada."),
-        ("<think>hm</think>\n<answer>\nAda.\n</answer>\n", "Ada.\n"),
-        ("<think>hm</think><response>Ada.", "Ada."),
-        ("<answer>Ada.</answer>", "<answer>Ada.</answer>"),  # without a thought it is a text
-        ("<think>hm</think>Ada.<think>", None),
-        (HARMONY, "Ada."),
-        (CALL + "<|start|>assistant" + HARMONY, "Ada."),
-        (CALL, None),
-        (HARMONY + "<|start|>assistant" + CALL, None),
-        ("<|channel|>final <|constrain|>JSON<|message|>[1]<|return|>", "[1]"),
-        ("<|channel|>analysis<|mess", None),
-        ("analysisWho is it?assistantfinalAda.", "Ada."),
-        (
-            'analysisLook.assistantcommentary to=functions.look json{"a": 1}assistantfinalAda.',
+        pytest.param("", "", id="empty"),
+        pytest.param("Ada.", "Ada.", id="no thought"),
+        pytest.param("Ada.<think>hm</think>", "Ada.", id="thought at the end"),
+        pytest.param("<think>a<think>b</think>c</think>Ada.", "Ada.", id="thought in a thought"),
+        pytest.param("hm</think>Ada.<think>c</think> Eva.", "Ada.Eva.", id="two thoughts"),
+        pytest.param(
+            "<think>I end it with </thought> or [/THINK].</think>Ada.",
             "Ada.",
+            id="marks of other formats in a thought",
         ),
-        ("We need Ada.assistantfinalAda.", "Ada."),
-        ("analysisWho?assistantcommentary to=functions.look json", None),
-        ("analysis of the records shows Ada.", "analysis of the records shows Ada."),
-        ("The assistant analysis was Ada's.", "The assistant analysis was Ada's."),
-        ("Here is my thought process: who? Here is my response: Ada.", "Ada."),
-        ("Here's my thought process:\nwho?", None),
-        ("Sure. Here is my response: Ada.", "Sure. Here is my response: Ada."),
+        pytest.param("<think>hm</think>Ada.<think>", None, id="second thought without an end"),
     ],
 )
-def test_cases(written, answer):
-    assert without_thinking(written) == answer
+def test_the_answer_is_all_text_outside_of_thoughts(text, answer):
+    assert without_thinking(text) == answer
 
 
-@given(
-    st.lists(
-        st.sampled_from([*MARKS, "Ada. ", "\n", "<", "assistant", "</answer>"]), max_size=12
-    ).map("".join)
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        pytest.param(
+            "<think>hm</think>\n<answer>\nAda.\n</answer>\n", "Ada.\n", id="marked answer"
+        ),
+        pytest.param("<think>hm</think><response>Ada.", "Ada.", id="without an end"),
+        pytest.param(
+            "<answer>Ada.</answer>", "<answer>Ada.</answer>", id="without a thought it is a text"
+        ),
+    ],
 )
-def test_what_is_said_was_written_and_has_no_thought(written):
-    output = read_output(written)
-    assert output.is_unfinished or answer_or_thoughts(written) == output.text
-    assert all(
-        end <= begin for (_, end), (begin, _) in zip(output.spans, output.spans[1:], strict=False)
-    )
-    for length in range(len(output.text) + 2):
-        cut = output.written_up_to(length)
-        assert written.startswith(cut)
-        assert (
-            length > len(output.text)
-            or sum(min(end, len(cut)) - begin for begin, end in output.spans if begin < len(cut))
-            == length
-        )
+def test_marks_of_an_answer_after_a_thought_are_removed(text, answer):
+    assert without_thinking(text) == answer
+
+
+# gpt-oss writes in channels: analysis for thoughts, commentary for calls of tools, and final.
+THOUGHT_AND_ANSWER = (
+    "<|channel|>analysis<|message|>Who?<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Ada.<|return|>"
+)
+TOOL_CALL = '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"a": 1}<|call|>'
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        pytest.param(THOUGHT_AND_ANSWER, "Ada.", id="thought"),
+        pytest.param(
+            TOOL_CALL + "<|start|>assistant" + THOUGHT_AND_ANSWER, "Ada.", id="call, then thought"
+        ),
+        pytest.param(TOOL_CALL, None, id="call alone"),
+        pytest.param(
+            THOUGHT_AND_ANSWER + "<|start|>assistant" + TOOL_CALL, None, id="call at the end"
+        ),
+        pytest.param(
+            "<|channel|>final <|constrain|>JSON<|message|>[1]<|return|>", "[1]", id="JSON"
+        ),
+        pytest.param("<|channel|>analysis<|mess", None, id="cut off in a mark"),
+    ],
+)
+def test_the_answer_of_gpt_oss_is_its_final_channel(text, answer):
+    assert without_thinking(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        pytest.param("analysisWho is it?assistantfinalAda.", "Ada.", id="thought"),
+        pytest.param(
+            'analysisLook.assistantcommentary to=functions.look json{"a": 1}assistantfinalAda.',
+            "Ada.",
+            id="call of a tool",
+        ),
+        pytest.param("We need Ada.assistantfinalAda.", "Ada.", id="opened in the prompt"),
+        pytest.param(
+            "analysisWho?assistantcommentary to=functions.look json", None, id="call at the end"
+        ),
+        pytest.param(
+            "analysis of the records shows Ada.",
+            "analysis of the records shows Ada.",
+            id="analysis as a word",
+        ),
+        pytest.param(
+            "The assistant analysis was Ada's.",
+            "The assistant analysis was Ada's.",
+            id="both as words",
+        ),
+    ],
+)
+def test_channels_are_found_if_the_tokenizer_left_out_their_marks(text, answer):
+    assert without_thinking(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        pytest.param(
+            "Here is my thought process: who? Here is my response: Ada.", "Ada.", id="both"
+        ),
+        pytest.param("Here's my thought process:\nwho?", None, id="no response"),
+        pytest.param(
+            "Sure. Here is my response: Ada.", "Sure. Here is my response: Ada.", id="no thought"
+        ),
+    ],
+)
+def test_thoughts_and_responses_that_are_announced_in_words_are_told_apart(text, answer):
+    assert without_thinking(text) == answer
+
+
+MARKS = [mark for marks in FORMATS for mark in marks]
+mixed_texts = st.lists(
+    st.sampled_from([*MARKS, "Ada. ", "\n", "<", "assistant", "</answer>"]), max_size=12
+).map("".join)
+
+
+@given(mixed_texts)
+def test_pieces_of_an_answer_do_not_overlap(text):
+    spans = read_output(text).spans
+
+    for (_, end), (next_start, _) in pairwise(spans):
+        assert end <= next_start
+
+
+@given(mixed_texts)
+def test_a_finished_output_is_read_as_its_answer(text):
+    output = read_output(text)
+
+    if not output.is_unfinished:
+        assert answer_or_thoughts(text) == output.text
+
+
+@given(mixed_texts)
+def test_a_text_is_cut_off_after_a_number_of_characters_of_its_answer(text):
+    output = read_output(text)
+
+    for length in range(len(output.text) + 1):
+        shortened = output.written_up_to(length)
+        assert text.startswith(shortened)
+        answer_length = 0
+        for start, end in output.spans:
+            if start < len(shortened):
+                answer_length += min(end, len(shortened)) - start
+        assert answer_length == length
+
+
+@given(mixed_texts)
+def test_a_text_is_not_cut_off_if_its_answer_is_shorter(text):
+    output = read_output(text)
+
+    assert text.startswith(output.written_up_to(len(output.text) + 1))
 
 
 @pytest.mark.parametrize(
     ("prompt", "mark"),
     [
-        ("<|im_start|>assistant\n<think>\n", "<think>"),
-        ("[|assistant|]<thought>\n", "<thought>"),
-        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", ""),
-        ("<|im_start|>assistant\n", ""),
-        ("<think>\nAnswer:", ""),
-        ("", ""),
+        pytest.param("<|im_start|>assistant\n<think>\n", "<think>", id="opened"),
+        pytest.param("[|assistant|]<thought>\n", "<thought>", id="opened in another format"),
+        pytest.param("<|im_start|>assistant\n<think>\n\n</think>\n\n", "", id="closed"),
+        pytest.param("<|im_start|>assistant\n", "", id="not opened"),
+        pytest.param("<think>\nAnswer:", "", id="with text behind"),
+        pytest.param("", "", id="empty"),
     ],
 )
-def test_a_thought_opened_in_the_prompt(prompt, mark):
+def test_the_mark_that_opens_a_thought_at_the_end_of_a_prompt_is_found(prompt, mark):
     assert trailing_opening_mark(prompt) == mark
 
 
-def test_templates_of_models_that_think():
-    assert marks_thoughts("{% if enable_thinking %}<think>\n\n</think>{% endif %}")
-    assert marks_thoughts("{{ '<|channel|>analysis<|message|>' }}")
-    assert not marks_thoughts(
-        "{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}"
-    )
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% if enable_thinking %}<think>\n\n</think>{% endif %}",
+        "{{ '<|channel|>analysis<|message|>' }}",
+    ],
+)
+def test_a_chat_template_with_marks_of_thoughts_is_of_a_model_that_thinks(template):
+    assert marks_thoughts(template)
+
+
+def test_a_chat_template_without_marks_of_thoughts_is_of_another_model():
+    template = "{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}"
+
+    assert not marks_thoughts(template)
