@@ -20,7 +20,7 @@ from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.scorer import PassBudget, build_tested_engine, score_trie
 from lm_factuality.models.tree.trie import build_trie
 
 DTYPE = torch.float32
@@ -81,7 +81,7 @@ class FluencyModel:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         trial_length = min(self._window, _MAX_ENGINE_WINDOW)
         with torch.inference_mode():
-            self._engine = find_engine(self.model, vocabulary, trial_length)
+            self._engine = build_tested_engine(self.model, vocabulary, trial_length)
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
         """Return the mean log-probability of each text's tokens after its context.

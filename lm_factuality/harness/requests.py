@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_loglikelihood"
 
-SOURCES_METHOD = "loglikelihood_of_sources"
+SOURCES_METHOD = "loglikelihood_with_sources"
 """The name of a method that models have if they score more than a request's tokens.
 
 A model with retrieval also needs the row's document. The method takes the arguments of

@@ -23,7 +23,7 @@ from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method,
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.logits import Rescore, accepts
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import find_engine
+from lm_factuality.models.tree.scorer import build_tested_engine
 
 # Options with which a weaker model is loaded like the evaluated one.
 _SHARED_OPTIONS = ("dtype", "trust_remote_code", "mixed_precision_dtype")
@@ -209,7 +209,9 @@ class HFDoLa(HFDecoding):
             ConfigError: The model cannot share tokens between requests.
         """
         record = self._exits.record
-        return self.require_engine(find_engine(self.model, vocab_size, self.max_length, record))
+        return self.require_engine(
+            build_tested_engine(self.model, vocab_size, self.max_length, record)
+        )
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
         """Turn the recorded hidden states of each early layer into logits."""
@@ -287,9 +289,11 @@ class HFContrastive(HFDecoding):
         amateur = self._amateur.model
         # The trial's tokens must be in both vocabularies, whose padding may differ.
         vocab_size = min(vocab_size, len(amateur.get_input_embeddings().weight))
-        engine = self.require_engine(find_engine(self.model, vocab_size, self.max_length))
+        engine = self.require_engine(build_tested_engine(self.model, vocab_size, self.max_length))
         # The expert's engine then runs the amateur's after each pass of its own.
-        engine.amateur = self.require_engine(find_engine(amateur, vocab_size, self.max_length))
+        engine.amateur = self.require_engine(
+            build_tested_engine(amateur, vocab_size, self.max_length)
+        )
         return engine
 
     @contextmanager

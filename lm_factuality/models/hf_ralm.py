@@ -27,8 +27,8 @@ from lm_factuality.models.ralm import (
     RowId,
     Search,
     Window,
-    augment,
     cut_windows,
+    insert_passages,
 )
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
@@ -172,9 +172,9 @@ class HFRALM(HFTree):
     ) -> list[Answer]:
         """Score requests of lm_eval's own tasks, which set no limit on the visible tokens."""
         limits = [None] * len(requests)
-        return self.loglikelihood_of_sources(requests, self._sources, limits, disable_tqdm)
+        return self.loglikelihood_with_sources(requests, self._sources, limits, disable_tqdm)
 
-    def loglikelihood_of_sources(
+    def loglikelihood_with_sources(
         self,
         requests: Sequence[TokenRequest],
         sources: Sequence[Instance],
@@ -256,7 +256,7 @@ class HFRALM(HFTree):
         contexts = []
         for window, query in zip(windows, queries, strict=True):
             document = self._tokens_of_passages(results[query].hits)
-            context = augment(
+            context = insert_passages(
                 window,
                 document,
                 self.options.insertion,

@@ -23,7 +23,7 @@ from lm_factuality.models.tree.logits import Rescore, TargetScores
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import (
     PassBudget,
-    find_engine,
+    build_tested_engine,
     score_in_threads,
     score_trie,
 )
@@ -126,7 +126,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         Returns:
             The engine, or None if its log-probabilities differ from the model's.
         """
-        return find_engine(self.model, vocab_size, self.max_length)
+        return build_tested_engine(self.model, vocab_size, self.max_length)
 
     def _rescore(self) -> Rescore | None:
         """Return the function that turns logits into log-probabilities, or None for the softmax.

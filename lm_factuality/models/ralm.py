@@ -392,7 +392,7 @@ def cut_windows(requests: Sequence[tuple[Any, list[int], list[int]]], stride: in
     return windows
 
 
-def augment(
+def insert_passages(
     window: Window,
     document: list[int],
     insertion: str,

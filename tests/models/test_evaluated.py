@@ -218,7 +218,7 @@ def test_a_window_that_has_no_room_for_text(model_of_2048, tmp_path):
     with pytest.raises(
         ConfigError, match="no room for text in the task's window of 264; lower num_documents"
     ):
-        ralm.loglikelihood_of_sources([(None, [1, 2], [3])], [request], [264])
+        ralm.loglikelihood_with_sources([(None, [1, 2], [3])], [request], [264])
 
 
 def test_what_was_retrieved_lies_beside_the_samples(tmp_path, monkeypatch, write_rows, factor_yaml):

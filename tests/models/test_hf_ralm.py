@@ -12,7 +12,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
-from lm_factuality.models.ralm import Exclusion, Window, augment, cut_windows
+from lm_factuality.models.ralm import Exclusion, Window, cut_windows, insert_passages
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS
@@ -71,7 +71,7 @@ def test_a_continuation_is_predicted_a_stride_at_a_time():
     ],
 )
 def test_what_the_model_is_shown(insertion, before, document, expected):
-    assert augment(Window(0, before, [70, 71]), document, insertion, 10, 0) == expected
+    assert insert_passages(Window(0, before, [70, 71]), document, insertion, 10, 0) == expected
 
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.batches import Batch, batch_query_blocks
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import PassBudget, find_engine, score_trie
+from lm_factuality.models.tree.scorer import PassBudget, build_tested_engine, score_trie
 from lm_factuality.models.tree.trie import build_trie
 from tests.models.architectures import (
     ARCHITECTURES,
@@ -93,9 +93,9 @@ def test_an_encoder_decoder_is_scored_as_hf_does(tmp_path, checkpoint):
 def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
     model = build("llama")
     with torch.inference_mode():
-        assert find_engine(model, VOCABULARY, POSITIONS) is not None
+        assert build_tested_engine(model, VOCABULARY, POSITIONS) is not None
         monkeypatch.setattr(Batch, "is_ancestor", lambda batch: batch.keys[0][:, None, :] >= 0)
-        assert find_engine(model, VOCABULARY, POSITIONS) is None
+        assert build_tested_engine(model, VOCABULARY, POSITIONS) is None
 
 
 def test_generation_still_uses_the_models_own_attention(checkpoint):

@@ -117,8 +117,8 @@ def score_trie(
             if not _is_out_of_memory(error) or not budget.halve():
                 raise
         if scores is None:
-            # Try again from the same position, with a smaller pass. Within the handler above, the
-            # exception would still hold the tensors of the failed pass.
+            # The pass is tried again with half the tokens. Its tensors can be freed only here,
+            # because the exception refers to them inside of the handler.
             _free_memory(budget)
             continue
 
@@ -146,7 +146,7 @@ def _free_memory(budget: PassBudget) -> None:
         torch.cuda.empty_cache()
 
 
-def find_engine(
+def build_tested_engine(
     model: PreTrainedModel, vocab_size: int, max_length: int, recorder: Recorder = record_nothing
 ) -> PackedEngine | None:
     """Build an engine and test whether it gives the model's own log-probabilities.
@@ -281,19 +281,21 @@ def score_in_threads(
     Returns:
         The scores of all targets, in the order of the trie's targets.
     """
-    # Neither the budget nor the trie gives more tokens to the passes that run at the same time.
+    # Each thread needs enough tokens to keep its core busy. The budget limits the tokens that are
+    # computed at the same time, and a small trie has fewer.
     tokens_at_once = min(budget.tokens, len(trie))
     num_threads = max(1, min(cores, tokens_at_once // _MIN_TOKENS_PER_THREAD))
     thread_budget = PassBudget(
         tokens=budget.tokens // num_threads, targets=max(1, budget.targets // num_threads)
     )
 
-    # A group of branches should fit into one pass, but keep its thread busy.
+    # Small groups spread evenly over the threads. They are not smaller than a core needs, and not
+    # larger than one pass may be.
     even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
     max_group_size = min(thread_budget.tokens, max(_MIN_TOKENS_PER_THREAD, even_size))
     groups = _group_branches(trie, max_group_size)
 
-    # Every group computes the common beginning again.
+    # Every group computes the common beginning again, which can cost more than threads save.
     num_repeated = len(groups) * trie.common_length
     is_repetition_costly = num_repeated > _MAX_REPEATED_SHARE * len(trie)
     if num_threads == 1 or len(groups) == 1 or is_repetition_costly:
