@@ -368,6 +368,7 @@ def split_into_sentences(
         Every document in order, with ``sentences`` set. A document whose id or text occurred
         before is marked as unused.
     """
+    # The reasons of unused documents say what they have, such as "the text of another document".
     ids: set[str] = set()
     # Hashes take less memory than texts. Two different texts of a large corpus hardly ever have the
     # same hash of 64 bits: among a billion texts, the probability is 3%.

@@ -150,6 +150,7 @@ class Example:
             stage: The stage that gives the document up, such as ``"select"``.
             reason: Why it does, for the dataset card and ``unused.jsonl``.
         """
+        # The texts of a document may be long, and nobody needs them any more.
         return replace(
             self,
             prefix="",

@@ -215,7 +215,8 @@ class _SentenceInDocument:
         self.is_in_earlier_document = span.is_repeated
         self.prefix = document.text[: span.start]
         self.text = document.text[span.start : span.end]
-        # Patterns search only the last characters before the sentence, because a text may be long.
+        # Patterns are searched for only in the last characters before the sentence. The whole text
+        # before it may be long.
         self.near_prefix = self.prefix[-_CONTEXT_LENGTH:]
 
     def first_failed_check(self) -> int | None:
@@ -255,7 +256,9 @@ def _count_words(text: str) -> float:
     Example:
         "Das ist gut." counts as 3, and "这很好。" as 2.
     """
-    # `spaced` separates the characters of such scripts. In others both lists are the same.
+    # `spaced` separates the characters of such scripts: the second example has one word in the
+    # first list and three in the second. In other scripts both lists are the same, so that each
+    # word is counted twice.
     words = [*text.split(), *spaced(text).split()]
     return sum(any(map(str.isalnum, word)) for word in words) / 2
 

@@ -235,6 +235,7 @@ def _count_features(text: str) -> Counter[int]:
     Example:
         The features of "In 1985" are "in", "1985", " in", "in 1985", "1985 ", "#0000" and "^".
     """
+    # Punctuation marks count as words too.
     words = _TOKEN.findall(text)
     lower_words = [word.lower() for word in words]
     # An empty text stands for the beginning and the end of the sentence.

@@ -124,12 +124,14 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
         choices += row.choices
         is_true += [index == row.gold for index in range(len(row.choices))]
     features = _extract_features(choices, is_true)
+    # All choices of a row are in the fold of the row.
     sizes = [len(row.choices) for row in rows]
     fold_of_choice = np.repeat(folds, sizes)
 
     scores = np.full(len(choices), np.nan)
     forward_scores = np.full(len(choices), np.nan)
     for fold in tqdm(sorted(set(folds)), desc="classifier", delay=2, leave=False):
+        # No choice is scored by a classifier that was trained on it.
         is_tested = fold_of_choice == fold
         scores[is_tested] = _train_and_score(features, ~is_tested, is_tested)
         is_earlier = fold_of_choice < fold

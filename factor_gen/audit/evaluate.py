@@ -153,12 +153,14 @@ def estimate_shares(
     """
     resampled_means = _resample_means(_sum_by_document(outcomes, documents), seed)
     estimates = []
+    # The array (resamples, baselines) is turned, so that each baseline has a line of means.
     for values, means in zip(outcomes, resampled_means.T, strict=True):
         scored = [value for value in values if not math.isnan(value)]
         share = sum(scored) / len(scored) if scored else math.nan
 
         # A resample without any scored row has no mean.
         defined_means = means[np.isfinite(means)]
+        # 95% of the means lie between these two.
         if len(defined_means):
             low, high = np.quantile(defined_means, [0.025, 0.975])
         else:
@@ -288,7 +290,7 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
         The corrected p-values. Those of baselines that do not count or were not tested stay as
         they are.
     """
-    # The p-values that count, by the index of their baseline.
+    # Holm's method corrects all p-values together that count, here by the index of their baseline.
     counted = {}
     for index, baseline in enumerate(scores):
         if baseline.family != COMPARES and not math.isnan(p_values[index]):

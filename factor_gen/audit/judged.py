@@ -173,8 +173,10 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
 
 def _draw_contradictions(rows: Sequence[Row], seed: int, count: int) -> list[Contradiction]:
     """Draw up to ``count`` rows at random, and return all their contradictions in order."""
+    # A row with a problem may lack choices.
     usable_rows = [row for row in rows if not row.problem]
     contradictions = []
+    # The text after the seed keeps these random numbers apart from those of other steps.
     for row in draw_rows(usable_rows, count, f"{seed}/audit/judge"):
         contradictions += [Contradiction(row, text) for text in contradictions_of(row)]
     return contradictions

@@ -134,7 +134,7 @@ def _with_interval(share: EstimatedShare) -> str:
 
 def _count_flagged(audit: BenchmarkAudit) -> str:
     """Count the rows with a flag, such as ``12 of 1,036``."""
-    # A row can have several flags.
+    # A row with several flags counts once.
     flagged_rows = {flag.index for flag in audit.flags}
     return f"{len(flagged_rows):,} of {audit.rows:,}"
 
@@ -213,7 +213,8 @@ def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
 
     Each line has a reason, the number and the share of its rows, and where the first of them are.
     """
-    # Sorting puts reasons that are equally frequent in alphabetical order.
+    # A counter lists reasons that are equally frequent in the order in which it saw them. Sorting
+    # makes that the order of the alphabet.
     counts = Counter(sorted(flag.reason for flag in audit.flags))
     rows = []
     for reason, count in counts.most_common():

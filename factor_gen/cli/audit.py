@@ -94,6 +94,7 @@ def audit(
         print_table(*flag_table(audited))
 
     content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
+    # Asking the judge may take long, so that the results without it are printed first.
     judged_types: list[str | None] = []
     if judge is not None:
         with open_judge(judge, store) as opened:
@@ -110,7 +111,8 @@ def audit(
 
     # Large edits are worth a look, but give nothing away.
     is_flagged = any(flag.reason != LARGE_EDIT for flag in audited.flags)
-    return int(strict and (bool(audited.leaks) or is_flagged))
+    has_findings = bool(audited.leaks) or is_flagged
+    return int(strict and has_findings)
 
 
 def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Sequence[str]) -> None:

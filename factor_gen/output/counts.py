@@ -86,7 +86,8 @@ class BuiltBenchmark:
         depend on the order in which documents were counted.
         """
         stages = self._count_by_stage()
-        # A document is eligible if "select" found a sentence in it, so that it came to "types".
+        # A document is eligible if the stage "select" found a sentence in it, so that it entered
+        # the next stage.
         eligible = stages[ALL_STAGES.index("types")]["entered"]
 
         generated = []
@@ -98,10 +99,12 @@ class BuiltBenchmark:
             "documents": self.documents,
             "eligible": eligible,
             "rows": self.rows,
+            # Rows of tables that corpus.where left out, by reason.
             "filtered": dict(sorted(self.filtered.items())),
             "stages": stages,
             "unused": self._count_unused(),
             "generated": generated,
+            # By reason: contradictions that a filter rejected, and outputs of no use.
             "rejected": dict(sorted(self._rejected.items())),
             "lost": dict(sorted(self.lost.items())),
             # Types and degrees of doubt that no contradiction has are listed with 0.
@@ -120,12 +123,13 @@ class BuiltBenchmark:
             "documents": 12}``. They are in the order of the stages, and those of the same stage in
             alphabetical order.
         """
+        in_order = sorted(
+            self.unused, key=lambda refusal: (ALL_STAGES.index(refusal.stage), refusal.reason)
+        )
         unused = []
-        # Sorting keeps the alphabetical order of the reasons within each stage.
-        in_order = sorted(sorted(self.unused), key=lambda refusal: ALL_STAGES.index(refusal.stage))
-        for stage, reason in in_order:
-            count = self.unused[Refusal(stage, reason)]
-            unused.append({"stage": stage, "reason": reason, "documents": count})
+        for refusal in in_order:
+            # The members are "stage", "reason" and "documents".
+            unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
         return unused
 
     def _count_by_stage(self) -> list[dict[str, Any]]:

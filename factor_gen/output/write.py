@@ -234,7 +234,7 @@ def _separate_unused(
     """
     for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
         built.count(outcome)
-        # A document that is still an example got no row.
+        # An outcome is either a row or, if the document gave none, the document as it came.
         if isinstance(outcome, Example):
             unused_file.write(_unused_line(outcome))
         else:
@@ -247,7 +247,7 @@ def _column_names(num_contradictions: int) -> list[str]:
     Args:
         num_contradictions: How many contradictions each row has.
     """
-    # All rows have the same columns, so that those of a row without texts are enough.
+    # All rows have the same columns, so that those of a made-up row without texts are enough.
     nothing = Candidate(text="", type="", edit="", generator="")
     empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
     return list(make_row(empty_row))
