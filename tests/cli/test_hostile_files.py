@@ -1,5 +1,7 @@
-"""Hostile files in every place where a command takes one: an exit code and a sentence, never a
-traceback, and in bounded time."""
+"""Hostile files in every place where a command takes one.
+
+A command ends with an exit status and a sentence, never with a traceback, and in bounded time.
+"""
 
 from __future__ import annotations
 
@@ -8,206 +10,291 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from factor_gen.cli import main as factor_gen
+from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.cli import main as lm_factuality
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import whole_folder
 from tests.conftest import TASKS
 from tests.hostile import write_hostile
 from tests.report.results import factor_task, write_results
 
 SAMPLE = TASKS / "sample"
-LONGEST = 10  # seconds of one command on one file, on a busy machine
-MOST_SAID = 20_000  # characters
 
-# Of each command what stands before and behind the file, and the ending of its name; OUT, CORPUS
-# and OTHER are made below.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "validate FILE": (".yaml", ""),
-    "validate FILE ": (".csv", ""),
-    "validate FILE  ": (".jsonl", ""),
-    "validate FILE   ": (".parquet", ""),
-    "report FILE --out OUT": (".json", ""),
-    "compare FILE": (".json", ""),
-    "compare --with FILE": (".yaml", ""),
-    "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
-    "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
-    "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical --store STORE --out OUT": (
+MAX_SECONDS = 10
+"""The longest time of one command on one file, on a busy machine."""
+
+MAX_CHARACTERS = 20_000
+"""The longest output of one command on one file."""
+
+ALL_IN_FOLDER = "all that are in the folder"
+"""Stands for all files that can be copied, as the folder of a submission."""
+
+
+class Command(NamedTuple):
+    """A command that takes a file."""
+
+    words: str
+    """What the user types. Words in capitals stand for paths (see `make_paths`)."""
+
+    suffix: str
+    """The ending of the file's name."""
+
+    succeeds_on: tuple[str, ...] = ()
+    """The hostile files that are no fault for this command."""
+
+
+COMMANDS = [
+    Command("validate FILE", ".yaml"),
+    Command("validate FILE", ".csv"),
+    Command("validate FILE", ".jsonl"),
+    Command("validate FILE", ".parquet"),
+    Command("report FILE --out OUT", ".json"),
+    Command("compare FILE", ".json"),
+    Command("compare --with FILE", ".yaml"),
+    Command("judge felm_gen --samples FILE --judge lexical --store STORE --out OUT", ".jsonl"),
+    Command("judge ambigbio --generations FILE --judge lexical --store STORE --out OUT", ".json"),
+    Command(
+        "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical "
+        "--store STORE --out OUT",
         ".db",
-        "",
     ),
-    "judge felm_gen --samples OTHER --judge FILE --store STORE --out OUT": (".yaml", ""),
-    "verify --pairs PAIRS --judge lexical --store FILE --out OUT": (".sqlite", "empty missing"),
-    "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
-    "score ambigbio --decisions FILE --out OUT": (".json", ""),
-    "score felm --outputs FILE --data-dir FELM --out OUT": (".jsonl", ""),
-    "claims extract --judge rules --data-dir FELM_FOLDER --out OUT": (".jsonl", ""),
-    "claims extract --judge FILE --data-dir FELM --store STORE --out OUT": (".yaml", ""),
-    "certify --judge FILE --sample --store STORE": (".yaml", ""),
-    "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE": (
+    Command(
+        "judge felm_gen --samples SAMPLES --judge FILE --store STORE --out OUT",
+        ".yaml",
+    ),
+    Command(
+        "verify --pairs PAIRS --judge lexical --store FILE --out OUT",
+        ".sqlite",
+        succeeds_on=("empty", "missing"),  # a new store is made there
+    ),
+    Command("verify --pairs FILE --judge lexical --store STORE --out OUT", ".jsonl"),
+    Command("score ambigbio --decisions FILE --out OUT", ".json"),
+    Command("score felm --outputs FILE --data-dir FELM --out OUT", ".jsonl"),
+    Command("claims extract --judge rules --data-dir FOLDER --out OUT", ".jsonl"),
+    Command("claims extract --judge FILE --data-dir FELM --store STORE --out OUT", ".yaml"),
+    Command("certify --judge FILE --sample --store STORE", ".yaml"),
+    Command(
+        "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE",
         ".jsonl",
-        "",
     ),
-    "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE": (
+    Command(
+        "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE",
         ".json",
-        "",
     ),
-    "page --verdicts FILE --out OUT": (".jsonl", ""),
-    "cite --generations FILE --nli lexical --out OUT": (".json", ""),
-    "people sheet FILE --rows 3 --out OUT.html": (".jsonl", ""),
-    "people sheet FILE --rows 3 --out OUT.html ": (".json", ""),
-    "people sheet FILE --rows 3 --out OUT.html  ": (".csv", ""),
-    "knowledge build FILE --out OUT": (".tsv", ""),
-    "knowledge build FILE --out OUT ": (".jsonl", ""),
-    "knowledge build FILE --out OUT  ": (".jsonl.gz", ""),
-    "knowledge build FILE --out OUT   ": (".parquet", ""),
-    "retrieve --names FILE --index FILE --out OUT": (".csv", ""),
-    "index build FILE --out OUT": (".tsv", ""),
-    "index build FILE --out OUT ": (".jsonl", ""),
-    "index info FILE": (".json", ""),
-    "leaderboard pack FILE --model a/b --out OUT": (".json", ""),
-    "leaderboard check FOLDER": (".json", ""),
-    "leaderboard build FOLDER --out OUT": (".json", "ALL"),  # the site says who was refused
-    "factor-gen build FILE --out OUT": (".yaml", ""),
-    "factor-gen build CORPUS --out OUT": (".jsonl", ""),
-    "factor-gen audit FILE": (".csv", ""),
-    "factor-gen audit FILE ": (".yaml", ""),
-    "factor-gen audit FILE  ": (".jsonl", ""),
-    "data verify wiki_factor --data-dir FILE": (".jsonl", ""),
-}
-# No rows are no fault of a file: what is said then is of the corpus, the claims or the index.
-SAID_OF_OTHERS = {"empty", "blank", "bom", "parquet"}
+    Command("page --verdicts FILE --out OUT", ".jsonl"),
+    Command("cite --generations FILE --nli lexical --out OUT", ".json"),
+    Command("people sheet FILE --rows 3 --out OUT.html", ".jsonl"),
+    Command("people sheet FILE --rows 3 --out OUT.html", ".json"),
+    Command("people sheet FILE --rows 3 --out OUT.html", ".csv"),
+    Command("knowledge build FILE --out OUT", ".tsv"),
+    Command("knowledge build FILE --out OUT", ".jsonl"),
+    Command("knowledge build FILE --out OUT", ".jsonl.gz"),
+    Command("knowledge build FILE --out OUT", ".parquet"),
+    Command("retrieve --names FILE --index FILE --out OUT", ".csv"),
+    Command("index build FILE --out OUT", ".tsv"),
+    Command("index build FILE --out OUT", ".jsonl"),
+    Command("index info FILE", ".json"),
+    Command("leaderboard pack FILE --model a/b --out OUT", ".json"),
+    Command("leaderboard check FOLDER", ".json"),
+    Command(
+        "leaderboard build FOLDER --out OUT",
+        ".json",
+        succeeds_on=(ALL_IN_FOLDER,),  # the site says which submissions were refused
+    ),
+    Command("factor-gen build FILE --out OUT", ".yaml"),
+    Command("factor-gen build CORPUS --out OUT", ".jsonl"),
+    Command("factor-gen audit FILE", ".csv"),
+    Command("factor-gen audit FILE", ".yaml"),
+    Command("factor-gen audit FILE", ".jsonl"),
+    Command("data verify wiki_factor --data-dir FILE", ".jsonl"),
+]
+
+FILES_WITHOUT_ROWS = {"empty", "blank", "bom", "parquet"}
+"""Files that are no fault by themselves. The error may be about what is made of them."""
+
+NO_FILES = {"missing", "folder", "loop", "below_a_file", "long_name"}
+"""Names of `write_hostile` at whose paths no file can be read."""
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Path]]:
-    made: dict[str, dict[str, Path]] = {}
+def hostile_files(tmp_path_factory):
+    """Return a function that writes hostile files with an ending, and returns them by name."""
+    files_by_suffix = {}
 
-    def of(suffix: str) -> dict[str, Path]:
-        if suffix not in made:
-            made[suffix] = dict(write_hostile(tmp_path_factory.mktemp("hostile"), suffix))
-            if suffix == ".yaml":  # as YAML it is one text of 8 MB, which takes PyYAML four seconds
-                del made[suffix]["csv_columns"]
-        return made[suffix]
+    def write_once(suffix):
+        if suffix not in files_by_suffix:
+            files = dict(write_hostile(tmp_path_factory.mktemp("hostile"), suffix))
+            if suffix == ".yaml":
+                # As YAML it is one text of 8 MB, which takes PyYAML four seconds.
+                del files["csv_columns"]
+            files_by_suffix[suffix] = files
+        return files_by_suffix[suffix]
 
-    return of
-
-
-def run(command: list[str]) -> int:
-    return factor_gen(command[1:]) if command[0] == "factor-gen" else lm_factuality(command)
-
-
-# Every sixth of them in every run; all of them with the slow tests.
-EACH = [
-    each if place % 6 == 0 else pytest.param(each, marks=pytest.mark.slow)
-    for place, each in enumerate(COMMANDS)
-]
+    return write_once
 
 
-@pytest.mark.parametrize("command", EACH)
-def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "500")
-    suffix, may_succeed = COMMANDS[command]
-    (tmp_path / "pairs.jsonl").write_text('{"claim": "It is old.", "passages": ["It is old."]}\n')
-    (tmp_path / "felm").mkdir()
-    shutil.copy(SAMPLE / "sample_felm.jsonl", tmp_path / "felm" / "all.jsonl")
-    (tmp_path / "outputs.jsonl").write_text(
-        '{"index": "0", "domain": "wk", "output": "Answer: 1"}\n'
-    )
-    for number, (name, path) in enumerate(hostile(suffix).items()):
-        folder = tmp_path / str(number)
-        (folder / "submission").mkdir(parents=True)
-        if name not in ("missing", "folder", "loop", "below_a_file", "long_name"):
-            (folder / "submission" / "submission.json").write_bytes(path.read_bytes())
-            (folder / "all.jsonl").write_bytes(path.read_bytes())
-        corpus = folder / "corpus.yaml"
-        corpus.write_text(f"corpus: {json.dumps(str(path))}\ngenerate: rules\nfilter: none\n")
-        places = {
-            "FILE": path,
-            "FOLDER": folder,
-            "FELM_FOLDER": folder,
-            "FELM": tmp_path / "felm",
-            "OUTPUTS": tmp_path / "outputs.jsonl",
-            "OUT": folder / "out",
-            "OUT.html": folder / "out.html",
-            "CORPUS": corpus,
-            "STORE": tmp_path / "store.sqlite",
-            "PAIRS": tmp_path / "pairs.jsonl",
-            "OTHER": SAMPLE / "sample_felm.jsonl",
-            "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
-        }
+@pytest.fixture
+def sound_paths(tmp_path):
+    """Return the paths of sound files, by the words that stand for them in commands."""
+    pairs_path = tmp_path / "pairs.jsonl"
+    pairs_path.write_text('{"claim": "It is old.", "passages": ["It is old."]}\n')
+    felm_folder = tmp_path / "felm"
+    felm_folder.mkdir()
+    shutil.copy(SAMPLE / "sample_felm.jsonl", felm_folder / "all.jsonl")
+    return {
+        "PAIRS": pairs_path,
+        "FELM": felm_folder,
+        "STORE": tmp_path / "store.sqlite",
+        "SAMPLES": SAMPLE / "sample_felm.jsonl",
+        "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
+    }
+
+
+def make_paths(folder, name, hostile_path):
+    """Make the paths by the words that stand for them, of places that hold a hostile file.
+
+    Args:
+        folder: An empty folder.
+        name: The name of the file in `write_hostile`.
+        hostile_path: The file.
+    """
+    submission = folder / "submission"
+    submission.mkdir(parents=True)
+    if name not in NO_FILES:
+        content = hostile_path.read_bytes()
+        (submission / "submission.json").write_bytes(content)
+        (folder / "all.jsonl").write_bytes(content)  # in the place of FELM's data
+    build_path = folder / "corpus.yaml"
+    corpus = json.dumps(str(hostile_path))
+    build_path.write_text(f"corpus: {corpus}\ngenerate: rules\nfilter: none\n")
+    return {
+        "FILE": hostile_path,
+        "FOLDER": folder,
+        "CORPUS": build_path,
+        "OUT": folder / "out",
+        "OUT.html": folder / "out.html",
+    }
+
+
+def run_words(words):
+    """Run what a user types, and return the exit status."""
+    if words[0] == "factor-gen":
+        return factor_gen(words[1:])
+    return lm_factuality(words)
+
+
+def mark_most_as_slow(commands):
+    """Return parameters of which every sixth runs always, and the others with the slow tests."""
+    parameters = []
+    for number, command in enumerate(commands):
+        marks = [] if number % 6 == 0 else [pytest.mark.slow]
+        name = f"{command.words} ({command.suffix})"
+        parameters.append(pytest.param(command, marks=marks, id=name))
+    return parameters
+
+
+@pytest.mark.parametrize("command", mark_most_as_slow(COMMANDS))
+def test_a_command_on_a_hostile_file_ends_with_a_sentence_that_names_the_file(
+    command, hostile_files, sound_paths, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "500")  # so that no path is wrapped
+    for number, (name, path) in enumerate(hostile_files(command.suffix).items()):
+        paths = {**sound_paths, **make_paths(tmp_path / str(number), name, path)}
         words = [
-            str(places.get(word, word)).replace("=FILE", f"={path}") for word in command.split()
+            str(paths.get(word, word)).replace("=FILE", f"={path}")
+            for word in command.words.split()
         ]
-        before = time.perf_counter()
-        code = run(words)
-        took = time.perf_counter() - before
-        printed = capsys.readouterr()
-        said = printed.err + printed.out
-        assert took < LONGEST, f"{name}: {took:.1f} s"
-        assert "Traceback" not in said
-        assert len(said) < MOST_SAID, f"{name}: {len(said)} characters"
-        if (
-            may_succeed == "ALL" and list((folder / "submission").iterdir())
-        ) or name in may_succeed.split():
-            assert code == 0, name
+
+        start = time.perf_counter()
+        status = run_words(words)
+        seconds = time.perf_counter() - start
+
+        captured = capsys.readouterr()
+        output = captured.err + captured.out
+        assert seconds < MAX_SECONDS, f"{name}: {seconds:.1f} s"
+        assert "Traceback" not in output, name
+        assert len(output) < MAX_CHARACTERS, f"{name}: {len(output)} characters"
+        is_in_folder = ALL_IN_FOLDER in command.succeeds_on and name not in NO_FILES
+        if is_in_folder or name in command.succeeds_on:
+            assert status == 0, name
             continue
-        assert code == 1, f"{name}: {said[:300]}"
-        if name not in SAID_OF_OTHERS and "FOLDER" not in command:
-            assert path.name[:100] in said, f"{name}: {said[:300]}"
+        assert status == 1, f"{name}: {output[:300]}"
+        if name not in FILES_WITHOUT_ROWS and "FOLDER" not in command.words:
+            assert path.name[:100] in output, f"{name}: {output[:300]}"
 
 
-BLOCK = b"0" * 2**20
+MARKER = "mark"
+"""A file that shows that the suite wrote a folder, and may replace it."""
 
 
-def test_a_link_as_out_stands_for_its_folder(tmp_path):
+@pytest.fixture
+def link_to_folder(tmp_path):
+    """Return a link to the folder ``disk``."""
     (tmp_path / "disk").mkdir()
     link = tmp_path / "site"
     link.symlink_to(tmp_path / "disk")
-    for content in ("one", "two"):
-        with whole_folder(link, "mark") as part:
-            (part / "mark").write_text(content)
-        assert (tmp_path / "disk" / "mark").read_text() == content
-        assert link.is_symlink()
-    (tmp_path / "disk" / "mark").rename(tmp_path / "disk" / "of somebody")
-    with pytest.raises(DataError, match="has no mark"), whole_folder(link, "mark"):
-        pass
+    return link
 
 
-@pytest.mark.parametrize("task", ["my/task", "a\\\\b", "x" * 200])
-def test_a_task_whose_name_no_file_can_have_is_refused(task, factor_yaml, evaluate, capsys):
+def write_folder(path, content):
+    """Write a folder with a marker of this content."""
+    with whole_folder(path, MARKER) as part:
+        (part / MARKER).write_text(content)
+
+
+def test_a_link_as_the_output_stands_for_its_folder(link_to_folder, tmp_path):
+    write_folder(link_to_folder, "one")
+    write_folder(link_to_folder, "two")
+
+    assert (tmp_path / "disk" / MARKER).read_text() == "two"
+    assert link_to_folder.is_symlink()
+
+
+def test_a_folder_of_somebody_else_behind_a_link_is_not_replaced(link_to_folder, tmp_path):
+    (tmp_path / "disk" / "a file of somebody else").touch()
+
+    with pytest.raises(DataError, match="has no mark"):
+        write_folder(link_to_folder, "one")
+
+
+NAMES_OF_NO_FILE = [
+    pytest.param("my/task", id="slash"),
+    pytest.param("a\\b", id="backslash"),
+    pytest.param("x" * 200, id="too long"),
+]
+
+
+@pytest.mark.parametrize("task", NAMES_OF_NO_FILE)
+def test_validate_refuses_a_task_whose_name_no_file_can_have(task, factor_yaml, capsys):
     path = factor_yaml("named", dataset_path=str(SAMPLE / "sample_factor.csv"))
-    path.write_text(path.read_text().replace("task: named", f'task: "{task}"'))
+    path.write_text(path.read_text().replace("task: named", f"task: {json.dumps(task)}"))
+
     assert lm_factuality(["validate", str(path)]) == 1
-    assert "expected a name of at most 150 characters without slashes" in capsys.readouterr().out
-    from lm_factuality.benchmarks.factor.task import FactorTask
-    from lm_factuality.ground.errors import ConfigError
+
+    message = "expected a name of at most 150 characters without slashes"
+    assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("task", NAMES_OF_NO_FILE)
+def test_a_task_whose_name_no_file_can_have_is_not_made(task):
+    config = {"task": task, "dataset_path": str(SAMPLE / "sample_factor.csv")}
 
     with pytest.raises(ConfigError, match="without slashes"):
-        FactorTask(
-            config={
-                "task": task.replace("\\\\", "\\"),
-                "dataset_path": str(SAMPLE / "sample_factor.csv"),
-            }
-        )
+        FactorTask(config=config)
 
 
 def test_tables_are_printed_in_an_ascii_locale(tmp_path, monkeypatch):
-    for number in range(2):
-        tasks = {"news_factor": factor_task([True, False, number == 0])}
-        write_results(
-            tmp_path / str(number),
-            tasks,
-            f"org/modèle-\u6a21\u578b{number}",
-            f"2026-01-02T03-04-05.00000{number}",
-        )
+    task = {"news_factor": factor_task([True, False, True])}
+    write_results(tmp_path, task, "org/modèle-\u6a21\u578b")
     screen = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, "ascii"))
+
     assert lm_factuality(["compare", str(tmp_path)]) == 0
+
     sys.stdout.flush()
     assert b"mod\\xe8le-\\u6a21" in screen.getvalue()
