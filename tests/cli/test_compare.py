@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lm_factuality.cli import main
-from tests.benchmarks.factor.test_agreement import ONE, TWO, results
+from tests.benchmarks.factor.test_agreement import ONE, TWO, write_results_of
 from tests.conftest import REPOSITORY
 
 
@@ -25,8 +25,8 @@ def compare(tmp_path, capsys):
 @pytest.fixture
 def disagreeing_models(tmp_path):
     """Write results of two models, of which the one with more accuracy has the worse perplexity."""
-    results(tmp_path / "a", "one", ONE, perplexity=8.0)
-    results(tmp_path / "b", "two", TWO, perplexity=9.0)
+    write_results_of(tmp_path / "a", "one", ONE, perplexity=8.0)
+    write_results_of(tmp_path / "b", "two", TWO, perplexity=9.0)
 
 
 @pytest.mark.usefixtures("disagreeing_models")
@@ -68,8 +68,8 @@ def test_measured_pairs_are_counted_apart_from_published_ones(compare):
 
 
 def test_models_that_agree_make_no_pairs(tmp_path, compare):
-    results(tmp_path / "a", "one", ONE, perplexity=9.0)
-    results(tmp_path / "b", "two", TWO, perplexity=8.0)
+    write_results_of(tmp_path / "a", "one", ONE, perplexity=9.0)
+    write_results_of(tmp_path / "b", "two", TWO, perplexity=8.0)
 
     output = compare()
 
@@ -82,8 +82,8 @@ def compare_with_changed(tmp_path, compare):
     """Return a function that replaces a text in the results of the second of two models."""
 
     def change_and_compare(text, replacement):
-        results(tmp_path / "a", "one", ONE, perplexity=9.0)
-        path = results(tmp_path / "b", "two", TWO, perplexity=8.0)
+        write_results_of(tmp_path / "a", "one", ONE, perplexity=9.0)
+        path = write_results_of(tmp_path / "b", "two", TWO, perplexity=8.0)
         content = path.read_text(encoding="utf-8")
         path.write_text(content.replace(text, replacement), encoding="utf-8")
         return compare()

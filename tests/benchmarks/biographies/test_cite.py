@@ -1,5 +1,4 @@
-"""Citations: how they are read, recall and precision by ALCE's definitions, and the authors'
-figures from their own verdicts."""
+"""Citations: how they are read, and their recall and precision by ALCE's definitions."""
 
 import gzip
 import json
@@ -19,20 +18,24 @@ from lm_factuality.benchmarks.biographies.citations import (
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import ConfigError
 
-FIVE = tuple(RetrievedPassage(f"Ada Lind ({number})", f"text {number}") for number in range(1, 6))
+PASSAGES = tuple(
+    RetrievedPassage(f"Ada Lind ({number})", f"text {number}") for number in range(1, 6)
+)
+"""Five passages, which responses cite by their numbers from 1 on."""
 
 
-def generation(output, passages=FIVE, index="0"):
+def make_response(output, index="0"):
     """Make a response about Ada Lind, with five passages."""
-    return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, tuple(passages))
+    return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, PASSAGES)
 
 
 def read_claims(output, protocol="fixed"):
     """Read the claims of a response: its sentences without their citations."""
-    return [sentence.claim for sentence in read_cited_sentences(generation(output), protocol)]
+    return [sentence.claim for sentence in read_cited_sentences(make_response(output), protocol)]
 
 
-# What a sentence cites by protocol fixed and by code, and how many of these citations dangle by fixed.
+# What a sentence cites by protocol fixed and by protocol code, and how many citations dangle, that
+# is, name no passage, by protocol fixed.
 CITATIONS = {
     "She rowed [1].": ([1], [1], 0),
     "She rowed [1]-[3].": ([1, 2, 3], [1, 3], 0),
@@ -56,7 +59,7 @@ CITATIONS = {
 def test_citations_are_read_by_protocol_fixed(text, expected):
     citations, _by_code, num_dangling = expected
 
-    (sentence,) = read_cited_sentences(generation(text), "fixed")
+    (sentence,) = read_cited_sentences(make_response(text), "fixed")
 
     assert list(sentence.citations) == citations
     assert sentence.dangling == num_dangling
@@ -66,7 +69,7 @@ def test_citations_are_read_by_protocol_fixed(text, expected):
 def test_citations_are_read_by_protocol_code(text, expected):
     _by_fixed, citations, _num_dangling = expected
 
-    (sentence,) = read_cited_sentences(generation(text), "code")
+    (sentence,) = read_cited_sentences(make_response(text), "code")
 
     assert list(sentence.citations) == citations
 
@@ -102,7 +105,7 @@ def test_claims_are_read_by_protocol_code_as_the_authors_do(text, claims):
 
 
 def test_citations_behind_the_full_stop_belong_to_the_sentence():
-    first, second = read_cited_sentences(generation("She rowed. [1][2] She won. [3]"), "fixed")
+    first, second = read_cited_sentences(make_response("She rowed. [1][2] She won. [3]"), "fixed")
 
     assert first.citations == (1, 2)
     assert second.citations == (3,)
@@ -120,7 +123,7 @@ def test_citations_behind_the_full_stop_belong_to_the_sentence():
     ],
 )
 def test_citations_at_the_start_of_a_line_belong_to_the_sentence_before_it_or_after(text, expected):
-    sentences = read_cited_sentences(generation(text), "fixed")
+    sentences = read_cited_sentences(make_response(text), "fixed")
 
     assert [(sentence.claim, sentence.citations) for sentence in sentences] == expected
 
@@ -136,10 +139,15 @@ def precision_of(judged):
 
 
 class EntailmentTable(Entailment):
-    """Entailment by a table: ``supported`` are the sets of passages, by their numbers, that support
-    any claim, and ``unknown`` those without a verdict. Keeps the pairs that it is asked about."""
+    """Entailment by a table of the sets of passages that support every claim."""
 
     def __init__(self, supported, unknown=()):
+        """Set the table.
+
+        Args:
+            supported: Sets of the numbers of passages that support every claim together.
+            unknown: Sets of the numbers of passages on which there is no verdict.
+        """
         super().__init__("table", self.answer)
         self.supported = supported
         self.unknown = unknown
@@ -147,10 +155,15 @@ class EntailmentTable(Entailment):
         self.batches = 0
 
     def answer(self, pairs):
+        """Return the verdict on each pair of a claim and passages, and keep the pairs."""
         self.batches += 1
         self.asked += pairs
-        cited = [{FIVE.index(passage) + 1 for passage in pair.passages} for pair in pairs]
-        return [None if numbers in self.unknown else numbers in self.supported for numbers in cited]
+        return [self.verdict(pair.passages) for pair in pairs]
+
+    def verdict(self, passages):
+        """Return whether these passages support a claim, None if it is unknown."""
+        numbers = {PASSAGES.index(passage) + 1 for passage in passages}
+        return None if numbers in self.unknown else numbers in self.supported
 
 
 # The citations of one sentence, the sets of passages that support it, its recall and precision.
@@ -174,7 +187,7 @@ by_cited_sentence = pytest.mark.parametrize(
 
 def judge_text(output, supported, protocol="fixed"):
     """Judge the citations of one response, given the sets of passages that support its claims."""
-    (judged,) = judge_citations([generation(output)], EntailmentTable(supported), protocol)
+    (judged,) = judge_citations([make_response(output)], EntailmentTable(supported), protocol)
     return judged
 
 
@@ -218,8 +231,8 @@ def test_a_dangling_citation_leaves_the_sentence_without_citations_by_protocol_c
 def judge_with_gaps(protocol="fixed"):
     """Judge two responses of which passages 2 and 4, each alone, have no verdict."""
     generations = [
-        generation("One [1]. Two [2].", index="0"),
-        generation("Three [3][4].", index="1"),
+        make_response("One [1]. Two [2].", index="0"),
+        make_response("Three [3][4].", index="1"),
     ]
     table = EntailmentTable(supported=[{1}, {3, 4}, {3}], unknown=[{2}, {4}])
     return judge_citations(generations, table, protocol)
@@ -249,7 +262,7 @@ def test_each_pair_of_claim_and_passages_is_asked_once_in_three_batches():
     table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
 
-    judge_citations([generation(text, index=str(number)) for number in range(20)], table)
+    judge_citations([make_response(text, index=str(number)) for number in range(20)], table)
 
     assert len(table.asked) == len(set(table.asked)) == len(table.verdicts)
     assert table.batches == 3
@@ -258,18 +271,22 @@ def test_each_pair_of_claim_and_passages_is_asked_once_in_three_batches():
 def test_verdicts_are_kept_for_further_responses():
     table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
-    judge_citations([generation(text)], table)
+    judge_citations([make_response(text)], table)
     num_batches = table.batches
 
-    judge_citations([generation(text)], table)
+    judge_citations([make_response(text)], table)
 
     assert table.batches == num_batches
 
 
 @pytest.fixture
 def three_judged():
-    """A response of two sentences, of which one cites; one that cites nothing; and an empty one."""
-    generations = [generation("One [1]. Two."), generation("Three."), generation("")]
+    """Return three judged responses.
+
+    The first has two sentences, of which one cites a passage. The second cites nothing, and the
+    third is empty.
+    """
+    generations = [make_response("One [1]. Two."), make_response("Three."), make_response("")]
     return judge_citations(generations, EntailmentTable([{1}]))
 
 
@@ -312,15 +329,20 @@ def test_recall_of_no_sentences_is_undefined():
 
 
 class RecordedEntailment(Entailment):
-    """TRUE's verdicts as the authors recorded them, on all cited passages of a sentence together.
-    Any other pair, which ``num_unknown`` counts, is entailed."""
+    """The verdicts of the model TRUE as the authors recorded them.
+
+    They are on all cited passages of a sentence together. Any other pair is taken for entailed.
+    """
 
     def __init__(self, verdicts):
+        """Set the recorded verdicts, by pairs of a claim and its passages."""
         super().__init__("recorded", self.answer)
         self.verdicts = verdicts
         self.num_unknown = 0
+        """The number of pairs that are not recorded."""
 
     def answer(self, pairs):
+        """Return the verdict on each pair."""
         self.num_unknown += sum(pair not in self.verdicts for pair in pairs)
         return [self.verdicts.get(pair, True) for pair in pairs]
 
@@ -364,19 +386,22 @@ def read_log(log):
     return generations, verdicts
 
 
-NUM_RESPONSES = 500  # those that are not in the log cite nothing that exists
+NUM_RESPONSES = 500
+"""The number of all responses. Those that are not in the log cite nothing that exists."""
 
 
 @pytest.fixture(params=["vicuna-7b__ambig", "chatgpt-0301__no-ambig"])
 def published(request, shared):
-    """The authors' figures for the citations of one model, and the log of their verdicts."""
+    """Return the authors' figures for the citations of one model, and the log of their verdicts."""
     path = shared / "data" / "ambigbio" / "citations" / f"{request.param}.json.gz"
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
 def judge_log(content, splitter):
-    """Judge the responses of a log by the recorded verdicts; skip where the splitter of sentences
-    is not installed."""
+    """Judge the responses of a log by the recorded verdicts, with a splitter of sentences.
+
+    The test is skipped if the splitter is not installed.
+    """
     try:
         split = sentence_splitter(splitter)
     except ConfigError as error:
@@ -413,7 +438,10 @@ def test_the_authors_precision_lies_between_the_ends_that_the_log_allows(publish
 
 
 LEAST_PRECISE = {1: 1, 2: 1, 3: 0}
-"""How many citations of a supported sentence are precise at least, by their number."""
+"""How many citations of a supported sentence are precise at least, by their number.
+
+A single citation is precise. Of two, at least one is needed. Of three, any two may be enough.
+"""
 
 
 def least_precision(judged):

@@ -25,9 +25,15 @@ from lm_factuality.results.compare import read_runs
 from tests.report.results import factor_task
 
 
-def point(model, accuracy, token=None, byte=None):
-    """Make a model of this accuracy, in per cent, and these perplexities per token and per byte. It
-    has no samples."""
+def make_model(name, accuracy, token=None, byte=None):
+    """Make a model with an accuracy and perplexities on one corpus. It has no samples.
+
+    Args:
+        name: The name of the model.
+        accuracy: The accuracy in percent.
+        token: The perplexity per token.
+        byte: The perplexity per byte.
+    """
     metrics = {"factor_acc": accuracy / 100, "perplexity": token, "byte_perplexity": byte}
     task = TaskResult(
         task="t",
@@ -42,7 +48,7 @@ def point(model, accuracy, token=None, byte=None):
         version="1",
         samples=None,
     )
-    file = SimpleNamespace(label=model, model=model, variant="")
+    file = SimpleNamespace(label=name, model=name, variant="")
     return ModelOnCorpus(Run(file, task), score_figure(task, "factor_acc"), Run(file, task))
 
 
@@ -53,21 +59,26 @@ def sign(number):
 
 def tau_by_definition(pairs):
     """Compute Kendall's tau-b by counting the pairs that agree and disagree."""
-    signs = [
-        (sign(first[0] - second[0]), sign(first[1] - second[1]))
-        for first, second in itertools.combinations(pairs, 2)
-    ]
-    total = sum(x * y for x, y in signs)
-    return total / math.sqrt(sum(x != 0 for x, _ in signs) * sum(y != 0 for _, y in signs))
+    num_agreeing_more = 0
+    num_untied_x = 0
+    num_untied_y = 0
+    for (x1, y1), (x2, y2) in itertools.combinations(pairs, 2):
+        num_agreeing_more += sign(x1 - x2) * sign(y1 - y2)
+        num_untied_x += x1 != x2
+        num_untied_y += y1 != y2
+    return num_agreeing_more / math.sqrt(num_untied_x * num_untied_y)
 
 
 @pytest.fixture(scope="module")
 def points():
-    """Twelve models with some equal accuracies and perplexities; all are equal per byte."""
+    """Return twelve models with some equal accuracies and perplexities. All are equal per byte."""
     draw = random.Random(3)
-    return [
-        point(str(number), draw.randint(40, 46), draw.randint(7, 11), 2.0) for number in range(12)
-    ]
+    models = []
+    for number in range(12):
+        accuracy = draw.randint(40, 46)
+        perplexity = draw.randint(7, 11)
+        models.append(make_model(str(number), accuracy, token=perplexity, byte=2.0))
+    return models
 
 
 def test_tau_is_kendalls_with_lower_perplexity_as_better(points):
@@ -90,14 +101,18 @@ def list_models(pairs):
 
 
 def test_a_pair_may_disagree_by_one_unit_of_perplexity_alone():
-    pairs = find_disagreements([point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8)])
+    pairs = find_disagreements(
+        [make_model("one", 50.0, 8.0, 1.9), make_model("two", 51.0, 9.0, 1.8)]
+    )
 
     assert list_models(pairs) == [("one", "two")]
     assert pairs[0].units == ("token",)
 
 
 def test_models_without_samples_share_no_rows():
-    (pair,) = find_disagreements([point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8)])
+    (pair,) = find_disagreements(
+        [make_model("one", 50.0, 8.0, 1.9), make_model("two", 51.0, 9.0, 1.8)]
+    )
 
     assert pair.accuracy_gap.shared_rows == 0
     assert pair.accuracy_gap.stderr is None
@@ -106,13 +121,17 @@ def test_models_without_samples_share_no_rows():
 
 def test_every_pair_that_disagrees_is_found():
     pairs = find_disagreements(
-        [point("one", 50.0, 8.0, 1.9), point("two", 51.0, 9.0, 1.8), point("four", 50.0, 7.0)]
+        [
+            make_model("one", 50.0, 8.0, 1.9),
+            make_model("two", 51.0, 9.0, 1.8),
+            make_model("four", 50.0, 7.0),
+        ]
     )
 
     assert list_models(pairs) == [("one", "two"), ("four", "two")]
 
 
-def results(
+def write_results_of(
     folder,
     model,
     right,
@@ -121,10 +140,20 @@ def results(
     backend="hf",
     **config,
 ):
-    """Write a results file of a FACTOR task and its perplexity task, with the samples of the former.
+    """Write the results of a FACTOR task and its perplexity task, with samples of the former.
 
-    ``right`` says of each row whether the model is right: 1, 0, or None where it is unscored. Two
-    rows in turn are of one document.
+    Args:
+        folder: The folder of the file.
+        model: The name of the model.
+        right: For each row 1 if the model is right, 0 if it is not, and None if the row is
+            unscored. The rows are of documents of two rows each.
+        perplexity: The perplexity per token. That per byte is 1 and a tenth of it.
+        date: The date in the names of the files.
+        backend: The model class of lm_eval.
+        **config: Further keys of lm_eval's configuration.
+
+    Returns:
+        The path of the results file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows = len(right)
@@ -179,8 +208,8 @@ def read_points(folder):
 
 
 def test_a_measured_pair_may_disagree_by_both_units(tmp_path):
-    results(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
-    results(tmp_path / "b", "two", TWO, 9.0)
+    write_results_of(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
+    write_results_of(tmp_path / "b", "two", TWO, 9.0)
 
     pairs = find_disagreements(read_points(tmp_path))
 
@@ -189,18 +218,18 @@ def test_a_measured_pair_may_disagree_by_both_units(tmp_path):
 
 
 def test_accuracy_gaps_are_paired_by_row_and_clustered_by_document(tmp_path):
-    results(tmp_path / "a", "one", ONE, 8.0)
-    results(tmp_path / "b", "two", TWO, 9.0)
+    write_results_of(tmp_path / "a", "one", ONE, 8.0)
+    write_results_of(tmp_path / "b", "two", TWO, 9.0)
 
     (pair,) = find_disagreements(read_points(tmp_path))
 
-    # of each of 5 documents, what two models differ by, less the mean of 2 rows
+    # The models differ in one row of two documents, which is 0.4 rows per document on average.
     gaps = [0 - 0.4, 1 - 0.4, 1 - 0.4, 0 - 0.4, 0 - 0.4]
     stderr = math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10
     assert pair.accuracy_gap.difference == pytest.approx(0.2)
     assert pair.accuracy_gap.stderr == pytest.approx(stderr)
     assert pair.accuracy_gap.shared_rows == 10
-    # two documents differ, both in favour of the same model: 2 of 4 flips
+    # Of the 4 ways to swap the models in the two documents, 2 give a difference as large.
     assert pair.accuracy_gap.p_value == 0.5
 
 
@@ -213,8 +242,8 @@ def test_accuracy_gaps_are_paired_by_row_and_clustered_by_document(tmp_path):
     ],
 )
 def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, tmp_path):
-    results(tmp_path / "a", "one", ONE, 8.0)
-    results(tmp_path / "b", "two", TWO, 9.0)
+    write_results_of(tmp_path / "a", "one", ONE, 8.0)
+    write_results_of(tmp_path / "b", "two", TWO, 9.0)
     samples = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
     if text is None:
         samples.unlink()
@@ -230,8 +259,8 @@ def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, t
 
 
 def test_unscored_rows_are_in_no_accuracy_gap(tmp_path):
-    results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
-    results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
+    write_results_of(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
+    write_results_of(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
     one, two = read_points(tmp_path)
 
     gap = accuracy_difference(two, one)
@@ -241,36 +270,35 @@ def test_unscored_rows_are_in_no_accuracy_gap(tmp_path):
 
 
 def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
-    """Of three pairs one agrees with perplexity; it counts all the same."""
-    results(tmp_path / "0", "right", [1] * 10, 9.0)
-    results(tmp_path / "1", "one", ONE, 8.5)
-    results(tmp_path / "2", "two", TWO, 8.0)
+    """One of the three pairs agrees with perplexity. It is counted for the correction as well."""
+    write_results_of(tmp_path / "0", "right", [1] * 10, 9.0)
+    write_results_of(tmp_path / "1", "one", ONE, 8.5)
+    write_results_of(tmp_path / "2", "two", TWO, 8.0)
 
     pairs = find_disagreements(read_points(tmp_path))
 
-    p_values = {
-        pair.better_by_perplexity.model: (
-            pair.accuracy_gap.p_value,
-            pair.accuracy_gap.adjusted_p_value,
-        )
-        for pair in pairs
-    }
+    gaps = {pair.better_by_perplexity.model: pair.accuracy_gap for pair in pairs}
     assert {pair.better_by_accuracy.model for pair in pairs} == {"right"}
-    assert p_values == {
-        "one": (2 / 2**4, 3 * 2 / 2**4),  # four documents differ
-        "two": (2 / 2**3, 2 * 2 / 2**3),  # three
-    }
+    assert gaps["one"].p_value == 2 / 2**4  # four documents differ
+    assert gaps["one"].adjusted_p_value == 3 * 2 / 2**4
+    assert gaps["two"].p_value == 2 / 2**3  # three documents differ
+    assert gaps["two"].adjusted_p_value == 2 * 2 / 2**3
 
 
 @pytest.fixture
 def gains(tmp_path):
-    """The gains by retrieval of two models, beside runs that have no partner."""
-    results(tmp_path / "a", "org/m-125m", ONE, 8.0)
-    results(tmp_path / "b", "org/m-125m", TWO, 8.0, backend="hf-ralm")
-    results(tmp_path / "c", "org/m-125m", [0] * 10, 8.0, backend="hf-prefix-free")
-    results(tmp_path / "d", "org/m-125m", TWO, 8.0, backend="hf-ralm", model_revision="step1")
-    results(tmp_path / "e", "org/n-1b", [1] * 10, 8.0, backend="hf-ralm")
-    results(tmp_path / "f", "org/n-1b", TWO, 8.0)
+    """Return the gains of two models by retrieval.
+
+    Two further runs, of another method and of another revision, have no partner.
+    """
+    write_results_of(tmp_path / "a", "org/m-125m", ONE, 8.0)
+    write_results_of(tmp_path / "b", "org/m-125m", TWO, 8.0, backend="hf-ralm")
+    write_results_of(tmp_path / "c", "org/m-125m", [0] * 10, 8.0, backend="hf-prefix-free")
+    write_results_of(
+        tmp_path / "d", "org/m-125m", TWO, 8.0, backend="hf-ralm", model_revision="step1"
+    )
+    write_results_of(tmp_path / "e", "org/n-1b", [1] * 10, 8.0, backend="hf-ralm")
+    write_results_of(tmp_path / "f", "org/n-1b", TWO, 8.0)
     return retrieval_gains(read_points(tmp_path))
 
 
@@ -290,8 +318,8 @@ def test_gains_are_differences_with_corrected_p_values(gains):
 
 
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
-    results(tmp_path, "one", ONE, 8.0)
-    results(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
+    write_results_of(tmp_path, "one", ONE, 8.0)
+    write_results_of(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
 
     (point,), notes = models_on_corpora(read_runs([tmp_path])[0])
 
@@ -302,9 +330,11 @@ def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
 
 
 def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_path):
-    results(tmp_path / "a", "one", ONE, 8.0, date="2026-01-01T00-00-00.0", backend="hf")
-    results(tmp_path / "b", "one", ONE, 8.0, date="2026-01-02T00-00-00.0", backend="hf-tree")
-    results(tmp_path / "c", "one", TWO, 8.0, date="2026-01-03T00-00-00.0", backend="vllm")
+    write_results_of(tmp_path / "a", "one", ONE, 8.0, date="2026-01-01T00-00-00.0", backend="hf")
+    write_results_of(
+        tmp_path / "b", "one", ONE, 8.0, date="2026-01-02T00-00-00.0", backend="hf-tree"
+    )
+    write_results_of(tmp_path / "c", "one", TWO, 8.0, date="2026-01-03T00-00-00.0", backend="vllm")
 
     (point,) = read_points(tmp_path)
 
@@ -313,9 +343,9 @@ def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_p
 
 
 def test_other_backends_and_revisions_are_models_of_their_own(tmp_path):
-    results(tmp_path / "a", "one", ONE, 8.0)
-    results(tmp_path / "b", "one", ONE, 8.0, backend="hf-ralm")
-    results(tmp_path / "c", "one", ONE, 9.0, model_revision="step1000")
+    write_results_of(tmp_path / "a", "one", ONE, 8.0)
+    write_results_of(tmp_path / "b", "one", ONE, 8.0, backend="hf-ralm")
+    write_results_of(tmp_path / "c", "one", ONE, 9.0, model_revision="step1000")
 
     models = [point.model for point in read_points(tmp_path)]
 
@@ -323,7 +353,7 @@ def test_other_backends_and_revisions_are_models_of_their_own(tmp_path):
 
 
 def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
-    path = results(tmp_path, "one", ONE, 8.0)
+    path = write_results_of(tmp_path, "one", ONE, 8.0)
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["results"]["x_factor"]
     path.write_text(json.dumps(content), encoding="utf-8")

@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.page import sample_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
-from tests.benchmarks.factor.test_agreement import ONE, results
+from tests.benchmarks.factor.test_agreement import ONE, write_results_of
 from tests.conftest import REPOSITORY, TASKS, example_row
 from tests.models.test_hf_decoding import dense
 from tests.tiny_models import save_gpt2, save_opt
@@ -333,7 +333,7 @@ def compare_with_figures(tmp_path, capsys):
     """
 
     def compare(backend, options, protocol):
-        path = results(
+        path = write_results_of(
             tmp_path,
             MODEL,
             ONE,

@@ -1,4 +1,4 @@
-"""Equation 1 and its neighbours, on numbers worked out by hand."""
+"""The accuracy of FACTOR (equation 1 of the paper) and related scores, worked out by hand."""
 
 import math
 import random
@@ -10,10 +10,11 @@ from lm_factuality.benchmarks.factor.metrics import CONTINUOUS, row_metrics
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.harness.outputs import ScoredContinuation
 
-CHOICES = ("four", "sixsix", "eighteig", "ten ten te")  # 4, 6, 8 and 10 bytes
+CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
+"""Choices of 4, 6, 8 and 10 bytes."""
 
 
-def scores(*logprobs, tokens=(2, 2, 2, 2)):
+def make_scores(*logprobs, tokens=(2, 2, 2, 2)):
     """Make the scores of the four choices from their log-probabilities and numbers of tokens."""
     return [
         ScoredContinuation(logprob, False, num_tokens, False)
@@ -21,11 +22,12 @@ def scores(*logprobs, tokens=(2, 2, 2, 2)):
     ]
 
 
-NO_TOKENS = (None,) * 4  # of a model that does not tell how many tokens a choice has
+NO_TOKENS = (None,) * 4
+"""The numbers of tokens from a model that does not tell them."""
 
 
 def test_means_per_token_and_sums_and_means_per_byte_can_name_different_winners():
-    row = score_row(scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0)
+    row = score_row(make_scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0)
 
     assert row.mean_logprob == (-2.0, -2.5, -15.0, -15.0)
     assert row.correct == {
@@ -36,11 +38,13 @@ def test_means_per_token_and_sums_and_means_per_byte_can_name_different_winners(
 
 
 def test_the_true_choice_may_stand_anywhere():
-    assert score_row(scores(-9, -8, -1, -7), CHOICES, gold=2).correct["factor_acc"]
+    row = score_row(make_scores(-9, -8, -1, -7), CHOICES, gold=2)
+
+    assert row.correct["factor_acc"]
 
 
 def test_a_tie_is_not_right():
-    row = score_row(scores(-4, -4, -4, -4), CHOICES, gold=0)
+    row = score_row(make_scores(-4, -4, -4, -4), CHOICES, gold=0)
 
     assert row.correct["factor_acc"] is False
     assert row.correct["acc"] is False
@@ -49,24 +53,26 @@ def test_a_tie_is_not_right():
 @pytest.mark.parametrize(
     ("logprobs", "gold", "is_right"),
     [
-        ((-4, -4, -4, -4), 0, True),
-        ((-4, -4, -4, -4), 1, False),
-        ((-5, -4, -4, -6), 0, False),
+        pytest.param((-4, -4, -4, -4), 0, True, id="the true choice is the first"),
+        pytest.param((-4, -4, -4, -4), 1, False, id="the true choice is the second"),
+        pytest.param((-5, -4, -4, -6), 0, False, id="the true choice is not in the tie"),
     ],
 )
 def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right):
-    row = score_row(scores(*logprobs), CHOICES, gold, protocol="code")
+    row = score_row(make_scores(*logprobs), CHOICES, gold, protocol="code")
 
     assert bool(row.correct["factor_acc"]) is is_right
 
 
 @pytest.mark.parametrize("protocol", ["code", "dola"])
 def test_not_a_number_leaves_the_row_unscored_by_the_protocols_of_scripts(protocol):
-    assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol).unscored
+    assert score_row(make_scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol).unscored
 
 
 def test_protocol_dola_compares_sums():
-    row = score_row(scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0, protocol="dola")
+    row = score_row(
+        make_scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0, protocol="dola"
+    )
 
     assert row.correct["factor_acc"] is False  # -6 loses to -5, though -2 a token beats -2.5
     assert row.leads == (0, -1, 24, 24)
@@ -74,14 +80,16 @@ def test_protocol_dola_compares_sums():
 
 
 def test_protocol_dola_calls_a_tie_right():
-    row = score_row(scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola")
+    row = score_row(
+        make_scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola"
+    )
 
     assert row.correct["factor_acc"] is True
     assert row.correct["acc"] is True
 
 
 def test_protocol_dola_calls_the_second_of_a_tie_right():
-    row = score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola")
+    row = score_row(make_scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola")
 
     assert row.correct["factor_acc"]
 
@@ -92,7 +100,7 @@ def test_a_score_that_is_no_finite_number_leaves_the_row_unscored(value, positio
     logprobs = [-1.0, -2.0, -3.0, -4.0]
     logprobs[position] = value
 
-    row = score_row(scores(*logprobs), CHOICES, gold=0)
+    row = score_row(make_scores(*logprobs), CHOICES, gold=0)
 
     assert row.correct == {}
     assert row.unscored.startswith(f"choice {position}: ")
@@ -100,20 +108,20 @@ def test_a_score_that_is_no_finite_number_leaves_the_row_unscored(value, positio
 
 
 def test_the_true_choice_leads_over_each_contradiction_on_its_own():
-    row = score_row(scores(-4, -2, -6, -8), CHOICES, gold=0)
+    row = score_row(make_scores(-4, -2, -6, -8), CHOICES, gold=0)
 
     assert row.leads == (0.0, -1.0, 1.0, 2.0)  # in means per token
 
 
 def test_factor_acc_needs_token_counts():
-    row = score_row(scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
+    row = score_row(make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
 
     assert row.correct == {"acc": True, "acc_bytes": True}
     assert row.leads == ()
 
 
 def test_a_problem_of_the_row_leaves_it_unscored():
-    row = score_row(scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty")
+    row = score_row(make_scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty")
 
     assert row.unscored == "choice 1 is empty"
 
@@ -125,7 +133,7 @@ def test_choice_prob_and_brier_score_are_those_of_sums_as_in_lm_eval():
     logprobs = (-31.2, -30.9, -33.0, -30.1)
     probabilities = softmax(logprobs)
 
-    continuous = score_row(scores(*logprobs), CHOICES, gold=2).continuous
+    continuous = score_row(make_scores(*logprobs), CHOICES, gold=2).continuous
 
     assert continuous["choice_prob"] == pytest.approx(probabilities[2])
     assert continuous["brier_score"] == pytest.approx(brier_score([(2, probabilities)]))
@@ -140,20 +148,20 @@ def test_choice_prob_and_brier_score_are_those_of_sums_as_in_lm_eval():
     ],
 )
 def test_log_probabilities_may_be_of_any_size(logprobs, choice_prob, brier_score):
-    continuous = score_row(scores(*logprobs), CHOICES, 0).continuous
+    continuous = score_row(make_scores(*logprobs), CHOICES, 0).continuous
 
     assert continuous["choice_prob"] == pytest.approx(choice_prob)
     assert continuous["brier_score"] == pytest.approx(brier_score)
 
 
 def test_continuous_scores_of_sums_need_no_token_counts():
-    row = score_row(scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
+    row = score_row(make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
 
-    assert row.continuous == score_row(scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
+    assert row.continuous == score_row(make_scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
 
 
 def test_an_unscored_row_has_no_continuous_scores():
-    assert score_row(scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
+    assert score_row(make_scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
 
 
 DOC = {
@@ -167,9 +175,11 @@ DOC = {
 
 @pytest.fixture
 def metrics():
-    """Metrics of a row whose means per token are -2 for the true choice, -1 and -4 for entities,
-    and -3 for the date."""
-    return row_metrics(DOC, scores(-4, -2, -6, -8), "paper", ["date", "entity", "predicate"])
+    """Return the metrics of a row whose true choice has a mean of -2 per token.
+
+    The contradictions of entities have means of -1 and -4, and that of the date has -3.
+    """
+    return row_metrics(DOC, make_scores(-4, -2, -6, -8), "paper", ["date", "entity", "predicate"])
 
 
 def test_the_margin_is_the_lead_over_the_nearest_contradiction(metrics):
@@ -201,7 +211,7 @@ def test_continuous_metrics_are_clustered_by_document(metrics):
 
 @pytest.mark.parametrize(("protocol", "pairwise_acc"), [("dola", 1), ("paper", 2 / 3)])
 def test_a_tied_pair_is_right_by_protocol_dola_alone(protocol, pairwise_acc):
-    metrics = row_metrics(DOC, scores(-4, -4, -6, -8), protocol, [])
+    metrics = row_metrics(DOC, make_scores(-4, -4, -6, -8), protocol, [])
 
     assert metrics["pairwise_acc"] == pytest.approx(pairwise_acc)
 
@@ -212,7 +222,9 @@ def test_a_margin_is_above_zero_where_the_row_is_right():
         logprobs = [draw.uniform(-20, -1) for _ in range(4)]
         tokens = [draw.randint(1, 9) for _ in range(4)]
 
-        metrics = row_metrics(DOC, scores(*logprobs, tokens=tokens), "paper", ["entity", "date"])
+        metrics = row_metrics(
+            DOC, make_scores(*logprobs, tokens=tokens), "paper", ["entity", "date"]
+        )
 
         is_right = bool(metrics["factor_acc"])
         assert (metrics["margin"] > 0) == is_right == (metrics["pairwise_acc"] == 1)
@@ -220,13 +232,13 @@ def test_a_margin_is_above_zero_where_the_row_is_right():
 
 
 def test_an_unscored_row_has_no_continuous_metrics():
-    metrics = row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])
+    metrics = row_metrics(DOC, make_scores(-1, math.inf, -1, -1), "paper", [])
 
     assert {metrics[name] for name in CONTINUOUS} == {None}
 
 
 def test_margins_need_token_counts():
-    metrics = row_metrics(DOC, scores(-1, -2, -3, -4, tokens=NO_TOKENS), "paper", ["entity"])
+    metrics = row_metrics(DOC, make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), "paper", ["entity"])
 
     assert metrics.keys() & set(CONTINUOUS) == {"bits_per_byte", "choice_prob", "brier_score"}
     assert not [name for name in metrics if name.startswith("margin")]
