@@ -109,7 +109,7 @@ _COMPARATORS = _read_comparators()
 
 
 def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
-    """Tell why a sentence may be true both before and after an edit.
+    """Tell why an edit of a sentence contradicts nothing: the sentence may be true in both forms.
 
     Example:
         The edit ``200 -> 300`` of *over 200 boats* gives ``quantities that may both hold``.
@@ -131,7 +131,8 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
-    # The tables of compatible.yaml ask for these texts only, so there are no tokens to select.
+    # A context usually selects tokens of a sentence. The tables of compatible.yaml ask only for
+    # these texts and for the change itself, so no tokens are selected.
     context = TokenContext(sentence=change, tables=_TABLES, start=0, end=0, facts=features)
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
@@ -140,20 +141,24 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
 
 
 def _quantities_overlap(change: TextChange) -> bool:
-    """Whether one quantity satisfies both texts: 350 is *over 200* and *over 300*.
+    """Whether a sentence may be true before and after an edit of a quantity.
+
+    Example:
+        Both *over 200 boats* and *over 300 boats* are true of 350 boats.
 
     Args:
-        change: An edit of a number, or of a comparator such as *over*.
+        change: An edit of a number, or of a comparator before it, such as *over*.
 
     Returns:
-        Whether the ranges before and after the edit differ and have a value in common.
+        Whether the ranges before and after the edit differ and have a value in common. False if the
+        edit changes no quantity.
     """
-    has_comparator = any(
+    changes_comparator = any(
         comparator.side == "before" and comparator.pattern.search(change.old)
         for comparator in _COMPARATORS
     )
-    # The edit changes neither a comparator nor a number.
-    if not has_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
+    changes_number = _QUANTITY.search(f"{change.old} {change.new}")
+    if not changes_comparator and not changes_number:
         return False
 
     old_range = _value_range(change.before, change.old + change.after)
@@ -172,14 +177,14 @@ def _value_range(before: str, after: str) -> ValueRange | None:
 
     Args:
         before: The text before the position.
-        after: The text after it, which begins with the quantity or has it soon.
+        after: The text after it. The quantity is in its first `_QUANTITY_NEAR` characters.
 
     Returns:
         The range; None if there is no quantity.
     """
     text = before + after
     position = len(before)
-    # A currency sign may stand before the position.
+    # The character before the position may be a currency sign, which belongs to the quantity.
     quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
     if quantity is None:
         return None
@@ -230,8 +235,8 @@ def _dates_agree(change: TextChange) -> bool:
         change: An edit of a date.
 
     Returns:
-        Whether the dates are equal in each part that both state, also if they have no part in
-        common. False if one of the texts is no date.
+        Whether the dates are equal in each part that both state. Dates such as *Monday* and *1985*,
+        which have no part in common, agree too. False if one of the texts is no date.
     """
     old_parts = _parts_of_date(change.old)
     new_parts = _parts_of_date(change.new)
@@ -330,7 +335,8 @@ def _continents_of_countries() -> Iterator[tuple[str, str]]:
     Yields:
         The names of a country and of its continent, such as *France* and *Europe*.
     """
-    # The first lines of the list give a name to each continent's code, such as "EU".
+    # Lines such as "EU  Europe" name a continent. All others begin with the name of a region, which
+    # is longer than the code of a continent.
     rows = read_rows(DATA / "regions.tsv")
     continents = {row[0]: row[1] for row in rows if len(row[0]) == 2}
     for country, continent_code in countries().items():

@@ -71,9 +71,10 @@ class LLMGenerator:
         """
         self._settings = settings
         self._store = store
-        self._config = _load_judge_that_writes(settings.judge, folder)
+        self._config = _load_judge_with_model(settings.judge, folder)
         user_prompts = _read_user_prompts(folder / settings.prompts) if settings.prompts else {}
-        # Prompts of a YAML file are texts. They ask for numbered answers, as those of the paper do.
+        # Prompts of a YAML file are texts, and those of a folder are paths of templates. Only the
+        # former have the form of the paper's prompts, which ask for numbered answers, not JSON.
         self._numbered_types = {
             error_type for error_type, prompt in user_prompts.items() if isinstance(prompt, str)
         }
@@ -128,7 +129,7 @@ class LLMGenerator:
         # A shard with failed requests must not count as finished.
         _check_answers(_answers_of(replies))
         return [
-            example if example.unused else self._with_candidates(example, replies)
+            example if example.unused else self._add_candidates(example, replies)
             for example in examples
         ]
 
@@ -149,7 +150,7 @@ class LLMGenerator:
             for example in examples
             if not example.unused and error_type in example.types
         }
-        # Without a question, the judge's model is not even loaded.
+        # A question to the judge loads its model, which takes long, so none is asked in vain.
         if not variables_by_doc_id:
             return {}
 
@@ -181,7 +182,7 @@ class LLMGenerator:
             variables["context"] = " ".join(context.split())
         return variables
 
-    def _with_candidates(self, example: Example, replies: Replies) -> Example:
+    def _add_candidates(self, example: Example, replies: Replies) -> Example:
         """Return an example with the candidates of all error types.
 
         Args:
@@ -207,9 +208,10 @@ class LLMGenerator:
                     else:
                         candidates[candidate.text] = candidate
 
-        # Such an example gives no row.
+        # An example without candidates gives no row of the benchmark.
         if not candidates:
             reason = "no contradiction could be read"
+            # All contradictions were lost for the same reason.
             if set(lost) == {REFUSED}:
                 reason = "the server refused all requests"
             example = example.drop(self.name, reason)
@@ -234,7 +236,7 @@ def _answers_of(replies: Replies) -> list[Answer]:
     return answers
 
 
-def _load_judge_that_writes(name: str | None, folder: Path) -> JudgeConfig:
+def _load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
     """Load the configuration of a judge, and check that the judge has a model that writes text.
 
     Args:
@@ -251,7 +253,7 @@ def _load_judge_that_writes(name: str | None, folder: Path) -> JudgeConfig:
     # The name may be that of a judge which comes with the package, such as "openai-server".
     path = folder / name
     config = load_judge_config(path if path.is_file() else name)
-    # The lexical judge, for example, only compares words.
+    # A model that reads prompts writes answers to them. The lexical judge only compares words.
     if not config.capabilities.reads_prompts:
         raise ConfigError(
             f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
@@ -301,13 +303,15 @@ def _read_user_prompts(path: Path) -> Mapping[str, Path | str]:
             form of the paper.
 
     Returns:
-        The path of each template in the folder, or the text of each template in the YAML file.
+        The path of each template in the folder, or the text of each prompt in the YAML file, as a
+        template too.
 
     Raises:
         ConfigError: The folder or the file is not there, or has no prompt that can be used.
     """
     if path.suffix in (".yaml", ".yml"):
-        return _read_prompts_of_papers_form(path)
+        return _read_paper_prompts(path)
+    # The name of a template is its error type.
     templates = {template.stem: template for template in sorted(path.glob("*.jinja"))}
     if not templates:
         names = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
@@ -315,8 +319,8 @@ def _read_user_prompts(path: Path) -> Mapping[str, Path | str]:
     return templates
 
 
-def _read_prompts_of_papers_form(path: Path) -> Mapping[str, str]:
-    """Read prompts in the form of the paper (tables 7 to 12), and make them templates.
+def _read_paper_prompts(path: Path) -> Mapping[str, str]:
+    """Read prompts that are written like those of the paper (tables 7 to 12) as Jinja templates.
 
     Example:
         ``Completion: {completion}`` becomes ``Completion: {{ completion }}``.
@@ -329,18 +333,19 @@ def _read_prompts_of_papers_form(path: Path) -> Mapping[str, str]:
             ``{completion}``.
     """
     types = ", ".join(ERROR_TYPES)
-    expected = f"expected one of {types} with a prompt that holds {{completion}}"
+    # The end of both error messages.
+    expectation = f"expected one of {types} with a prompt that holds {{completion}}"
     prompts: object = read_config(path)
     if not isinstance(prompts, dict):
-        raise ConfigError(f"generate: prompts: {path}: holds no mapping; {expected}")
+        raise ConfigError(f"generate: prompts: {path}: holds no mapping; {expectation}")
 
     templates = {}
     for error_type, prompt in prompts.items():
         # Without the sentence, the model would not know what to edit.
         if error_type not in ERROR_TYPES or "{completion}" not in str(prompt):
             raise ConfigError(
-                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; {expected}"
+                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; {expectation}"
             )
-        # Jinja fills in {{ completion }}.
+        # Jinja has double braces: {{ completion }}.
         templates[error_type] = _PLACEHOLDER.sub(r"{{ \1 }}", prompt)
     return templates

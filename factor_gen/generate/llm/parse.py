@@ -88,8 +88,8 @@ def parse_numbered_answer(answer: Answer) -> ParsedReply[Contradictions]:
     text = text.partition("##")[0].strip()
 
     contradictions = []
-    # The text before the first number is no entry.
-    for entry in _ENTRY_NUMBER.split(f"\n{text}")[1:]:
+    _, *entries = _ENTRY_NUMBER.split(f"\n{text}")  # What precedes the first number is no entry.
+    for entry in entries:
         plan, _, sentence = entry.partition("Contradiction:")
         edits = [Edit(old=old, new=new) for old, new in _QUOTED_CHANGE.findall(plan)]
         contradictions.append(Contradiction(edits=edits, contradiction=sentence.strip()))
@@ -110,7 +110,7 @@ def candidates_of_reply(
         reply: The reply of a model, in JSON or numbered lines.
         completion: The sentence that the model was asked to edit.
         error_type: The error type that it was asked for.
-        most: How many candidates are taken. None: all.
+        most: How many candidates are taken at most. None: all.
 
     Returns:
         The candidates, and how many contradictions could not be used, by reason.
@@ -134,6 +134,7 @@ def candidates_of_reply(
             text = copy_spacing(text, completion)
             problem = _contradiction_problem(edits, text, completion)
 
+        # Every entry either becomes a candidate or counts as lost, for the first of these reasons.
         if problem is not None:
             lost[f"llm: {problem}"] += 1
         elif text in candidates:
@@ -141,8 +142,8 @@ def candidates_of_reply(
         elif len(candidates) == most:
             lost["llm: more than were asked for"] += 1
         else:
-            changes = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
-            candidates[text] = Candidate(text, error_type, edit=changes, generator="llm")
+            plan = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
+            candidates[text] = Candidate(text, error_type, edit=plan, generator="llm")
     return ReplyCandidates(tuple(candidates.values()), dict(lost))
 
 
@@ -199,33 +200,30 @@ def _contradiction_problem(
     most_by_share = _MOST_EDITED_SHARE * len(spaced(completion).split())
     if token_distance(completion, contradiction) > max(_MOST_EDITED_TOKENS, most_by_share):
         return "too far from the completion"
-    return _reason_to_stay_true(edits, completion)
+    return _why_edits_contradict_nothing(edits, completion)
 
 
-def _reason_to_stay_true(edits: Sequence[Edit], completion: str) -> str | None:
-    """Tell why a sentence may still be true after all edits, and so contradicts nothing.
+def _why_edits_contradict_nothing(edits: Sequence[Edit], completion: str) -> str | None:
+    """Tell why a sentence may be true both before and after some edits.
 
     Args:
-        edits: The planned edits.
-        completion: The sentence that was edited.
+        edits: The planned edits, at least one.
+        completion: The sentence before the edits.
 
     Returns:
-        The reason for the first edit. None if an edit makes the sentence false, or if it is not
-        clear where the edit is.
+        The reason for the first edit, such as ``quantities that may both hold``. None if one of the
+        edits contradicts the sentence, or if it is not clear where an edit is.
     """
-    first_reason = None
+    reasons = []
     for edit in edits:
         old = edit.old.strip()
         start = completion.find(old)
         # The plan may have other spaces or capital letters than the completion.
         if start < 0:
             return None
-        reason = compatible_reason(completion, start, start + len(old), edit.new.strip())
-        # One edit that contradicts the completion is enough.
-        if reason is None:
-            return None
-        first_reason = first_reason or reason
-    return first_reason
+        reasons.append(compatible_reason(completion, start, start + len(old), edit.new.strip()))
+    # One edit that contradicts the completion, and so has no reason, is enough.
+    return reasons[0] if all(reasons) else None
 
 
 def _contains_tokens(text: str, words: str) -> bool:
@@ -233,10 +231,11 @@ def _contains_tokens(text: str, words: str) -> bool:
 
     Args:
         text: The text to search.
-        words: The words. The first may begin with a capital in one of the texts only. If there are
-            no words, every text has them.
+        words: The words to look for. The first of them may have a capital letter in one of the
+            texts only, because it may start a sentence there.
     """
     sought = plain_tokens(words)
+    # An edit that deletes words has no new words to look for.
     if not sought:
         return True
 
@@ -259,13 +258,13 @@ def _has_only_planned_marks(contradiction: str, completion: str, edits: Sequence
         completion: The sentence before the edits.
         edits: The planned edits.
     """
-    # Counts may become negative, for words and marks that were removed.
-    num_added = Counter(plain_tokens(contradiction))
-    num_added.subtract(plain_tokens(completion))
-    num_planned = Counter(plain_tokens("".join(edit.new for edit in edits)))
-    num_planned.subtract(plain_tokens("".join(edit.old for edit in edits)))
+    # How many more there are of each word and mark after the edits: -1 if one was removed.
+    changes = Counter(plain_tokens(contradiction))
+    changes.subtract(plain_tokens(completion))
+    planned_changes = Counter(plain_tokens("".join(edit.new for edit in edits)))
+    planned_changes.subtract(plain_tokens("".join(edit.old for edit in edits)))
     # Opening and closing brackets are counted apart, so that the loss of one is noticed.
-    return all(num_added[mark] == num_planned[mark] for mark in _QUOTES_AND_BRACKETS)
+    return all(changes[mark] == planned_changes[mark] for mark in _QUOTES_AND_BRACKETS)
 
 
 def _comparable_words(text: str) -> list[str]:
@@ -280,8 +279,9 @@ def _final_marks(text: str) -> str:
         ``He said "no."`` ends in ``."``, and the headline ``He said no`` in no mark.
     """
     sentence = text.rstrip()
-    without_closing = sentence.rstrip(_CLOSING_MARKS)
-    closing_marks = sentence[len(without_closing) :]
-    last_character = without_closing.rstrip()[-1:]
-    # A letter or digit is no mark.
-    return closing_marks if last_character.isalnum() else last_character + closing_marks
+    # Of 'He said "no."', first the closing quote is cut off, and then the point.
+    without_quotes = sentence.rstrip(_CLOSING_MARKS)
+    closing_quotes = sentence[len(without_quotes) :]
+    final_mark = without_quotes.rstrip()[-1:]
+    # A headline ends in a letter or digit, which is no mark.
+    return closing_quotes if final_mark.isalnum() else final_mark + closing_quotes

@@ -71,19 +71,21 @@ def copy_spacing(contradiction: str, completion: str) -> str:
 
     text = ""
     for index, token in enumerate(new_tokens):
-        word = token.text
         space = _usual_space(new_tokens, index, old_tokens)
         source = sources.get(index)
-        # The model did not edit this token, so that it is copied from the completion.
-        if source is not None:
-            word = old_tokens[source].text
-            follows_edit = sources.get(index - 1) != source - 1
-            # The first token of the completion has no space that could be copied.
-            if source > 0:
-                space = _copied_space(old_tokens[source], space, follows_edit)
-        # The contradiction itself begins without a space.
-        text += word if index == 0 else space + word
-    return text
+        if source is None:
+            # The model wrote this token itself.
+            text += space + token.text
+            continue
+
+        old_token = old_tokens[source]
+        follows_edit = sources.get(index - 1) != source - 1
+        # The first token of the completion has no space that could be copied.
+        if source > 0:
+            space = _copied_space(old_token, space, follows_edit)
+        text += space + old_token.text
+    # The contradiction itself begins without a space.
+    return text.lstrip()
 
 
 def _map_unedited_tokens(completion: str, contradiction: str) -> Mapping[int, int]:
@@ -131,26 +133,25 @@ def _copied_space(old_token: SpacedToken, new_space: str, follows_edit: bool) ->
 def _usual_space(
     new_tokens: Sequence[SpacedToken], index: int, old_tokens: Sequence[SpacedToken]
 ) -> str:
-    """Return the white space before a token of a contradiction that is not in the completion.
+    """Return the space before a word or mark that a model added to a sentence, or an empty text.
 
-    Before a word, it is one space if the model wrote any. Before a mark such as a comma, it is one
-    space if the completion has white space before all marks of this kind, or before all marks if
-    it has none of this kind.
+    A word keeps the space that the model wrote. A mark gets a space if the marks of the sentence
+    have one: a comma that is added to *He ran , then sat .* has a space before it.
 
     Args:
-        new_tokens: The tokens of the contradiction.
-        index: The index of the token.
-        old_tokens: The tokens of the completion.
+        new_tokens: The tokens of the contradiction that the model wrote.
+        index: The index of the added token.
+        old_tokens: The tokens of the completion that the model edited.
     """
     token = new_tokens[index]
-    ends_word = index + 1 == len(new_tokens) or bool(new_tokens[index + 1].space)
-    # The point in "U.S" ends no word.
+    is_last = index + 1 == len(new_tokens)
+    ends_word = is_last or bool(new_tokens[index + 1].space)
+    # The first point in "U.S." ends no word, and is treated like a letter.
     if token.text not in _PUNCTUATION or not ends_word:
         return " " if token.space else ""
 
-    # "He ran , then sat ." has a space before each mark, and so has a new mark.
     marks = [old_token for old_token in old_tokens if old_token.text in _PUNCTUATION]
     same_marks = [mark for mark in marks if mark.text == token.text]
-    compared_marks = same_marks or marks
-    are_spaced = bool(compared_marks) and all(mark.space for mark in compared_marks)
-    return " " if are_spaced else ""
+    # Other commas say best how a comma is written. Without any, all other marks do.
+    models = same_marks or marks
+    return " " if models and all(mark.space for mark in models) else ""

@@ -46,7 +46,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
     """
     start, end, new = edit.replacements[0]
     clause = _clause_before(sentence.text, start)
-    # The tables ask for lists of values, even where a feature has a single one.
+    # The tables expect a list of values of each feature, so a single value is a list of one.
     context = sentence.context_of_characters(
         start,
         end,

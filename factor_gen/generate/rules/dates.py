@@ -64,7 +64,8 @@ def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         if entity.kind not in (DATE, TIME) or sentence.is_in_title(entity):
             continue
         context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
-        # Table "no date" of conditions.yaml: "since 1985" may hold as well as "since 1983".
+        # Table "no date" of conditions.yaml: dates that may be changed without a contradiction. A
+        # shop that is open "since 1983" is also open "since 1985".
         if context.matches("no date"):
             continue
 

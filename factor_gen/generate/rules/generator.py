@@ -148,10 +148,10 @@ class RulesGenerator:
             examples: The examples of a shard. Unused ones are returned as they are.
         """
         return [
-            example if example.unused else self._with_candidates(example) for example in examples
+            example if example.unused else self._add_candidates(example) for example in examples
         ]
 
-    def _with_candidates(self, example: Example) -> Example:
+    def _add_candidates(self, example: Example) -> Example:
         """Return an example with its candidates and the number of lost edits by reason.
 
         Args:
@@ -235,6 +235,7 @@ def _contradicting_edits(
         operator_edits = list(operator(sentence, rng))
         rng.shuffle(operator_edits)
         for edit in operator_edits:
+            # An edit such as "over 200 -> over 300" leaves the sentence true.
             reason = _why_no_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
@@ -335,14 +336,17 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         edits_by_operator[edit.operator].append(edit)
 
     ordered_edits: list[SentenceEdit] = []
+    # The least doubtful edits come first.
     for degree_of_doubt in (0, 1, 2):
+        # The edits of each operator of this degree.
         queues = [
             operator_edits
             for operator, operator_edits in edits_by_operator.items()
             if DOUBTFUL.get(operator, 0) == degree_of_doubt
         ]
         Random(seed).shuffle(queues)
-        # In each turn, an operator without further edits contributes None, which is left out.
+        # The first turn has the first edit of each operator. An operator without further edits
+        # contributes None, which is left out.
         for turn in zip_longest(*queues):
             ordered_edits += filter(None, turn)
     return ordered_edits

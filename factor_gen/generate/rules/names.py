@@ -46,14 +46,14 @@ def replace_names(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdi
         rng.shuffle(new_names)
 
         whole_name = re.compile(rf"(?<!\w){re.escape(name.text)}(?!\w)")
-        spans = find_spans(whole_name, sentence.text)
-        # A mention within a longer name, as "Lund" in "Lund Bank", is of another thing.
-        if not spans or not spans_of_names.issuperset(spans):
+        mentions = find_spans(whole_name, sentence.text)
+        # All mentions must be names that stand alone: "Lund" in "Lund Bank" is another thing.
+        if not mentions or not spans_of_names.issuperset(mentions):
             continue
         # A place says where an event was (section 3.1 of the paper).
         error_type = CIRCUMSTANCE if name.kind == PLACE else ENTITY
         for new_name in new_names[:_MOST_NEW_NAMES]:
-            replacements = [Replacement(*span, new_name) for span in spans]
+            replacements = [Replacement(*mention, new_name) for mention in mentions]
             yield make_edit("name", error_type, *replacements)
 
 
@@ -86,24 +86,29 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
 
 
 def _is_place_implied_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
-    """Whether a name is a place that the dateline or another name of the sentence implies.
+    """Whether a name is a place that another part of the sentence tells as well.
 
-    With another country, *NAIROBI - Kenya's bank* and *In Japan the Japanese* would contradict
-    themselves, since `is_within` finds Nairobi in Kenya, and the Japanese in Japan.
+    Such a place is not replaced, because *In Japan the Japanese voted* would contradict itself
+    after an edit, and the facts need not be known.
 
     Args:
         sentence: The sentence.
         name: A name in it, perhaps of a person or organisation.
+
+    Returns:
+        True if the dateline has the place, or if a name of the sentence is within it, as *Nairobi*
+        or *Japanese*.
     """
     if name.kind != PLACE:
         return False
+    # A dateline has capitals: "KENYA, May 3 - Kenya's bank ...".
     dateline = sentence.text[: sentence.dateline_end]
     if name.text.upper() in dateline.upper():
         return True
     for entity in sentence.entities:
         if entity.text == name.text:
             continue
-        # "JAPAN" is looked up as "Japan".
+        # "NAIROBI" is looked up as "Nairobi".
         entity_name = entity.text.title() if entity.text.isupper() else entity.text
         if is_within(entity_name, name.text):
             return True
@@ -133,11 +138,11 @@ def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
     for prefix_name in prefix_names:
         new_name = prefix_name.text.split()[-1] if is_surname else prefix_name.text
         # "The Hague" replaces only a name that has an article too.
-        has_same_article = prefix_name.has_article == has_article
-        if not has_same_article or not _have_same_form(new_name, name.text):
+        if prefix_name.has_article != has_article:
             continue
-        is_mentioned = _is_mentioned(sentence, prefix_name.text)
-        if not is_mentioned and not _is_unfit(sentence, name, prefix_name, new_name):
+        if not _have_same_form(new_name, name.text) or _is_mentioned(sentence, prefix_name.text):
+            continue
+        if not _is_unfit(sentence, name, prefix_name, new_name):
             yield new_name
 
 

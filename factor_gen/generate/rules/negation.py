@@ -193,7 +193,8 @@ def _denial_template(sentence: TaggedSentence, index: int) -> str:
         or if denying it would not deny the sentence.
     """
     verb = sentence.context_of_tokens(index)
-    # Table "before manner": in "is fully automatic", the adverb belongs to what is denied.
+    # Table "before manner": in "is fully automatic", the adverb is looked up with the verb, because
+    # "is not fully automatic" denies both.
     end = index + 2 if verb.matches("before manner") else index + 1
     template = sentence.context_of_tokens(index, end).first_result("denials")
     # Table "kept statements": denying the verb of a relative clause does not deny the sentence.

@@ -39,9 +39,11 @@ def swap_pronouns(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdi
     if not indices:
         return
 
+    # Chance decides whether the edit is made. "He", which is more common, becomes "she" less often
+    # than the reverse, because "she" in many false sentences would give them away.
     pronoun = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
-    # The rarer of the two pronouns is drawn less often, so that it gives nothing away.
-    if not sentence.draw_substitutes(rng, pronoun, [_PRONOUN_OF_OTHER_GENDER[pronoun]]):
+    drawn_pronouns = sentence.draw_substitutes(rng, pronoun, [_PRONOUN_OF_OTHER_GENDER[pronoun]])
+    if not drawn_pronouns:
         return
     replacements = _swapped_pronouns(sentence, indices)
     if replacements:
@@ -49,14 +51,15 @@ def swap_pronouns(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdi
 
 
 def _may_swap_pronouns(sentence: TaggedSentence) -> bool:
-    """Whether the pronouns of a sentence refer to a person whose gender it does not tell.
+    """Whether *he* or *she* in a sentence means a person, whose gender the sentence does not tell.
 
-    In *Angela ... she*, a swapped pronoun would contradict the name and not the facts. In *the
-    reader ... he*, the pronoun means nobody in particular, and the prefix names no person.
+    It tells the gender in *Angela said she left*, where *he* would contradict the name instead of
+    the facts. In *the reader may skip what he knows*, the pronoun means nobody in particular. A
+    person is therefore expected only if the prefix names one.
     """
     people = [entity for entity in sentence.entities if entity.kind == PERSON]
     has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
-    # A name of several words, such as "Mary Hollis", is a person whom a pronoun may mean.
+    # A single word, unlike "Mary Hollis", may be the name of something else.
     has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
     if has_first_name or not has_antecedent:
         return False

@@ -140,6 +140,7 @@ class TaggedSentence:
         """The names, identifiers and titles of the sentence, whose words are not edited."""
         kinds = (*NAMES, NATIONALITY)
         names = [Span(name.start, name.end) for name in self.entities if name.kind in kinds]
+        # "init_all()" is split at spaces only, because its marks show that it is an identifier.
         words = _WORD_WITH_MARKS.finditer(self.text)
         identifiers = [Span(*word.span()) for word in words if _IDENTIFIER.search(word.group())]
         return [*self.dateline_and_titles, *names, *identifiers]

@@ -44,23 +44,24 @@ def replace_listed_words(
         ``cause``: *It closed because of the rain* becomes *It closed despite the rain*.
 
     Args:
-        operator: The lines of the list to use, such as ``antonym``.
+        operator: The name of the operator. It uses the lines of the list that begin with it.
         sentence: The sentence to edit.
         rng: The random numbers that decide which substitutes are taken.
 
     Yields:
         Edits of one word or phrase, at most two for each list entry.
     """
-    for word in _replaceable_words(operator, sentence):
-        new_texts = [substitute.text for substitute in word.substitutes]
-        drawn_texts = sentence.draw_substitutes(rng, word.entry.word.text, new_texts)
+    for replaceable in _replaceable_words(operator, sentence):
+        entry = replaceable.entry
+        new_texts = [substitute.text for substitute in replaceable.substitutes]
+        drawn_texts = sentence.draw_substitutes(rng, entry.word.text, new_texts)
         allowed_texts = [
-            text for text in drawn_texts if _is_in_corpus(operator, sentence, word, text)
+            text for text in drawn_texts if _is_in_corpus(operator, sentence, replaceable, text)
         ]
         for text in allowed_texts[:_MOST_SUBSTITUTES]:
             # In the list, a comma has a space before it.
-            replacement = Replacement(*word.span, text.replace(" ,", ","))
-            yield make_edit(operator, word.entry.error_type, replacement)
+            replacement = Replacement(*replaceable.span, text.replace(" ,", ","))
+            yield make_edit(operator, entry.error_type, replacement)
 
 
 def _is_in_corpus(
@@ -86,7 +87,7 @@ def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[Repl
     """Find the words of a sentence that an operator may replace, in order.
 
     Args:
-        operator: The lines of the list to use, such as ``antonym``.
+        operator: The name of the operator. It uses the lines of the list that begin with it.
         sentence: The sentence to edit.
 
     Yields:
@@ -95,21 +96,23 @@ def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[Repl
     """
     entries = entries_by_first_word(operator)
     words = sentence.lowercase_words
-    covered_until = 0  # the index after the last word that was found
+    end_of_last_found = 0
     for start, first_word in enumerate(words):
-        if start < covered_until:
+        # In "set up", the word "up" is not replaced again.
+        if start < end_of_last_found:
             continue
-        # The longest entries come first. Two of equal length are meanings of the same words.
+        # The longest entries come first: "set up" before "set".
         for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
-            # "Set" is skipped where "set up" was found.
-            if end < covered_until or words[start:end] != entry.words:
+            # Where "set up" was found, "set" is not. An entry of equal length is another meaning
+            # of the same words, and is found too.
+            if end < end_of_last_found or words[start:end] != entry.words:
                 continue
             if not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
             if substitutes:
-                covered_until = end
+                end_of_last_found = end
                 yield ReplaceableWord(sentence.span_of_tokens(start, end), entry, substitutes)
 
 
@@ -137,13 +140,15 @@ def _fitting_substitutes(
         form=[entry.tag],
         others=[substitute.base for substitute in substitutes],
     )
-    # Operators of phrases share the tables "refused phrase" and "fitting phrase".
+    # Verbs and nouns have tables of their own. All operators that replace phrases, such as "cause",
+    # share the tables "refused phrase" and "fitting phrase".
     table = operator if operator in INFLECTION_TAGS else "phrase"
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
 
     if operator == ANTONYM:
-        # "Rise" may be a noun, for which "fall" as a verb is no substitute.
+        # The word must be a verb in the form of the entry. "Rise" may also be a noun, and "cut" a
+        # present or a past tense, whose antonyms differ.
         entries_of_word = entries_by_first_word(ANTONYM)[entry.words[0]]
         possible_tags = [entry_of_word.tag for entry_of_word in entries_of_word]
         if verb_tag(sentence, start, possible_tags) != entry.tag:
@@ -152,7 +157,10 @@ def _fitting_substitutes(
 
 
 def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) -> list[WordForm]:
-    """Return the substitutes that the rest of the sentence has in no form.
+    """Return the substitutes of a word that do not occur elsewhere in the sentence.
+
+    In *prices rose and then fell*, the verb *fell* is no substitute for *rose*, and neither is
+    *falls*, if the sentence has this form of it.
 
     Args:
         sentence: The sentence to edit.
@@ -170,9 +178,8 @@ def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) 
 
     substitutes = []
     for substitute in entry.substitutes:
-        # The two words may share a form, such as "found" of "find" and "found".
+        # "Find" and "found" (a city) share the form "found", which counts as that of the old word.
         new_forms = substitute.head_forms - entry.word.head_forms
-        # A sentence that has the substitute already would say the same thing twice.
         if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):
             substitutes.append(substitute)
     return substitutes
