@@ -392,17 +392,6 @@ _PAIR_NOTE = (
     " document where both runs kept the samples of the same rows (--log_samples). Holm's correction"
     " is for all pairs of a corpus."
 )
-_GAIN_COLUMNS = (
-    "task",
-    "model",
-    "#without",
-    "#with retrieval",
-    "#gain",
-    "#95% interval",
-    "#p",
-    "#p, Holm",
-    "#detectable",
-)
 
 
 def _agreement_tables(
@@ -550,8 +539,10 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         disagreement: The two models, and how far their accuracies are apart.
 
     Returns:
-        The cells, in the order of ``_PAIR_COLUMNS``. A cell with numbers of both models, such as
-        ``8.31 vs 9.02``, has that of the model with the lower perplexity first.
+        The cells of ``_PAIR_COLUMNS``: the task, the two models, their perplexities per token and
+        per byte, their accuracies, the difference of these with its p-values, and the units of
+        perplexity. A cell with numbers of both models, such as ``8.31 vs 9.02``, has that of the
+        model with the lower perplexity first.
     """
     # Perplexity prefers the first model, and accuracy the second.
     first = disagreement.better_by_perplexity
@@ -609,5 +600,17 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
                 *format_difference(gain.difference, ACCURACY),
             )
         )
+    # Columns of numbers begin with "#". The last five show the difference.
+    columns = (
+        "task",
+        "model",
+        "#without",
+        "#with retrieval",
+        "#gain",
+        "#95% interval",
+        "#p",
+        "#p, Holm",
+        "#detectable",
+    )
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
-    return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])
+    return ComparisonTable("\nAccuracy with and without retrieval", columns, rows, [note])

@@ -79,7 +79,8 @@ class Join:
             ``("It rained.", " He left.")``.
         """
         has_white_space = prefix[-1:].isspace() or completion[:1].isspace()
-        # An empty prefix needs no delimiter.
+        # The delimiter first becomes a part of the prefix. If it is a space, it then moves on to
+        # the completion. An empty prefix needs none.
         if prefix and not has_white_space:
             prefix += self.delimiter
         context = prefix.rstrip(" ")

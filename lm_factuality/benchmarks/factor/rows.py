@@ -143,10 +143,11 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
             f" {len(choices) - 1} or the text of a choice"
         )
 
-    # The distinct choices have to include a true and a false one.
+    # A model can only prefer one choice to another if they differ.
     num_distinct = len(set(stripped_choices))
     if num_distinct < 2:
         return f"{num_distinct} distinct choice, expected at least 2"
+    # A contradiction with the text of the true completion would be true as well.
     if stripped_choices.count(stripped_choices[gold]) > 1:
         return "a contradiction equals the true completion"
     return ""

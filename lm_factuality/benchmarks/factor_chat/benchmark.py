@@ -136,17 +136,6 @@ class FactorChatAudit(PromptAudit):
         return None
 
 
-_COMPARED_SCORES = (
-    "chat_acc",
-    "pairwise_acc",
-    "all_right",
-    "prompt_acc",
-    "brier",
-    "p_true_bias",
-    "unreadable",
-)
-
-
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a sample of FACTOR for chat models as the report shows it.
 
@@ -168,16 +157,24 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         likeliest_false = max(probabilities[:gold] + probabilities[gold + 1 :])
         margin = probabilities[gold] - likeliest_false
 
+    # The scores in which two models are compared, with the number of values that a row's score is
+    # the mean of: 1, one for each contradiction, or one for each choice.
     num_choices = len(doc["choices"])
-    # A score of a row is a mean over its choices, except for these: a mean over the pairs with a
-    # contradiction, and two single values.
-    weights = {"pairwise_acc": num_choices - 1, "chat_acc": 1, "all_right": 1}
+    weights = {
+        "chat_acc": 1,
+        "pairwise_acc": num_choices - 1,
+        "all_right": 1,
+        "prompt_acc": num_choices,
+        "brier": num_choices,
+        "p_true_bias": num_choices,
+        "unreadable": num_choices,
+    }
     score_counts = {}
-    for name in _COMPARED_SCORES:
+    for name, weight in weights.items():
         value = sample.get(name)
         # An unscored row adds nothing.
         if value is not None:
-            score_counts[name] = mean_counts(value, weights.get(name, num_choices))
+            score_counts[name] = mean_counts(value, weight)
 
     # page.js reads these names.
     detail = {

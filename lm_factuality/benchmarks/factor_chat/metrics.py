@@ -596,6 +596,7 @@ def _calibration_sums(rows: Rows) -> list[list[float]]:
     Returns:
         The sums of each document, in the order of `_calibration_sums_of_row`.
     """
+    # For each bin a sum, and at the end the number of choices.
     sums_by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(NUM_BINS + 1))
     for row in rows:
         if row is not None:

@@ -33,10 +33,6 @@ from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.scores.statistics import Aggregation, mean
 
-_NOTE = (
-    "Section 6 of the paper: the model continues where a true and a false completion diverge, and a"
-    " judge marks what it says."
-)
 # Two models are compared row by row in this score. The weights of the headline are of all rows.
 _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true and false, pooled")
 
@@ -76,7 +72,11 @@ def score_sections(runs: ReportRuns) -> Sequence[Markup]:
     Args:
         runs: The runs that the report shows.
     """
-    return [scores_section(runs, FactorGeneration.name, "In open generation", _NOTE)]
+    note = (
+        "Section 6 of the paper: the model continues where a true and a false completion diverge,"
+        " and a judge marks what it says."
+    )
+    return [scores_section(runs, FactorGeneration.name, "In open generation", note)]
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:

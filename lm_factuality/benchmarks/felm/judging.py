@@ -59,10 +59,6 @@ CLAIM_TOKENS = 1500
 """The tokens that a judge may write for the claims of one row, as in appendix D of the paper."""
 
 _CALIBRATION_BINS = 10
-_CALIBRATION_NOTE = (
-    "segments with references and a probability of {low:.1f} to {high:.1f}: {units}, {supported}"
-    " supported by the labels, {wrong} wrong verdicts"
-)
 
 
 def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
@@ -368,8 +364,13 @@ def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
     notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
     for reason, count in unscored["reasons"].items():
         notes.append(f"  {count} x {reason}")
-    for calibration_bin in certificate.get("calibration", ()):
-        notes.append(_CALIBRATION_NOTE.format(**calibration_bin))
+    # Only judges that compute probabilities have a calibration.
+    for entry in certificate.get("calibration", ()):
+        notes.append(
+            f"segments with references and a probability of {entry['low']:.1f} to"
+            f" {entry['high']:.1f}: {entry['units']}, {entry['supported']} supported by the"
+            f" labels, {entry['wrong']} wrong verdicts"
+        )
     return notes
 
 

@@ -194,7 +194,7 @@ def _report_unscored(responses: Sequence[JudgedResponse]) -> JsonObject:
 
 def score_pooled_counts(
     responses: Sequence[JudgedResponse],
-    count: Callable[[JudgedResponse, str], list[int]] = count_detections,
+    count_response: Callable[[JudgedResponse, str], list[int]] = count_detections,
 ) -> dict[str, JsonObject]:
     """Add up the counts of all responses, and compute the scores of the sums.
 
@@ -202,8 +202,8 @@ def score_pooled_counts(
 
     Args:
         responses: The responses with their labels and verdicts.
-        count: The function that counts one response: `count_detections` to leave responses without
-            a verdict out, or `count_best` or `count_worst`.
+        count_response: The function that counts one response: `count_detections` to leave responses
+            without a verdict out, or `count_best` or `count_worst`.
 
     Returns:
         Under ``segment`` and under ``response``, the counts ``tp``, ``fp``, ``fn`` and ``tn`` and
@@ -214,7 +214,7 @@ def score_pooled_counts(
         totals = [0, 0, 0, 0]
         for response in responses:
             # Add the four counts of the response to the totals.
-            counts = count(response, level)
+            counts = count_response(response, level)
             totals = [total + number for total, number in zip(totals, counts, strict=True)]
 
         counts_by_name = dict(zip(COUNTS, totals, strict=True))

@@ -166,6 +166,7 @@ class FelmTask(SuiteTask):
             "prompt": row.prompt,
             "segments": list(row.segments),
             "labels": list(row.labels),
+            # What the model sees, while "prompt" is the question that was answered.
             "text": text,
             "problem": problem,
             "mode": question.mode if question else "",

@@ -74,7 +74,7 @@ def _declare_scores() -> Iterator[Score]:
             f"{level}_error_rate",
             aggregation,
             ERROR_RATE,
-            f"{level.capitalize()}s with errors",
+            label=f"{level.capitalize()}s with errors",
             higher_is_better=False,
         )
         for level in LEVELS

@@ -250,7 +250,7 @@ BENCHMARK = Benchmark(
         samples=SampleDisplay(
             report_row,
             ("right", "wrong", "unscored", "scored"),
-            "bits per byte",
+            margin_label="bits per byte",
             script=Path(__file__).with_name("page.js"),
         ),
     ),
