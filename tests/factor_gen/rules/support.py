@@ -1,12 +1,10 @@
-"""What the tests of the operators share."""
+"""Helpers for the tests of the rules' operators."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-
-import pytest
 
 from factor_gen.generate.rules import negation
 from factor_gen.generate.rules.edits import (
@@ -19,33 +17,42 @@ from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
 from factor_gen.text.pattern import PatternTagger
 
 TAGGER = PatternTagger()
+
 Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
+"""Makes edits of a sentence, with random numbers that decide which."""
 
 
-def operator(name: str) -> Operator:
-    """The operator of that name; ``negation added`` makes every denial."""
+def find_operator(name: str) -> Operator:
+    """Return the operator of a name.
+
+    ``negation added`` makes every denial, though it makes few of them if a sentence has other
+    edits.
+    """
     if name == "negation added":
-        return lambda sentence, rng: negation.add_negation(
-            replace(sentence, offers_all_edits=True), rng
-        )
+        return add_every_negation
     return OPERATORS[name]
 
 
-def results(operator: Operator, text: str, prefix: str = "", tries: int = 12) -> set[str]:
-    """All that the operator makes of the text over a few seeds."""
+def add_every_negation(sentence: TaggedSentence, rng: random.Random) -> Iterable[SentenceEdit]:
+    """Make all denials of a sentence."""
+    return negation.add_negation(replace(sentence, offers_all_edits=True), rng)
+
+
+def edited_sentences(
+    operator: Operator, text: str, prefix: str = "", num_seeds: int = 12
+) -> set[str]:
+    """Return the sentences that an operator makes of a sentence.
+
+    Args:
+        operator: The operator.
+        text: The sentence.
+        prefix: The text before it.
+        num_seeds: How many seeds are tried. Each makes other random numbers.
+    """
     sentence = tag_sentence(TAGGER, prefix, text)
-    return {
-        apply_replacements(text, adjust_articles_and_capitals(text, edit.replacements))
-        for seed in range(tries)
-        for edit in operator(sentence, random.Random(seed))
-    }
-
-
-@pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes every chance to change a word, however rare the new one is."""
-    monkeypatch.setattr(
-        TaggedSentence,
-        "draw_substitutes",
-        lambda _, rng, old, others: rng.sample(list(others), len(others)),
-    )
+    sentences = set()
+    for seed in range(num_seeds):
+        for edit in operator(sentence, random.Random(seed)):
+            replacements = adjust_articles_and_capitals(text, edit.replacements)
+            sentences.add(apply_replacements(text, replacements))
+    return sentences

@@ -1,4 +1,4 @@
-"""A change of what a sentence does not assert contradicts nothing."""
+"""Parts of a sentence that it does not assert, so that a change of them contradicts nothing."""
 
 from __future__ import annotations
 
@@ -12,34 +12,62 @@ from tests.factor_gen.cases import table
 from tests.factor_gen.rules.support import TAGGER
 
 TABLE = "rules/asserted.yaml"
-CASES = [
-    (reason, case["refused"], case["allowed"])
-    for reason, cases in table(TABLE).items()
-    for case in cases
-]
+"""By reason, edits that are refused for it and similar ones that are allowed."""
 
 
-def why(text: str, operator: str, error_type: str, old: str, new: str) -> str | None:
+def load_cases() -> list[tuple[str, list[str], list[str]]]:
+    """Return the reason, the refused edit and the allowed edit of each case of `TABLE`."""
+    cases = []
+    for reason, cases_of_reason in table(TABLE).items():
+        for case in cases_of_reason:
+            cases.append((reason, case["refused"], case["allowed"]))
+    return cases
+
+
+def reason_to_refuse(text: str, operator: str, error_type: str, old: str, new: str) -> str | None:
+    """Return why an edit of a sentence is refused, or None if it is allowed.
+
+    Args:
+        text: The sentence.
+        operator: The operator that makes the edit.
+        error_type: The error type of the edit.
+        old: The words that it replaces.
+        new: The new words.
+    """
     start = text.index(old)
-    change = make_edit(operator, error_type, Replacement(start, start + len(old), new))
-    return unasserted_reason(tag_sentence(TAGGER, "", text), change)
+    edit = make_edit(operator, error_type, Replacement(start, start + len(old), new))
+    return unasserted_reason(tag_sentence(TAGGER, "", text), edit)
 
 
-@pytest.mark.parametrize(("reason", "refused", "allowed"), CASES)
-def test_what_is_not_asserted_is_not_changed(
+@pytest.mark.parametrize(("reason", "refused", "allowed"), load_cases())
+def test_an_edit_of_what_is_not_asserted_is_refused(
+    reason: str, refused: list[str], allowed: list[str]
+) -> None:
+    assert reason_to_refuse(*refused) == reason
+
+
+@pytest.mark.parametrize(("reason", "refused", "allowed"), load_cases())
+def test_a_similar_edit_of_what_is_asserted_is_allowed(
+    reason: str, refused: list[str], allowed: list[str]
+) -> None:
+    assert reason_to_refuse(*allowed) is None
+
+
+@pytest.mark.parametrize(("reason", "refused", "allowed"), load_cases())
+def test_a_refused_edit_of_the_table_is_refused_for_one_reason_only(
     reason: str, refused: list[str], allowed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert why(*refused) == reason
-    assert why(*allowed) is None
-    monkeypatch.setattr(
-        asserted, "UNASSERTED_REASONS", [name for name in UNASSERTED_REASONS if name != reason]
-    )
-    assert why(*refused) is None, "another reason refuses it too, so that the case proves nothing"
+    """A second reason would hide that the first is broken."""
+    other_reasons = [name for name in UNASSERTED_REASONS if name != reason]
+    monkeypatch.setattr(asserted, "UNASSERTED_REASONS", other_reasons)
+
+    assert reason_to_refuse(*refused) is None
 
 
-def test_what_only_seems_so_is_a_denial() -> None:
-    change = ("She smiled as if she owned a boat.", "noun", "entity", "boat", "ship")
-    assert why(*change) == "part of a denial"
+def test_words_after_as_if_are_part_of_a_denial() -> None:
+    text = "She smiled as if she owned a boat."
+
+    assert reason_to_refuse(text, "noun", "entity", "boat", "ship") == "part of a denial"
 
 
 def test_every_reason_has_a_case() -> None:

@@ -1,4 +1,4 @@
-"""Articles, capital letters, and the record of an edit."""
+"""Edits of a sentence: what changes with the edited words, and how an edit is recorded."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from factor_gen.generate.rules.edits import (
 )
 
 
-def changed(text: str, old: str, new: str) -> str:
+def replace_words(text: str, old: str, new: str) -> str:
+    """Return a sentence in which an edit replaces words, and adjusts articles and capitals."""
     start = text.index(old)
-    return apply_replacements(
-        text,
-        adjust_articles_and_capitals(
-            text, make_edit("x", "entity", Replacement(start, start + len(old), new)).replacements
-        ),
-    )
+    edit = make_edit("x", "entity", Replacement(start, start + len(old), new))
+    return apply_replacements(text, adjust_articles_and_capitals(text, edit.replacements))
 
 
 @pytest.mark.parametrize(
@@ -30,14 +27,27 @@ def changed(text: str, old: str, new: str) -> str:
         ("It saw an increase.", "increase", "drop", "It saw a drop."),
         ("It saw a drop.", "drop", "increase", "It saw an increase."),
         ("A drop came.", "drop", "increase", "An increase came."),
+        ("It was a union.", "union", "user", "It was a user."),
+    ],
+)
+def test_the_article_before_the_edited_word_is_adjusted(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    assert replace_words(text, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
         ("She left.", "She", "he", "He left."),
         ("Then she left.", "she", "he", "Then he left."),
-        ("It was a union.", "union", "user", "It was a user."),
         ("“After rain it flooded.”", "After", "before", "“Before rain it flooded.”"),
     ],
 )
-def test_what_goes_with_an_edit(text: str, old: str, new: str, expected: str) -> None:
-    assert changed(text, old, new) == expected
+def test_the_first_word_of_a_sentence_keeps_its_capital(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    assert replace_words(text, old, new) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,18 +78,13 @@ def test_what_goes_with_an_edit(text: str, old: str, new: str, expected: str) ->
         ("Italian", "an"),
     ],
 )
-def test_articles(word: str, article: str) -> None:
+def test_the_article_depends_on_the_sound_of_the_word(word: str, article: str) -> None:
     assert indefinite_article(word) == article
 
 
-def test_the_record_joins_several_replacements() -> None:
-    text = "He sold his boat."
-    assert (
-        describe_replacements(
-            text,
-            make_edit(
-                "x", "coreference", Replacement(8, 11, "her"), Replacement(0, 2, "She")
-            ).replacements,
-        )
-        == "He -> She; his -> her"
-    )
+def test_an_edit_is_recorded_with_its_replacements_from_left_to_right() -> None:
+    edit = make_edit("x", "coreference", Replacement(8, 11, "her"), Replacement(0, 2, "She"))
+
+    description = describe_replacements("He sold his boat.", edit.replacements)
+
+    assert description == "He -> She; his -> her"

@@ -1,9 +1,10 @@
-"""The stage: pools by type, repeatability, and any text at all."""
+"""The stage ``generate`` with rules: what it makes of sentences, and that any text is safe."""
 
 from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,153 +19,245 @@ from factor_gen.types import TypesStage
 
 TYPES = TypesStage(TypesSettings())
 PREFIX = "Mary Hollis met Peter Lund in Oslo. Anna Berg said Norway had bought the mill. "
-TEXT = "On Monday she sold 36 boats to the largest bank in Norway because the river rose sharply after the storm."
+BOAT_SENTENCE = (
+    "On Monday she sold 36 boats to the largest bank in Norway because the river rose sharply"
+    " after the storm."
+)
+"""A sentence that has something to edit for every error type."""
 
 
-def generator(seed: int = 0, per_type: int = 4) -> RulesGenerator:
-    return RulesGenerator(
-        GenerateSettings(generator="rules", per_type=per_type), TypesSettings(), seed
-    )
+def open_generator(seed: int = 0, per_type: int = 4, filtered: bool = False) -> RulesGenerator:
+    """Return the stage.
+
+    Args:
+        seed: The seed of the build.
+        per_type: How many contradictions of each error type it makes.
+        filtered: Whether a filter follows, so that it may offer doubtful ones.
+    """
+    generate = GenerateSettings(generator="rules", per_type=per_type)
+    return RulesGenerator(generate, TypesSettings(), seed, filtered=filtered)
 
 
-def made(text: str, prefix: str = PREFIX, seed: int = 0, per_type: int = 4) -> Example:
-    return generator(seed, per_type).run(TYPES.run([Example("1", prefix, text)]))[0]
+def generate(
+    text: str,
+    prefix: str = PREFIX,
+    seed: int = 0,
+    per_type: int = 4,
+    filtered: bool = False,
+) -> Example:
+    """Return a sentence with its contradictions.
+
+    Args:
+        text: The sentence.
+        prefix: The text before it.
+        seed: The seed of the build.
+        per_type: How many contradictions of each error type are made.
+        filtered: Whether a filter follows.
+    """
+    examples = TYPES.run([Example("1", prefix, text)])
+    [example] = open_generator(seed, per_type, filtered).run(examples)
+    return example
 
 
-def replayed(text: str, edit: str) -> set[str]:
-    """All texts that the recorded replacements can make, in order from left to right."""
+def texts_of(example: Example) -> list[str]:
+    """Return the texts of an example's contradictions."""
+    return [candidate.text for candidate in example.candidates]
+
+
+def generators_of(example: Example) -> list[str]:
+    """Return the operator that made each contradiction, such as ``rules/date``."""
+    return [candidate.generator for candidate in example.candidates]
+
+
+def apply_recorded_edit(text: str, edit: str) -> set[str]:
+    """Return all texts that a recorded edit can make of a sentence.
+
+    The record does not say which of several equal words was replaced.
+
+    Args:
+        text: The sentence.
+        edit: The edit as it is recorded, such as ``Monday -> Friday; 36 -> 38``. Its replacements
+            are in order from left to right.
+    """
+    # Each state has the text up to the last replacement, and the rest of the sentence.
     states = {("", text)}
-    for part in edit.split("; "):
-        old, new = part.split(" -> ", 1)
-        states = {
-            (done + rest[:at] + new, rest[at + len(old) :])
-            for done, rest in states
-            for at in range(len(rest) + 1)
-            if rest.startswith(old, at)
-        }
-    return {done + rest for done, rest in states}
+    for replacement in edit.split("; "):
+        old, new = replacement.split(" -> ", 1)
+        next_states = set()
+        for edited, rest in states:
+            for start in range(len(rest) + 1):
+                if rest.startswith(old, start):
+                    next_states.add((edited + rest[:start] + new, rest[start + len(old) :]))
+        states = next_states
+    return {edited + rest for edited, rest in states}
 
 
-def check(text: str, candidate: Candidate) -> None:
-    assert candidate.text.casefold() != text.casefold()
-    assert candidate.type in ERROR_TYPES
-    assert candidate.generator.startswith("rules/")
-    assert candidate.edit.strip()
-    assert candidate.text.count("  ") <= text.count("  ")
-    assert candidate.text[-1:] == text[-1:] or text[-1:].isalnum()
-    if "; " not in text and " -> " not in text and len(text) < 2000:
-        assert candidate.text in replayed(text, candidate.edit)
+def check_candidates(text: str, candidates: Iterable[Candidate]) -> None:
+    """Check what has to hold of every contradiction of a sentence."""
+    # In these texts, the record of an edit would be ambiguous or take too long to check.
+    is_replayable = "; " not in text and " -> " not in text and len(text) < 2000
+    for candidate in candidates:
+        assert candidate.text.casefold() != text.casefold()
+        assert candidate.type in ERROR_TYPES
+        assert candidate.generator.startswith("rules/")
+        assert candidate.edit.strip()
+        assert candidate.text.count("  ") <= text.count("  ")
+        # The mark at the end stays.
+        assert candidate.text[-1:] == text[-1:] or text[-1:].isalnum()
+        if is_replayable:
+            assert candidate.text in apply_recorded_edit(text, candidate.edit)
 
 
-def test_all_that_can_be_made_is_offered_where_a_filter_follows() -> None:
-    example = TYPES.run([Example("1", PREFIX, TEXT)])
-    settings_ = GenerateSettings(generator="rules", per_type=30), TypesSettings(), 0
-    (few,), (many,) = (
-        RulesGenerator(*settings_, filtered=each).run(example) for each in (False, True)
-    )
-    assert {each.text for each in few.candidates} < {each.text for each in many.candidates}
+def test_a_sentence_gets_contradictions_of_several_types_and_operators() -> None:
+    example = generate(BOAT_SENTENCE)
+
+    types = {candidate.type for candidate in example.candidates}
+    assert types >= {"entity", "predicate", "circumstance", "coreference"}
+    assert len(set(generators_of(example))) >= 5
+
+
+def test_the_contradictions_of_a_sentence_are_distinct_and_sound() -> None:
+    example = generate(BOAT_SENTENCE)
+
+    assert len(set(texts_of(example))) == len(example.candidates)
+    check_candidates(BOAT_SENTENCE, example.candidates)
+
+
+def test_more_contradictions_are_offered_if_a_filter_follows() -> None:
+    unfiltered = generate(BOAT_SENTENCE, per_type=30)
+    filtered = generate(BOAT_SENTENCE, per_type=30, filtered=True)
+
+    assert set(texts_of(unfiltered)) < set(texts_of(filtered))
 
 
 def test_a_question_has_no_contradiction() -> None:
-    assert made("After she sold the boats, can the bank in Norway buy 36 boats?").unused
+    text = "After she sold the boats, can the bank in Norway buy 36 boats?"
+
+    assert generate(text).unused == "generate: no contradiction"
 
 
-def test_what_contradicts_nothing_is_counted() -> None:
-    example = made("The mill sold over 300 boats in Oslo on Monday because the river rose.")
-    assert not any("over 2" in each.text or "over 4" in each.text for each in example.candidates)
+def test_an_edit_that_may_be_true_beside_the_sentence_is_counted_but_not_made() -> None:
+    example = generate("The mill sold over 300 boats in Oslo on Monday because the river rose.")
+
+    # If it sold over 300 boats, it also sold over 200.
+    texts = texts_of(example)
+    assert not [text for text in texts if "over 2" in text or "over 4" in text]
     assert example.lost["rules: quantities that may both hold"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "identifier"),
+    [
+        ("The gnutls_global_init() call is kept.", "gnutls_global_init()"),
+        ("The file small.txt is kept there by Anna.", "small.txt"),
+        ("It is kept with --large as option.", "--large"),
+    ],
+)
+def test_words_in_an_identifier_stay(text: str, identifier: str) -> None:
+    for edited in texts_of(generate(text)):
+        assert identifier in edited
+
+
+def test_a_value_is_replaced_several_times_if_there_are_too_few_contradictions() -> None:
+    example = generate("The mill burned in 1921.", per_type=9)
+
+    assert generators_of(example) == ["rules/date"] * 4
+
+
+def test_a_value_is_replaced_less_often_if_there_are_other_contradictions() -> None:
+    generators = generators_of(generate(BOAT_SENTENCE, per_type=9))
+
+    assert generators.count("rules/number") == 2
+    assert generators.count("rules/date") == 2
+
+
+def time_denials_of(text: str) -> list[Candidate]:
+    """Return the contradictions of a sentence that deny it by "never" or "no longer"."""
+    candidates = generate(text, per_type=9).candidates
+    return [
+        candidate for candidate in candidates if candidate.generator == "rules/negation in time"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "denial"),
+    [
+        ("The mill was sold.", "The mill was never sold."),
+        ("They store the grain in sacks.", "They no longer store the grain in sacks."),
+        ("The mill has oaken pegs.", "The mill no longer has oaken pegs."),
+        (
+            "You can see the river from the mill.",
+            "You can no longer see the river from the mill.",
+        ),
+        ("She opened the gate.", "She never opened the gate."),
+        ("Turn the wheel.", "Never turn the wheel."),
+    ],
+)
+def test_a_sentence_with_little_else_to_edit_is_denied_in_other_words(
+    text: str, denial: str
+) -> None:
+    [candidate] = time_denials_of(text)
+
+    assert candidate.text == denial
+    assert candidate.doubtful == 1
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "The gnutls_global_init() call is kept.",
-        "The file small.txt is kept there by Anna.",
-        "It is kept with --large as option.",
+        pytest.param("To see the yard, open the gate.", id="a purpose"),
+        pytest.param("In order to see the yard, open the gate.", id="a purpose in other words"),
+        pytest.param("The mill was sold in 1921.", id="a date: never in 1921"),
+        pytest.param("The mill is often repaired by them.", id="often"),
     ],
 )
-def test_identifiers_stay(text: str) -> None:
-    word = next(each for each in text.split() if "_" in each or "." in each[:-1] or "-" in each)
-    assert all(word in each.text for each in made(text).candidates)
+def test_no_denial_in_other_words_is_made_where_it_would_be_odd(text: str) -> None:
+    assert time_denials_of(text) == []
 
 
-def test_several_types_and_operators() -> None:
-    example = made(TEXT)
-    assert {each.type for each in example.candidates} >= {
-        "entity",
-        "predicate",
-        "circumstance",
-        "coreference",
-    }
-    assert len({each.generator for each in example.candidates}) >= 5
-    assert len({each.text for each in example.candidates}) == len(example.candidates)
-    for each in example.candidates:
-        check(TEXT, each)
+def test_the_same_seed_makes_the_same_contradictions() -> None:
+    assert generate(BOAT_SENTENCE) == generate(BOAT_SENTENCE)
 
 
-def test_more_values_only_where_there_are_too_few_contradictions() -> None:
-    few = [each.generator for each in made("The mill burned in 1921.", per_type=9).candidates]
-    assert few == ["rules/date"] * 4
-    many = [each.generator for each in made(TEXT, per_type=9).candidates]
-    assert (many.count("rules/number"), many.count("rules/date")) == (2, 2)
+def test_another_seed_makes_other_contradictions() -> None:
+    assert generate(BOAT_SENTENCE, seed=1).candidates != generate(BOAT_SENTENCE).candidates
 
 
-@pytest.mark.parametrize(
-    ("text", "others"),
-    [
-        ("The mill was sold.", ["The mill was never sold."]),
-        ("They store the grain in sacks.", ["They no longer store the grain in sacks."]),
-        ("The mill has oaken pegs.", ["The mill no longer has oaken pegs."]),
-        (
-            "You can see the river from the mill.",
-            ["You can no longer see the river from the mill."],
-        ),
-        ("She opened the gate.", ["She never opened the gate."]),
-        ("Turn the wheel.", ["Never turn the wheel."]),
-        ("To see the yard, open the gate.", []),
-        ("In order to see the yard, open the gate.", []),
-        ("The mill was sold in 1921.", []),  # never in 1921
-        ("The mill is often repaired by them.", []),
-    ],
-)
-def test_a_denial_in_other_words_where_little_else_is_left(text: str, others: list[str]) -> None:
-    found = {
-        each.text: each
-        for each in made(text, per_type=9).candidates
-        if each.generator == "rules/negation in time"
-    }
-    assert list(found) == others
-    assert all(each.doubtful == 1 for each in found.values())
+def test_the_contradictions_of_a_document_do_not_depend_on_the_others() -> None:
+    """Otherwise the size of a shard would change the benchmark."""
+    examples = TYPES.run(
+        [Example("0", "", "He left on Monday."), Example("1", PREFIX, BOAT_SENTENCE)]
+    )
+
+    [_, example] = open_generator().run(examples)
+
+    assert example == generate(BOAT_SENTENCE)
 
 
-def test_the_seed_and_the_document_decide() -> None:
-    assert made(TEXT).candidates == made(TEXT).candidates
-    assert made(TEXT, seed=1).candidates != made(TEXT).candidates
-    alone = generator().run(TYPES.run([Example("1", PREFIX, TEXT)]))[0]
-    among = generator().run(
-        TYPES.run([Example("0", "", "He left on Monday."), Example("1", PREFIX, TEXT)])
-    )[1]
-    assert alone == among
+def test_a_sentence_without_a_contradiction_is_dropped() -> None:
+    assert generate("Oh, boats and boats.", prefix="").unused == "generate: no contradiction"
 
 
-def test_no_contradiction_is_a_reason() -> None:
-    assert made("Oh, boats and boats.", prefix="").unused == "generate: no contradiction"
-
-
-def test_unused_examples_pass() -> None:
+def test_a_document_that_was_given_up_before_passes_unchanged() -> None:
     unused = Example("1", unused="types: nothing to edit")
-    assert generator().run([unused]) == [unused]
+
+    assert open_generator().run([unused]) == [unused]
 
 
-def test_the_fingerprint_tells_seeds_and_sizes_apart() -> None:
-    assert generator().fingerprint == generator().fingerprint
-    assert generator().fingerprint != generator(seed=1).fingerprint
-    assert generator().fingerprint != generator(per_type=2).fingerprint
+def test_the_fingerprint_is_the_same_for_the_same_settings() -> None:
+    assert open_generator().fingerprint == open_generator().fingerprint
 
 
-PIECES = st.sampled_from(
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"per_type": 2}])
+def test_a_setting_that_changes_the_contradictions_changes_the_fingerprint(
+    changes: dict[str, int],
+) -> None:
+    assert open_generator(**changes).fingerprint != open_generator().fingerprint
+
+
+FRAGMENTS = st.sampled_from(
     [
-        TEXT,
+        BOAT_SENTENCE,
         "He did not sell it.",
         "<p>On Jan. 3, 2019 5.6%</p>",
         "\u0000",
@@ -181,46 +274,79 @@ PIECES = st.sampled_from(
         "May",
     ]
 )
+"""Pieces of texts that rules look at, and others that are unusual."""
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.text(max_size=200) | st.lists(PIECES, max_size=8).map("".join),
-    st.text(max_size=100) | st.just(PREFIX),
+    text=st.text(max_size=200) | st.lists(FRAGMENTS, max_size=8).map("".join),
+    prefix=st.text(max_size=100) | st.just(PREFIX),
 )
-def test_any_text(text: str, prefix: str) -> None:
-    for each in made(text, prefix).candidates:
-        check(text, each)
+def test_the_contradictions_of_any_text_are_sound(text: str, prefix: str) -> None:
+    check_candidates(text, generate(text, prefix).candidates)
+
+
+MAX_SECONDS = 20
+"""How long a long text may take. A rule that looks back from every word would take minutes."""
 
 
 @pytest.mark.parametrize(
     "text",
-    ["word", "a" * 100_000, "Tarn " * 20_000, "1," * 50_000, "“" * 50_000, "He said. " * 2_000],
+    [
+        pytest.param("word", id="one word"),
+        pytest.param("a" * 100_000, id="one long word"),
+        pytest.param("Tarn " * 20_000, id="names"),
+        pytest.param("1," * 50_000, id="numbers"),
+        pytest.param("“" * 50_000, id="open quotes"),
+        pytest.param("He said. " * 2_000, id="sentences"),
+    ],
 )
-def test_long_texts_take_no_long_time(text: str) -> None:
+def test_a_long_text_takes_seconds_at_most(text: str) -> None:
     start = time.process_time()
-    made(text, prefix=text)
-    assert (
-        time.process_time() - start < 20
-    )  # of the processor; a rule that looks back from each word takes minutes
+    generate(text, prefix=text)
+    seconds = time.process_time() - start
+
+    assert seconds < MAX_SECONDS
 
 
-def test_news(shared: Path) -> None:
-    with (shared / "data" / "factor" / "news_factor.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
+@pytest.fixture(scope="module")
+def news_examples(shared: Path) -> list[Example]:
+    """Return the first 200 rows of News-FACTOR, for which the error types are known."""
+    path = shared / "data" / "factor" / "news_factor.csv"
+    with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))[:200]
-    examples = generator().run(
-        TYPES.run([Example(row["doc_id"], row["full_prefix"], row["completion"]) for row in rows])
+    return TYPES.run(
+        [Example(row["doc_id"], row["full_prefix"], row["completion"]) for row in rows]
     )
-    enough = 0
+
+
+@pytest.fixture(scope="module")
+def generated_news(news_examples: list[Example]) -> list[Example]:
+    """Return these rows with contradictions by the rules."""
+    return open_generator().run(news_examples)
+
+
+def test_most_published_sentences_get_enough_contradictions_for_a_row(
+    generated_news: list[Example],
+) -> None:
+    num_enough = 0
+    for example in generated_news:
+        types = {candidate.type for candidate in example.candidates}
+        num_enough += len(example.candidates) >= 3 and len(types) >= 2
+
+    # It was 58% when the test was written.
+    assert num_enough >= 0.56 * len(generated_news)
+
+
+def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(
+    news_examples: list[Example], generated_news: list[Example]
+) -> None:
     distances = []
-    for row, example in zip(rows, examples, strict=True):
-        enough += (
-            len(example.candidates) >= 3 and len({each.type for each in example.candidates}) >= 2
-        )
-        for each in example.candidates:
-            check(row["completion"], each)
-            distances.append(Levenshtein.distance(row["completion"].split(), each.text.split()))
-    assert enough >= 0.56 * len(rows)  # 0.58
+    for published, example in zip(news_examples, generated_news, strict=True):
+        check_candidates(published.completion, example.candidates)
+        words = published.completion.split()
+        for text in texts_of(example):
+            distances.append(Levenshtein.distance(words, text.split()))
+
+    # Table 2 of the paper gives 2.1 words for News-FACTOR.
     assert sum(distances) / len(distances) <= 2.5

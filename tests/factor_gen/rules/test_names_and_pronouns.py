@@ -1,56 +1,67 @@
-"""Names out of the document, and pronouns of the other sex."""
+"""Names are replaced by others of the document, and pronouns by those of the other sex."""
 
 from __future__ import annotations
 
 import pytest
 
-from factor_gen.generate.rules import pronouns
 from factor_gen.generate.rules.names import replace_names
+from factor_gen.generate.rules.pronouns import swap_pronouns
 from factor_gen.generate.rules.sentence import tag_sentence
 from factor_gen.text.names import may_be_same
-from tests.factor_gen.rules.support import TAGGER, results
+from tests.factor_gen.rules.support import TAGGER, edited_sentences
 
 PREFIX = (
-    "Mary Hollis, director of Tarn Shipping Group, met Peter Lund and Mary Hollis again in Oslo. "
-    "Anna Berg said Norway had sold the mill to Vale Shipping Group. Peter Lund agreed with Mary Hollis. "
+    "Mary Hollis, director of Tarn Shipping Group, met Peter Lund and Mary Hollis again in Oslo."
+    " Anna Berg said Norway had sold the mill to Vale Shipping Group. Peter Lund agreed with Mary"
+    " Hollis. "
 )
+"""A document with three people, two organisations and two places."""
 
 
-def test_a_surname_is_the_person_named_before() -> None:
+def replace_names_in(text: str, prefix: str = PREFIX) -> set[str]:
+    """Return the sentences in which a name of a sentence is replaced by one of the document."""
+    return edited_sentences(replace_names, text, prefix)
+
+
+def test_a_surname_is_the_name_of_a_person_who_was_named_before() -> None:
     sentence = tag_sentence(TAGGER, "Mary Hollis spoke.", "Then Hollis was brief.")
+
     assert [(name.text, name.kind) for name in sentence.entities] == [("Hollis", "person")]
 
 
-def test_a_person_of_the_document() -> None:
-    found = results(replace_names, "Peter Lund bought the mill.", PREFIX)
-    assert found <= {"Mary Hollis bought the mill.", "Anna Berg bought the mill."}
-    assert found
+def test_a_person_is_replaced_by_another_of_the_document() -> None:
+    sentences = replace_names_in("Peter Lund bought the mill.")
+
+    assert sentences
+    assert sentences <= {"Mary Hollis bought the mill.", "Anna Berg bought the mill."}
 
 
-def test_a_surname_for_a_surname() -> None:
-    assert "Berg bought the mill." in results(replace_names, "Lund bought the mill.", PREFIX)
+def test_a_surname_is_replaced_by_a_surname() -> None:
+    assert "Berg bought the mill." in replace_names_in("Lund bought the mill.")
 
 
-def test_an_organisation_shares_no_word_with_another() -> None:
-    assert results(replace_names, "Tarn Shipping Group bought the mill.", PREFIX) == set()
+def test_an_organisation_is_not_replaced_by_one_that_shares_a_word() -> None:
+    """Both may be names of the same organisation."""
+    assert replace_names_in("Tarn Shipping Group bought the mill.") == set()
 
 
-def test_all_mentions_change() -> None:
-    found = results(replace_names, "Lund said Lund bought it.", PREFIX)
-    assert found
-    assert all("Lund" not in each for each in found)
+def test_every_mention_of_a_person_is_replaced() -> None:
+    sentences = replace_names_in("Lund said Lund bought it.")
+
+    assert sentences
+    assert not [sentence for sentence in sentences if "Lund" in sentence]
 
 
-def test_the_pronouns_of_the_sentence_rule_people_out() -> None:
-    assert "Berg said he bought the mill." not in results(
-        replace_names, "Lund said he bought the mill.", PREFIX
-    )
+def test_a_person_is_not_replaced_by_one_whom_a_pronoun_excludes() -> None:
+    sentences = replace_names_in("Lund said he bought the mill.")
+
+    assert "Berg said he bought the mill." not in sentences
 
 
 @pytest.mark.parametrize(
-    ("stays", "changes"),
+    ("open_sentence", "closed_sentence"),
     [
-        ("She sees Peter Lund.", "She saw Peter Lund."),  # he may be seen as well
+        ("She sees Peter Lund.", "She saw Peter Lund."),
         ("She often saw Peter Lund.", "She once saw Peter Lund."),
         ("She saw Peter Lund as well as others.", "She saw Peter Lund then."),
         ("She saw Peter Lund and left.", "She saw Peter Lund, who left."),
@@ -60,19 +71,25 @@ def test_the_pronouns_of_the_sentence_rule_people_out() -> None:
         ("Most mills were of Vale Shipping Group.", "The mills were of Bank of Tarn."),
     ],
 )
-def test_what_may_be_so_of_others_stays(stays: str, changes: str) -> None:
-    assert results(replace_names, stays, PREFIX) == set()
-    assert results(replace_names, changes, PREFIX)
+def test_a_name_is_not_replaced_if_the_sentence_may_be_true_of_others_as_well(
+    open_sentence: str, closed_sentence: str
+) -> None:
+    """The second sentence of each case is similar, but cannot be true of others."""
+    assert replace_names_in(open_sentence) == set()
+    assert replace_names_in(closed_sentence)
 
 
-def test_a_person_has_two_names() -> None:
-    assert results(replace_names, "Mr. Lurk bought the mill.", PREFIX) == set()  # by no other name
-    assert results(replace_names, "Mr. Lurk bought the mill.", f"Emma Lurk came. {PREFIX}")
-    assert results(replace_names, "Mr. Lurk bought the mill.", f"Mrs. Quux Lurk came. {PREFIX}")
+def test_a_person_without_a_first_name_in_the_document_is_not_replaced() -> None:
+    assert replace_names_in("Mr. Lurk bought the mill.") == set()
+
+
+@pytest.mark.parametrize("full_name", ["Emma Lurk", "Mrs. Quux Lurk"])
+def test_a_person_with_a_first_name_in_the_document_is_replaced(full_name: str) -> None:
+    assert replace_names_in("Mr. Lurk bought the mill.", f"{full_name} came. {PREFIX}")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("name", "other_name"),
     [
         ("Lund", "Peter Lund"),
         ("United States", "U.S."),
@@ -80,86 +97,101 @@ def test_a_person_has_two_names() -> None:
         ("Britain", "UK"),
     ],
 )
-def test_names_of_the_same_thing(one: str, other: str) -> None:
-    assert may_be_same(one, other)
-    assert may_be_same(other, one)
+def test_two_names_of_one_thing_may_be_the_same_in_either_order(name: str, other_name: str) -> None:
+    assert may_be_same(name, other_name)
+    assert may_be_same(other_name, name)
 
 
-def test_names_of_two_things() -> None:
+def test_names_of_two_people_are_not_the_same() -> None:
     assert not may_be_same("Peter Lund", "Anna Berg")
 
 
-def test_no_first_name_after_a_title() -> None:
+def test_no_first_name_follows_a_title() -> None:
     prefix = "Mr Oakes met Anne. Mr Hollis met Bertha. "
-    assert not {
-        each
-        for each in results(replace_names, "On Monday Mr Shepherd sold the mill.", prefix)
-        if "Mr Anne" in each
-    }
+
+    sentences = replace_names_in("On Monday Mr Shepherd sold the mill.", prefix)
+
+    assert not [sentence for sentence in sentences if "Mr Anne" in sentence]
 
 
-@pytest.mark.parametrize(
-    ("stays", "changes", "expected"),
-    [
-        ("He lived in Austin, Texas then.", "He lived in Texas then.", "He lived in Ohio then."),
-        ("He lives in Texas then.", "He stayed in Texas then.", "He stayed in Ohio then."),
-        (
-            "He was born in Texas and left.",
-            "He was born in Texas then.",
-            "He was born in Ohio then.",
-        ),
-        (
-            "He was usually in Texas then.",
-            "He was seen in Texas then.",
-            "He was seen in Ohio then.",
-        ),
-        (
-            "Berlin said that it would wait.",
-            "He was born in Berlin then.",
-            "He was born in Paris then.",
-        ),  # a government
-        (
-            "Madrid beat them on Monday.",
-            "He was seen in Madrid on Monday.",
-            "He was seen in Paris on Monday.",
-        ),  # a club
-        (
-            "The flag of India flew in Chennai, India.",
-            "He was born in India then.",
-            "He was born in Kenya then.",
-        ),
-        (
-            "In Japan the Japanese sold it.",
-            "They sold it in Japan then.",
-            "They sold it in Kenya then.",
-        ),
-    ],
-)
-def test_a_place_of_the_same_sort_where_it_is_one(stays: str, changes: str, expected: str) -> None:
-    prefix = "They saw Ohio in May. They saw Paris in June. They saw Kenya in July. "
-    assert results(replace_names, stays, prefix) == set()
-    assert expected in results(replace_names, changes, prefix)
+PLACES = "They saw Ohio in May. They saw Paris in June. They saw Kenya in July. "
+"""A document with a state, a city and a country."""
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("He said his boat had left him.", "She said her boat had left her."),
-        ("She said her boat had left her.", "He said his boat had left him."),
-        ("They warned her about her boat.", "They warned him about his boat."),
+        pytest.param("He lived in Texas then.", "He lived in Ohio then.", id="a state"),
+        pytest.param("He stayed in Texas then.", "He stayed in Ohio then.", id="in the past"),
+        pytest.param("He was born in Texas then.", "He was born in Ohio then.", id="a birth"),
+        pytest.param("He was seen in Texas then.", "He was seen in Ohio then.", id="seen there"),
+        pytest.param("He was born in Berlin then.", "He was born in Paris then.", id="a city"),
+        pytest.param(
+            "He was seen in Madrid on Monday.", "He was seen in Paris on Monday.", id="on a day"
+        ),
+        pytest.param("He was born in India then.", "He was born in Kenya then.", id="a country"),
+        pytest.param("They sold it in Japan then.", "They sold it in Kenya then.", id="a sale"),
     ],
 )
-def test_pronouns_agree_all_through(text: str, expected: str, always: None) -> None:
-    assert results(pronouns.swap_pronouns, text, PREFIX) == {expected}
-    assert (
-        results(pronouns.swap_pronouns, text, "A sailor had one. ") == set()
-    )  # nobody in particular
-    assert results(pronouns.swap_pronouns, text, "Mr. Lurk had one. ") == set()
+def test_a_place_is_replaced_by_one_of_the_same_sort(text: str, expected: str) -> None:
+    assert expected in replace_names_in(text, PLACES)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["He loved his wife.", "He met her.", "Peter Lund said he left.", "“He left,” they said."],
+    [
+        pytest.param("He lived in Austin, Texas then.", id="a part of a longer name"),
+        pytest.param("He lives in Texas then.", id="in the present"),
+        pytest.param("He was born in Texas and left.", id="a second verb"),
+        pytest.param("He was usually in Texas then.", id="usually, and elsewhere at times"),
+        pytest.param("Berlin said that it would wait.", id="a government"),
+        pytest.param("Madrid beat them on Monday.", id="a club"),
+        pytest.param("The flag of India flew in Chennai, India.", id="named twice"),
+        pytest.param("In Japan the Japanese sold it.", id="its people are named"),
+    ],
 )
-def test_pronouns_stay_where_something_else_tells(text: str, always: None) -> None:
-    assert results(pronouns.swap_pronouns, text, PREFIX) == set()
+def test_a_place_is_not_replaced_where_that_would_make_no_sense_or_no_contradiction(
+    text: str,
+) -> None:
+    assert replace_names_in(text, PLACES) == set()
+
+
+SENTENCES_WITH_PRONOUNS = [
+    ("He said his boat had left him.", "She said her boat had left her."),
+    ("She said her boat had left her.", "He said his boat had left him."),
+    ("They warned her about her boat.", "They warned him about his boat."),
+]
+"""Sentences, and what becomes of them if their pronouns are of the other sex."""
+
+
+@pytest.mark.usefixtures("every_chance")
+@pytest.mark.parametrize(("text", "expected"), SENTENCES_WITH_PRONOUNS)
+def test_all_pronouns_of_a_sentence_change_together(text: str, expected: str) -> None:
+    assert edited_sentences(swap_pronouns, text, PREFIX) == {expected}
+
+
+@pytest.mark.usefixtures("every_chance")
+@pytest.mark.parametrize("text", [text for text, _ in SENTENCES_WITH_PRONOUNS])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param("A sailor had one. ", id="nobody by name"),
+        pytest.param("Mr. Lurk had one. ", id="one person only"),
+    ],
+)
+def test_pronouns_stay_if_they_can_be_of_nobody_else(text: str, prefix: str) -> None:
+    assert edited_sentences(swap_pronouns, text, prefix) == set()
+
+
+@pytest.mark.usefixtures("every_chance")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("He loved his wife.", id="a wife"),
+        pytest.param("He met her.", id="two people"),
+        pytest.param("Peter Lund said he left.", id="the person in the same sentence"),
+        pytest.param("“He left,” they said.", id="a quotation"),
+    ],
+)
+def test_pronouns_stay_if_the_sentence_tells_the_sex_or_quotes_them(text: str) -> None:
+    assert edited_sentences(swap_pronouns, text, PREFIX) == set()

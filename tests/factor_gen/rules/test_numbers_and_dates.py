@@ -1,9 +1,10 @@
-"""Quantities and dates keep their shape."""
+"""Numbers, quantities and dates are replaced by others of the same shape."""
 
 from __future__ import annotations
 
 import random
 import re
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from factor_gen.generate.rules.dates import change_dates
 from factor_gen.generate.rules.numbers import change_quantities, nearby_number, ordinal_suffix
-from tests.factor_gen.rules.support import results
+from tests.factor_gen.rules.support import edited_sentences
+
+
+def check_all_match(sentences: set[str], pattern: str) -> None:
+    """Check that there are sentences, and that each matches a regular expression as a whole."""
+    assert sentences
+    for sentence in sentences:
+        assert re.fullmatch(pattern, sentence), sentence
 
 
 @pytest.mark.parametrize(
@@ -25,59 +33,67 @@ from tests.factor_gen.rules.support import results
         ("It sold four boats.", r"It sold (two|three|five|six|seven) boats\."),
     ],
 )
-def test_numbers_keep_their_shape(text: str, pattern: str) -> None:
-    found = results(change_quantities, text)
-    assert found
-    assert all(re.fullmatch(pattern, each) for each in found), found
+def test_a_new_number_is_as_round_as_the_old_one(text: str, pattern: str) -> None:
+    check_all_match(edited_sentences(change_quantities, text), pattern)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "It sold one boat.",
-        "The Boeing 737 landed.",
-        "It grew by 100%.",
-        "See page 12 there.",
-        "She sold these two boats.",
-        "The latter four boats were sold.",
-        "It runs between two points.",
+        pytest.param("It sold one boat.", id="one"),
+        pytest.param("The Boeing 737 landed.", id="a name"),
+        pytest.param("It grew by 100%.", id="all"),
+        pytest.param("See page 12 there.", id="a page"),
+        pytest.param("She sold these two boats.", id="these two"),
+        pytest.param("The latter four boats were sold.", id="the latter four"),
+        pytest.param("It runs between two points.", id="between two"),
     ],
 )
-def test_numbers_that_count_nothing_stay(text: str) -> None:
-    assert results(change_quantities, text) == set()
+def test_a_number_that_is_no_quantity_stays(text: str) -> None:
+    assert edited_sentences(change_quantities, text) == set()
 
 
-def test_the_order_of_a_range_stays() -> None:
-    found = results(
-        change_quantities,
-        "It made a profit of between 12.4 billion and 14.3 billion euros.",
-        tries=30,
-    )
-    for each in found:
-        low, high = map(float, re.findall(r"\d+\.\d", each))
-        assert low < high
+def test_the_first_number_of_a_range_stays_the_smaller_one() -> None:
+    text = "It made a profit of between 12.4 billion and 14.3 billion euros."
+
+    for sentence in edited_sentences(change_quantities, text, num_seeds=30):
+        low, high = re.findall(r"\d+\.\d", sentence)
+        assert float(low) < float(high)
 
 
 @given(st.integers(2, 10**9), st.booleans(), st.integers(0, 1000))
-def test_whole_numbers_keep_digits(value: int, more: bool, seed: int) -> None:
-    new = nearby_number(f"{value}", more, random.Random(seed), [])
+def test_a_nearby_whole_number_has_as_many_digits(value: int, is_greater: bool, seed: int) -> None:
+    new = nearby_number(str(value), is_greater, random.Random(seed), [])
+
+    # There may be no such number, such as one above 9 with one digit.
     if new is not None:
         assert len(new) == len(str(value))
-        assert new != str(value)
-        assert (int(new) > value) == more
+
+
+@given(st.integers(2, 10**9), st.booleans(), st.integers(0, 1000))
+def test_a_nearby_number_is_greater_or_less_as_asked(
+    value: int, is_greater: bool, seed: int
+) -> None:
+    new = nearby_number(str(value), is_greater, random.Random(seed), [])
+
+    if new is not None:
+        assert int(new) != value
+        assert (int(new) > value) is is_greater
 
 
 @given(st.decimals("0.01", "99.99", places=2), st.integers(0, 1000))
-def test_percentages_stay_below_a_hundred(value: object, seed: int) -> None:
+def test_a_greater_percentage_stays_below_a_hundred(value: Decimal, seed: int) -> None:
     new = nearby_number(str(value), True, random.Random(seed), [100])
-    assert new is None or 0 < float(new) < 100
+
+    if new is not None:
+        assert 0 < float(new) < 100
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(1, "st"), (11, "th"), (22, "nd"), (103, "rd"), (113, "th")]
+    ("value", "suffix"), [(1, "st"), (11, "th"), (22, "nd"), (103, "rd"), (113, "th")]
 )
-def test_suffixes(value: int, expected: str) -> None:
-    assert ordinal_suffix(value) == expected
+def test_the_suffix_of_an_ordinal_depends_on_its_last_digits(value: int, suffix: str) -> None:
+    assert ordinal_suffix(value) == suffix
 
 
 @pytest.mark.parametrize(
@@ -92,40 +108,47 @@ def test_suffixes(value: int, expected: str) -> None:
         ("It grew in the third quarter.", r"It grew in the (first|second|fourth) quarter\."),
     ],
 )
-def test_dates_keep_their_shape(text: str, pattern: str) -> None:
-    found = results(change_dates, text, tries=30)
-    assert found
-    assert all(re.fullmatch(pattern, each) and each != text for each in found), found
+def test_a_new_date_is_of_the_same_kind_and_near(text: str, pattern: str) -> None:
+    sentences = edited_sentences(change_dates, text, num_seeds=30)
+
+    check_all_match(sentences, pattern)
+    assert text not in sentences
 
 
-def test_no_month_is_too_short_for_its_day() -> None:
-    assert not {
-        each
-        for each in results(change_dates, "It opened on July 31.", tries=60)
-        if re.search(r"(June|April|February|September|November) 31", each)
-    }
+def test_no_new_month_is_too_short_for_its_day() -> None:
+    sentences = edited_sentences(change_dates, "It opened on July 31.", num_seeds=60)
+
+    impossible_date = re.compile("(June|April|February|September|November) 31")
+    assert not [sentence for sentence in sentences if impossible_date.search(sentence)]
 
 
-def test_years_keep_their_order() -> None:
-    for each in results(change_dates, "He led it from 1931 to 1934.", tries=40):
-        first, last = map(int, re.findall(r"\d+", each))
-        assert first < last
+def test_the_first_year_of_a_period_stays_the_earlier_one() -> None:
+    text = "He led it from 1931 to 1934."
+
+    for sentence in edited_sentences(change_dates, text, num_seeds=40):
+        first, last = re.findall(r"\d+", sentence)
+        assert int(first) < int(last)
 
 
 @pytest.mark.parametrize(
-    ("stays", "changes"),
+    ("open_sentence", "closed_sentence"),
     [
-        ("It was kept since 1921.", "It was kept in 1921."),  # and so since 1923
+        pytest.param(
+            "It was kept since 1921.", "It was kept in 1921.", id="since 1921, and so since 1923"
+        ),
         ("It was kept since early 1921.", "It was kept in early 1921."),
         ("It was kept in the 1960s and 1970s.", "It was kept in the 1960s."),
         ("It was kept in the 1960s or later.", "In the 1960s it was kept, or later."),
         ("It was kept in the 1960s and 1970s.", "It was kept in 1960 and 1970."),
     ],
 )
-def test_dates_that_leave_others_open_stay(stays: str, changes: str) -> None:
-    assert results(change_dates, stays) == set()
-    assert results(change_dates, changes)
+def test_a_date_is_not_replaced_if_the_sentence_may_be_true_of_other_dates_as_well(
+    open_sentence: str, closed_sentence: str
+) -> None:
+    """The second sentence of each case is similar, but cannot be true of other dates."""
+    assert edited_sentences(change_dates, open_sentence) == set()
+    assert edited_sentences(change_dates, closed_sentence)
 
 
-def test_a_name_with_a_day_in_it_stays() -> None:
-    assert results(change_dates, "The Sunday Mercury wrote of it.") == set()
+def test_a_day_in_a_name_is_not_replaced() -> None:
+    assert edited_sentences(change_dates, "The Sunday Mercury wrote of it.") == set()

@@ -1,4 +1,4 @@
-"""What operators make of sentences, and which sentences they leave alone."""
+"""What the operators of the rules make of sentences, and which sentences they leave unchanged."""
 
 from __future__ import annotations
 
@@ -6,36 +6,39 @@ import pytest
 
 from factor_gen.text.analysis import ORGANISATION, PLACE
 from tests.factor_gen.cases import cases_by_key
-from tests.factor_gen.rules.support import TAGGER, operator, results
+from tests.factor_gen.rules.support import TAGGER, edited_sentences, find_operator
 
 CASES = "rules/operators.yaml"
 
-
-@pytest.fixture(autouse=True)
-def every_chance(always: None) -> None:
-    """Let each operator take every chance that it has."""
+pytestmark = pytest.mark.usefixtures("every_chance")
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases_by_key(CASES, "changes"))
-def test_an_operator_changes_a_sentence(name: str, text: str, expected: str) -> None:
-    assert expected in results(operator(name), text, tries=60)
+def test_an_operator_makes_a_sentence_perhaps_among_others(
+    name: str, text: str, expected: str
+) -> None:
+    assert expected in edited_sentences(find_operator(name), text, num_seeds=60)
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases_by_key(CASES, "only change"))
-def test_an_operator_changes_a_sentence_in_one_way(name: str, text: str, expected: str) -> None:
-    assert results(operator(name), text, tries=1) == {expected}
+def test_an_operator_makes_one_sentence_only(name: str, text: str, expected: str) -> None:
+    assert edited_sentences(find_operator(name), text, num_seeds=1) == {expected}
 
 
 @pytest.mark.parametrize(("name", "text"), cases_by_key(CASES, "unchanged"))
-def test_an_operator_leaves_a_sentence_alone(name: str, text: str) -> None:
-    assert results(operator(name), text) == set()
+def test_an_operator_leaves_a_sentence_unchanged(name: str, text: str) -> None:
+    assert edited_sentences(find_operator(name), text) == set()
 
 
-@pytest.mark.parametrize(("name", "text", "wrong"), cases_by_key(CASES, "stays"))
-def test_an_operator_makes_nothing_wrong(name: str, text: str, wrong: str) -> None:
+@pytest.mark.parametrize(("name", "text", "wrong_words"), cases_by_key(CASES, "stays"))
+def test_an_operator_makes_no_sentence_with_wrong_words(
+    name: str, text: str, wrong_words: str
+) -> None:
     prefix = "Vale Group sold it to Moor Group in Berlin. "
-    changed = results(operator(name), text, prefix)
-    assert not [sentence for sentence in changed if wrong in sentence]
+
+    sentences = edited_sentences(find_operator(name), text, prefix)
+
+    assert not [sentence for sentence in sentences if wrong_words in sentence]
 
 
 @pytest.mark.parametrize(
@@ -48,5 +51,7 @@ def test_an_operator_makes_nothing_wrong(name: str, text: str, wrong: str) -> No
         ("She ran the Moor Conservatory for years.", "Moor Conservatory", ORGANISATION),
     ],
 )
-def test_the_words_of_a_name_tell_its_kind(text: str, name: str, kind: str) -> None:
-    assert (name, kind) in {(entity.text, entity.kind) for entity in TAGGER.analyse(text).entities}
+def test_the_words_in_and_around_a_name_tell_its_kind(text: str, name: str, kind: str) -> None:
+    entities = TAGGER.analyse(text).entities
+
+    assert (name, kind) in {(entity.text, entity.kind) for entity in entities}

@@ -1,4 +1,4 @@
-"""The lists of the rules, and how often a word of them is changed."""
+"""The word lists of the rules, and how often a word in them is replaced."""
 
 from __future__ import annotations
 
@@ -11,71 +11,111 @@ from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text.lists import read_rows
 from tests.factor_gen.cases import cases_by_key
-from tests.factor_gen.rules.support import TAGGER, operator, results
+from tests.factor_gen.rules.support import TAGGER, edited_sentences, find_operator
+
+OPPOSITES = (" fell ", "drop", "sold", "rule", "Fall")
+"""Words that would replace the verbs in the sentences below."""
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "The rise surprised them.",  # a noun
-        "It bought back the mill.",  # a phrasal verb of another meaning
-        "The price rose after the other price fell.",  # the opposite is there already
-        "The company predicts sales will fall.",  # a clause, no object
-        "He said “The Rising Tide” closes.",  # a title
-        "The price rose to a new high.",  # would be at odds with "high"
+        pytest.param("The rise surprised them.", id="a noun"),
+        pytest.param("It bought back the mill.", id="a phrasal verb of another meaning"),
+        pytest.param(
+            "The price rose after the other price fell.", id="the opposite is in the sentence"
+        ),
+        pytest.param("The company predicts sales will fall.", id="no object follows"),
+        pytest.param("He said “The Rising Tide” closes.", id="a title"),
+        pytest.param("The price rose to a new high.", id="at odds with another word"),
     ],
 )
-@pytest.mark.usefixtures("always")
-def test_verbs_that_stay(text: str) -> None:
-    changed = results(operator("antonym"), text)
-    opposites = (" fell ", "drop", "sold", "ule", "Fall")
-    assert not [sentence for sentence in changed if any(word in sentence for word in opposites)]
+@pytest.mark.usefixtures("every_chance")
+def test_a_verb_is_not_replaced_by_its_opposite_where_that_is_wrong(text: str) -> None:
+    for sentence in edited_sentences(find_operator("antonym"), text):
+        assert not any(opposite in sentence for opposite in OPPOSITES)
 
 
-@pytest.mark.usefixtures("always")
-def test_a_noun_in_a_compound_stays() -> None:
-    changed = results(operator("noun"), "Its central bank met.")
-    assert not [sentence for sentence in changed if "company" in sentence]
+@pytest.mark.usefixtures("every_chance")
+def test_the_last_noun_of_a_compound_stays() -> None:
+    """A central bank is no bank that could as well be a company."""
+    sentences = edited_sentences(find_operator("noun"), "Its central bank met.")
+
+    assert not [sentence for sentence in sentences if "company" in sentence]
 
 
-def test_denials_are_added_seldom() -> None:
+def test_a_denial_is_added_to_about_one_sentence_in_seven() -> None:
+    """Denials are easy to tell from other sentences, so that there should not be many."""
     sentence = tag_sentence(TAGGER, "", "The mill will close.")
-    added = [list(negation.add_negation(sentence, random.Random(seed))) for seed in range(400)]
-    assert 0.08 < sum(map(bool, added)) / 400 < 0.22
+    num_denied = 0
+
+    for seed in range(400):
+        edits = list(negation.add_negation(sentence, random.Random(seed)))
+        num_denied += bool(edits)
+
+    assert 0.08 < num_denied / 400 < 0.22
 
 
-@pytest.mark.parametrize(("text", "verb", "expected"), cases_by_key("rules/qualified.yaml"))
+@pytest.mark.parametrize(("text", "verb", "is_qualified"), cases_by_key("rules/qualified.yaml"))
 def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
-    text: str, verb: str, expected: bool
+    text: str, verb: str, is_qualified: bool
 ) -> None:
     sentence = tag_sentence(TAGGER, "", text)
-    assert (
-        sentence.context_of_tokens(sentence.lowercase_words.index(verb)).matches("qualified")
-        is expected
-    )
+
+    context = sentence.context_of_tokens(sentence.lowercase_words.index(verb))
+
+    assert context.matches("qualified") is is_qualified
+
+
+NUM_DRAWS = 4000
+UNKNOWN_WORD = "zzqxv"
+
+
+def share_of_draws(old: str, new: str, offers_all_edits: bool = False) -> float:
+    """Return the share of draws in which a word is replaced by another.
+
+    Args:
+        old: The word of the sentence.
+        new: The only word that may replace it.
+        offers_all_edits: Whether the sentence has so few edits that none is left out.
+    """
+    sentence = TaggedSentence("It is a mill.", (), (), (), offers_all_edits=offers_all_edits)
+    num_replaced = 0
+    for seed in range(NUM_DRAWS):
+        num_replaced += sentence.draw_substitutes(random.Random(seed), old, [new]) == [new]
+    return num_replaced / NUM_DRAWS
 
 
 @pytest.mark.parametrize(
-    ("old", "other", "every", "share"),
+    ("old", "new"),
     [
-        ("mill", "house", False, 1.0),  # the commoner word is always taken
-        ("house", "mill", False, None),  # the rarer one as often as it is met
-        ("bought", "sold", False, None),
-        ("mill", "zzqxv", False, None),  # a word nobody knows
-        ("zzqxv", "mill", False, 1.0),
-        ("mill", "zzqxv", True, 1.0),  # where there is little else to change
+        pytest.param("mill", "house", id="a more common noun"),
+        pytest.param("bought", "sold", id="a more common verb"),
+        pytest.param(UNKNOWN_WORD, "mill", id="the old word is unknown"),
     ],
 )
-def test_a_word_gives_way_to_another_as_often_as_that_is_met(
-    old: str, other: str, every: bool, share: float | None
-) -> None:
-    sentence = TaggedSentence("It is a mill.", (), (), (), offers_all_edits=every)
-    drawn = [sentence.draw_substitutes(random.Random(seed), old, [other]) for seed in range(4000)]
-    expected = min(1.0, word_frequency(other) / word_frequency(old)) if share is None else share
-    assert drawn.count([other]) / 4000 == pytest.approx(expected, abs=0 if share else 0.03)
+def test_a_word_is_always_replaced_by_a_more_common_one(old: str, new: str) -> None:
+    assert share_of_draws(old, new) == 1.0
+
+
+def test_a_word_is_replaced_by_a_rarer_one_as_often_as_that_is_met() -> None:
+    """Otherwise the contradictions would have more rare words than true completions."""
+    expected_share = word_frequency("mill") / word_frequency("house")
+
+    # The standard deviation of the share is at most 0.008.
+    assert share_of_draws("house", "mill") == pytest.approx(expected_share, abs=0.03)
+
+
+def test_a_word_is_hardly_ever_replaced_by_an_unknown_one() -> None:
+    assert share_of_draws("mill", UNKNOWN_WORD) < 0.03
+
+
+def test_a_word_is_replaced_by_any_other_if_there_is_little_else_to_edit() -> None:
+    assert share_of_draws("mill", UNKNOWN_WORD, offers_all_edits=True) == 1.0
 
 
 @pytest.mark.parametrize("name", ["substitutes.tsv", "set_phrases.txt", "fixed_phrases.txt"])
-def test_no_line_is_twice_in_a_list(name: str) -> None:
+def test_a_list_has_no_line_twice(name: str) -> None:
     lines = read_rows(DATA / name)
+
     assert sorted(set(lines)) == sorted(lines)
