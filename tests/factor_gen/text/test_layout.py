@@ -1,5 +1,4 @@
-"""Paragraphs that were broken at a width become lines again, and all else keeps its lines; code and
-tables are known."""
+"""Layout: broken paragraphs become lines again, and code and tables are recognised."""
 
 from __future__ import annotations
 
@@ -15,74 +14,98 @@ from hypothesis import strategies as st
 
 from factor_gen.text.layout import find_verbatim_lines, unwrap
 
-ONE = (
-    "The harbour of Osk was dug by hand between 1820 and 1832, and the sailors who had lived on the island before that time "
-    "carried the stones from the old quarry to the two long piers, one after the other, until the sea was still."
+HARBOUR = (
+    "The harbour of Osk was dug by hand between 1820 and 1832, and the sailors who had lived on the"
+    " island before that time carried the stones from the old quarry to the two long piers, one"
+    " after the other, until the sea was still."
 )
-TWO = (
-    "Every autumn its keeper (a retired sailor, as most keepers were) paints the lamp of the southern pier white, which takes "
-    "him four days; nobody has ever asked him why. It is said that the first keeper began with it after a storm in which "
-    "seven ships were lost."
+"""A paragraph of one long sentence."""
+
+KEEPER = (
+    "Every autumn its keeper (a retired sailor, as most keepers were) paints the lamp of the"
+    " southern pier white, which takes him four days; nobody has ever asked him why. It is said"
+    " that the first keeper began with it after a storm in which seven ships were lost."
 )
+"""A paragraph of two sentences."""
 
 
-def wrapped(text: str, width: int = 72, **keys: str) -> str:
-    return "\n".join(textwrap.wrap(text, width, **keys))  # type: ignore[call-overload]
+def wrap(text: str, width: int = 72, first_indent: str = "", indent: str = "") -> str:
+    """Break a paragraph into lines.
+
+    Args:
+        text: The paragraph.
+        width: The greatest number of characters in a line.
+        first_indent: What the first line begins with, such as the mark of a list.
+        indent: What all other lines begin with.
+    """
+    lines = textwrap.wrap(text, width, initial_indent=first_indent, subsequent_indent=indent)
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("width", [60, 72, 78, 100])
-def test_paragraphs_are_lines_again(width: int) -> None:
-    assert (
-        unwrap(f"Osk\n\n{wrapped(ONE, width)}\n\n{wrapped(TWO, width)}\n")
-        == f"Osk\n\n{ONE}\n\n{TWO}\n"
-    )
+def test_each_broken_paragraph_becomes_a_line(width: int) -> None:
+    text = f"Osk\n\n{wrap(HARBOUR, width)}\n\n{wrap(KEEPER, width)}\n"
+
+    assert unwrap(text) == f"Osk\n\n{HARBOUR}\n\n{KEEPER}\n"
+
+
+THREE_INDENTED_PARAGRAPHS = "\n".join(
+    [
+        wrap(HARBOUR),
+        wrap(KEEPER, first_indent="    "),
+        wrap(HARBOUR, first_indent="    "),
+    ]
+)
+"""Paragraphs that nothing but the indent of their first line separates."""
+
+NUMBERED_ITEMS = "\n".join(
+    [
+        wrap(HARBOUR, first_indent=" 1. ", indent="    "),
+        wrap(KEEPER, first_indent=" 2. ", indent="    "),
+    ]
+)
+"""A numbered list of two paragraphs."""
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("text", "expected"),
     [
-        pytest.param(wrapped(ONE, initial_indent="    "), f"    {ONE}", id="first line indented"),
         pytest.param(
-            "\n".join(
-                [wrapped(ONE), *(wrapped(each, initial_indent="    ") for each in (TWO, ONE))]
-            ),
-            f"{ONE}\n    {TWO}\n    {ONE}",
-            id="first lines alone indented, nothing between",
+            wrap(HARBOUR, first_indent="    "), f"    {HARBOUR}", id="first line indented"
         ),
         pytest.param(
-            wrapped(ONE, initial_indent="   ", subsequent_indent="   "),
-            f"   {ONE}",
-            id="all indented",
+            THREE_INDENTED_PARAGRAPHS,
+            f"{HARBOUR}\n    {KEEPER}\n    {HARBOUR}",
+            id="paragraphs without empty lines between",
         ),
         pytest.param(
-            wrapped(ONE, initial_indent="* ", subsequent_indent="  ")
-            + "\n"
-            + wrapped(TWO, initial_indent="* "),
-            None,
-            id="items: see below",
+            wrap(HARBOUR, first_indent="   ", indent="   "),
+            f"   {HARBOUR}",
+            id="all lines indented",
         ),
+        pytest.param(NUMBERED_ITEMS, f" 1. {HARBOUR}\n 2. {KEEPER}", id="numbered list"),
+        pytest.param(f"Osk\n===\n{wrap(HARBOUR)}", f"Osk\n===\n{HARBOUR}", id="underlined heading"),
+        pytest.param(f"# Osk\n{wrap(HARBOUR)}", f"# Osk\n{HARBOUR}", id="Markdown heading"),
+        pytest.param(wrap(HARBOUR).replace("\n", "\r\n"), HARBOUR, id="carriage returns"),
         pytest.param(
-            wrapped(ONE, initial_indent=" 1. ", subsequent_indent="    ")
-            + "\n"
-            + wrapped(TWO, initial_indent=" 2. ", subsequent_indent="    "),
-            f" 1. {ONE}\n 2. {TWO}",
-            id="numbered items",
-        ),
-        pytest.param(f"Osk\n===\n{wrapped(ONE)}", f"Osk\n===\n{ONE}", id="heading"),
-        pytest.param(f"# Osk\n{wrapped(ONE)}", f"# Osk\n{ONE}", id="heading with a mark"),
-        pytest.param(wrapped(ONE).replace("\n", "\r\n"), ONE, id="carriage returns"),
-        pytest.param(
-            f"{wrapped(ONE)}\n\nWhat the island keeps of its old plans and letters is told in the file\n.gitmodules of the house.",
-            f"{ONE}\n\nWhat the island keeps of its old plans and letters is told in the file .gitmodules of the house.",
-            id="a dot first",
+            f"{wrap(HARBOUR)}\n\nWhat the island keeps of its old plans and letters is told in the"
+            " file\n.gitmodules of the house.",
+            f"{HARBOUR}\n\nWhat the island keeps of its old plans and letters is told in the"
+            " file .gitmodules of the house.",
+            id="a line that begins with a dot",
         ),
     ],
 )
-def test_the_shape_of_a_paragraph(given: str, expected: str | None) -> None:
-    if expected is None:
-        assert unwrap(given).startswith(f"* {ONE}\n* ")
-    else:
-        assert unwrap(given) == expected
+def test_a_paragraph_of_any_shape_becomes_a_line(text: str, expected: str) -> None:
+    assert unwrap(text) == expected
+
+
+def test_the_items_of_a_list_are_unwrapped_one_by_one() -> None:
+    first_item = wrap(HARBOUR, first_indent="* ", indent="  ")
+    # The lines of the second item are not indented, so that only its beginning is certain.
+    second_item = wrap(KEEPER, first_indent="* ")
+
+    assert unwrap(f"{first_item}\n{second_item}").startswith(f"* {HARBOUR}\n* ")
 
 
 VERSE = """The keeper climbed the stair at night
@@ -91,132 +114,181 @@ And all the ships that saw the light
   came home to where they ought to be."""
 ADDRESS = "The Harbour Office\n12 Pier Road\nOsk\nThe Island"
 TABLE = "name      depth   built\nnorth     12 m    1820\nsouth     14 m    1832"
-OPTIONS = "-v, --verbose   tell what is being done while it is being done and more\n-q, --quiet     tell nothing at all, not even where something is wrong"
-CODE = "    for (i = 0; i < n; i++) {\n        // walk over all the piers of the harbour one after another\n        walk(i);\n    }"
-FENCED = "```\nThe output of the lamp is a line of words that goes on\nand on until the end.\n```"
-NAMES = "north_pier\nsouth_pier\nlamp_house"
+OPTIONS = (
+    "-v, --verbose   tell what is being done while it is being done and more\n"
+    "-q, --quiet     tell nothing at all, not even where something is wrong"
+)
+CODE = """\
+    for (i = 0; i < n; i++) {
+        // walk over all the piers of the harbour one after another
+        walk(i);
+    }"""
+FENCED_TEXT = (
+    "```\nThe output of the lamp is a line of words that goes on\nand on until the end.\n```"
+)
+IDENTIFIERS = "north_pier\nsouth_pier\nlamp_house"
 
 
 @pytest.mark.parametrize(
-    "kept", [VERSE, ADDRESS, TABLE, OPTIONS, CODE, FENCED, NAMES], ids=str.split
+    "block",
+    [
+        pytest.param(VERSE, id="verse"),
+        pytest.param(ADDRESS, id="address"),
+        pytest.param(TABLE, id="table"),
+        pytest.param(OPTIONS, id="options of a command"),
+        pytest.param(CODE, id="code"),
+        pytest.param(FENCED_TEXT, id="text between fences"),
+        pytest.param(IDENTIFIERS, id="identifiers"),
+    ],
 )
-def test_what_is_no_paragraph_keeps_its_lines(kept: str) -> None:
-    text = unwrap(f"{wrapped(ONE)}\n\n{kept}\n\n{wrapped(TWO)}")
-    assert text == f"{ONE}\n\n{kept}\n\n{TWO}"
+def test_a_block_that_is_no_paragraph_keeps_its_lines(block: str) -> None:
+    text = f"{wrap(HARBOUR)}\n\n{block}\n\n{wrap(KEEPER)}"
+
+    assert unwrap(text) == f"{HARBOUR}\n\n{block}\n\n{KEEPER}"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "\n",
-        "One line.",
-        f"{ONE}\n{TWO}\n{ONE}",
-        f"Headline of the day\n{ONE}\n\n{TWO}",
-        f"{VERSE}\n\n{VERSE}",
-        ADDRESS,
-        "a\tb\nc\td  \n",
+        pytest.param("", id="empty"),
+        pytest.param("\n", id="an empty line"),
+        pytest.param("One line.", id="one line"),
+        pytest.param(f"{HARBOUR}\n{KEEPER}\n{HARBOUR}", id="paragraphs as lines"),
+        pytest.param(f"Headline of the day\n{HARBOUR}\n\n{KEEPER}", id="a headline"),
+        pytest.param(f"{VERSE}\n\n{VERSE}", id="verse"),
+        pytest.param(ADDRESS, id="address"),
+        pytest.param("a\tb\nc\td  \n", id="tabs and spaces at the end"),
     ],
 )
-def test_texts_that_were_not_broken_come_back_as_they_are(text: str) -> None:
+def test_a_text_that_was_not_broken_stays_unchanged(text: str) -> None:
     assert unwrap(text) == text
 
 
-def test_news_keeps_its_lines(shared: Path) -> None:
+def test_the_published_news_keep_their_lines(shared: Path) -> None:
     csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
+    path = shared / "data" / "factor" / "news_factor.csv"
+    with path.open(encoding="utf-8", newline="") as file:
         texts = [row["full_prefix"] + row["completion"] for row in csv.DictReader(file)]
-    assert sum(unwrap(text) == text for text in texts) >= 0.99 * len(texts)
+
+    num_unchanged = sum(unwrap(text) == text for text in texts)
+
+    assert num_unchanged >= 0.99 * len(texts)
 
 
 @pytest.mark.parametrize(
-    ("end", "start", "joined"),
+    ("line_end", "line_start", "joined"),
     [
-        ("light", "house", "light house"),
-        ("light-", "house", "light-house"),
-        ("har-", "bour", "harbour"),
-        ("1820 -", "1832", "1820 - 1832"),
+        pytest.param("light", "house", "light house", id="no hyphen"),
+        pytest.param("light-", "house", "light-house", id="the hyphen of a compound"),
+        pytest.param("har-", "bour", "harbour", id="the hyphen of a broken word"),
+        pytest.param("1820 -", "1832", "1820 - 1832", id="a dash"),
     ],
 )
-def test_hyphens_at_the_end_of_a_line(end: str, start: str, joined: str) -> None:
-    text = unwrap(
-        f"{wrapped(ONE)}\n\nThe keeper of the piers of the old island of Osk lives near the {end}\n{start} with his dog."
+def test_a_hyphen_at_the_end_of_a_line_is_removed_if_it_broke_a_word(
+    line_end: str, line_start: str, joined: str
+) -> None:
+    broken = (
+        f"The keeper of the piers of the old island of Osk lives near the {line_end}\n"
+        f"{line_start} with his dog."
     )
-    assert text.endswith(f"near the {joined} with his dog.")
+
+    # The first paragraph shows at which width the text was broken.
+    unwrapped = unwrap(f"{wrap(HARBOUR)}\n\n{broken}")
+
+    assert unwrapped.endswith(f"near the {joined} with his dog.")
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "verbatim_lines"),
     [
-        ("Prose.\n\n```c\nint a;\nWords here.\n```\nProse.", "..####."),
-        ("For example::\n\n  The words of it.\n\n  More of it.\n\nProse again.", "..#.#.."),
-        (f"Prose.\n\n{CODE}", "..####"),
-        (f"{TABLE}\n\nProse.", "###.."),
-        ("| a | b |\n|---|---|\n| c | d |", "###"),
-        ("  +-----+\n  | Osk |\n  +-----+", "###"),
-        (
-            "Osk\n---\nProse it is.  Two spaces follow it.\nProse it is.  Two spaces follow it.",
-            ".#..",
+        pytest.param(
+            "Prose.\n\n```c\nint a;\nWords here.\n```\nProse.", [2, 3, 4, 5], id="between fences"
         ),
-        ("$ make install\n$ make test", "##"),
-        ("The price is $4, or 5% less [1], and so on.", "."),
+        pytest.param(
+            "For example::\n\n  The words of it.\n\n  More of it.\n\nProse again.",
+            [2, 4],
+            id="announced by two colons",
+        ),
+        pytest.param(f"Prose.\n\n{CODE}", [2, 3, 4, 5], id="code"),
+        pytest.param(f"{TABLE}\n\nProse.", [0, 1, 2], id="columns"),
+        pytest.param("| a | b |\n|---|---|\n| c | d |", [0, 1, 2], id="Markdown table"),
+        pytest.param("  +-----+\n  | Osk |\n  +-----+", [0, 1, 2], id="frame"),
+        pytest.param(
+            "Osk\n---\nProse it is.  Two spaces follow it.\nProse it is.  Two spaces follow it.",
+            [1],
+            id="underline of a heading, and sentences that end alike",
+        ),
+        pytest.param("$ make install\n$ make test", [0, 1], id="commands"),
+        pytest.param("The price is $4, or 5% less [1], and so on.", [], id="prose with symbols"),
     ],
 )
-def test_code_and_tables_are_known(text: str, code: str) -> None:
+def test_the_lines_of_code_and_tables_are_found(text: str, verbatim_lines: list[int]) -> None:
     lines = text.split("\n")
-    verbatim_lines = find_verbatim_lines(lines)
-    found = "".join(
-        "#" if index in verbatim_lines and line.strip() else "." for index, line in enumerate(lines)
-    )
-    assert found == code
+
+    found_lines = find_verbatim_lines(lines)
+
+    # Empty lines between others may be counted or not.
+    assert sorted(index for index in found_lines if lines[index].strip()) == verbatim_lines
+
+
+PIECES = st.sampled_from(
+    [
+        "Osk",
+        "the",
+        "pier",
+        "- ",
+        "  ",
+        "\n",
+        "\n\n",
+        "```",
+        "::",
+        "|",
+        "a.",
+        "\u2028",
+        "\t",
+        HARBOUR,
+    ]
+)
+"""Words, and the signs by which blocks of a text are told apart."""
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "Osk",
-                "the",
-                "pier",
-                "- ",
-                "  ",
-                "\n",
-                "\n\n",
-                "```",
-                "::",
-                "|",
-                "a.",
-                "\u2028",
-                "\t",
-                ONE,
-            ]
-        ),
-        max_size=60,
-    )
-)
-def test_no_word_is_lost(parts: list[str]) -> None:
-    text = " ".join(parts)
+@given(st.lists(PIECES, max_size=60))
+def test_unwrapping_loses_no_words(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+
     assert unwrap(text).split() == text.split()
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "a\n",
-        "a  b\n",
-        "|\n",
-        "word word word word word word word\n",
-        "(" * 70 + "\n",
-        " " * 70 + "a\n",
-    ],
-)
-def test_a_megabyte_takes_seconds_at_most(piece: str) -> None:
+MAX_SECONDS = 8
+"""How long a megabyte may take. If the time grew with the square of the length, it took minutes."""
+
+PIECES_OF_A_MEGABYTE = [
+    pytest.param("a\n", id="short lines"),
+    pytest.param("a  b\n", id="columns"),
+    pytest.param("|\n", id="bars"),
+    pytest.param("word word word word word word word\n", id="words"),
+    pytest.param("(" * 70 + "\n", id="brackets"),
+    pytest.param(" " * 70 + "a\n", id="spaces"),
+]
+
+
+def seconds_to_unwrap(text: str) -> float:
+    """Return how long a text takes after a paragraph that was broken, in seconds of the CPU."""
     start = time.process_time()
-    unwrap(wrapped(ONE) + "\n" + piece * (1_000_000 // len(piece)))
-    unwrap(
-        wrapped(ONE) + "\n" + piece.replace("\n", " ") * (1_000_000 // len(piece)) + "\nand so on"
-    )
-    assert time.process_time() - start < 8
+    unwrap(f"{wrap(HARBOUR)}\n{text}")
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("piece", PIECES_OF_A_MEGABYTE)
+def test_a_megabyte_of_lines_takes_seconds_at_most(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+
+    assert seconds_to_unwrap(text) < MAX_SECONDS
+
+
+@pytest.mark.parametrize("piece", PIECES_OF_A_MEGABYTE)
+def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
+    line = piece.replace("\n", " ") * (1_000_000 // len(piece))
+
+    assert seconds_to_unwrap(f"{line}\nand so on") < MAX_SECONDS

@@ -1,4 +1,4 @@
-"""A spaCy pipeline as tagger: one written to disk here, with rules in place of a model."""
+"""A pipeline of spaCy as the tagger. The tests save one that has rules in place of a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from factor_gen.settings import TypesSettings
 from factor_gen.text import load_tagger
+from factor_gen.text.analysis import Tagger
 from factor_gen.text.spacy_model import SpacyTagger
 from lm_factuality.ground.errors import ConfigError
 
@@ -15,14 +16,16 @@ spacy = pytest.importorskip("spacy")
 
 
 @pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = spacy.blank("en")
-    ruler = model.add_pipe("attribute_ruler")
-    ruler.add([[{"LOWER": "sailed"}]], {"TAG": "VBD"})
-    ruler.add([[{"LOWER": "he"}]], {"TAG": "PRP"})
-    ruler.add([[{"IS_TITLE": True, "LOWER": {"NOT_IN": ["he"]}}]], {"TAG": "NNP"})
-    entities = model.add_pipe("entity_ruler")
-    entities.add_patterns(
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Tagger:
+    """Return a tagger with a pipeline that knows two words and three names."""
+    pipeline = spacy.blank("en")
+    tag_rules = pipeline.add_pipe("attribute_ruler")
+    tag_rules.add([[{"LOWER": "sailed"}]], {"TAG": "VBD"})
+    tag_rules.add([[{"LOWER": "he"}]], {"TAG": "PRP"})
+    # Other words with a capital are names.
+    tag_rules.add([[{"IS_TITLE": True, "LOWER": {"NOT_IN": ["he"]}}]], {"TAG": "NNP"})
+    entity_rules = pipeline.add_pipe("entity_ruler")
+    entity_rules.add_patterns(
         [
             {"label": "GPE", "pattern": "Lower Tarn"},
             {"label": "PERSON", "pattern": "Ada Roe"},
@@ -30,31 +33,42 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ]
     )
     folder = tmp_path_factory.mktemp("spacy") / "model"
-    model.to_disk(folder)
-    return folder
+    pipeline.to_disk(folder)
+    return load_tagger(TypesSettings(tagger="spacy", model=str(folder)))
 
 
-def test_tags_and_entities_are_the_models(pipeline: Path) -> None:
-    tagger = load_tagger(TypesSettings(tagger="spacy", model=str(pipeline)))
+def test_the_tags_are_those_of_the_pipeline(tagger: Tagger) -> None:
+    tokens = tagger.analyse("He sailed to Lower Tarn.").tokens
+
+    assert [token.tag for token in tokens[:2]] == ["PRP", "VBD"]
+
+
+def test_the_entities_are_those_of_the_pipeline_and_the_dates_that_it_missed(
+    tagger: Tagger,
+) -> None:
     analysis = tagger.analyse("He sailed to Lower Tarn with Ada Roe that night, on 3 May 1921.")
-    assert [token.tag for token in analysis.tokens[:2]] == ["PRP", "VBD"]
+
     assert [(entity.text, entity.kind) for entity in analysis.entities] == [
         ("Lower Tarn", "place"),
         ("Ada Roe", "person"),
         ("that night", "date"),
         ("3 May 1921", "date"),
     ]
-    assert [entity.text for entity in tagger.find_names("He sailed to Lower Tarn in 1921.")] == [
-        "Lower Tarn"
-    ]
 
 
-def test_a_missing_model_says_how_to_get_it() -> None:
+def test_the_names_of_a_text_have_no_dates_among_them(tagger: Tagger) -> None:
+    names = tagger.find_names("He sailed to Lower Tarn in 1921.")
+
+    assert [name.text for name in names] == ["Lower Tarn"]
+
+
+def test_the_error_of_a_missing_model_says_how_to_get_it() -> None:
     with pytest.raises(ConfigError, match="python -m spacy download en_core_web_none"):
         SpacyTagger("en_core_web_none").analyse("Any text.")
 
 
-def test_a_model_without_tags_is_refused(tmp_path: Path) -> None:
+def test_a_pipeline_without_part_of_speech_tags_is_refused(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
+
     with pytest.raises(ConfigError, match="gives no part-of-speech tags"):
         SpacyTagger(str(tmp_path / "blank")).analyse("Any text.")
