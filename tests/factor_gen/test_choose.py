@@ -1,258 +1,399 @@
-"""The choice of contradictions: types, determinism, and what the rows together give away."""
+"""The choice of contradictions: types, doubts, and what the rows together give away."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
-from factor_gen.choose import ChosenRow, choose_rows, combine_edits
+from factor_gen.choose import CandidatePair, ChosenRow, DocumentOutcome, choose_rows, combine_edits
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 
 
-def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
-    return Candidate(text, kind, "old -> new", "test", rejected=rejected)
+def make_candidate(
+    text: str, error_type: str = "entity", *, rejected: str = "", doubtful: int = 0
+) -> Candidate:
+    """Return a contradiction. The choice does not depend on its edit and its generator.
+
+    Args:
+        text: The false sentence.
+        error_type: Its error type.
+        rejected: Why a filter rejected it. Empty if none did.
+        doubtful: How doubtful it is that the sentence is false, from 0 to 2.
+    """
+    return Candidate(text, error_type, "old -> new", "test", rejected=rejected, doubtful=doubtful)
 
 
-def example(
+def make_example(
     candidates: Iterable[Candidate], doc_id: str = "a", completion: str = "It is true."
 ) -> Example:
+    """Return a document whose contradictions were generated and filtered."""
     return Example(doc_id, "Before. ", completion, ERROR_TYPES, tuple(candidates))
 
 
-def chosen(
-    examples: Iterable[Example], seed: int = 0, **settings: object
-) -> list[ChosenRow | Example]:
-    return list(choose_rows(ChooseSettings(**settings), seed, examples))  # type: ignore[arg-type]
+def choose(examples: Iterable[Example], seed: int = 0, **settings: Any) -> list[DocumentOutcome]:
+    """Return what became of documents, each of which may give a row or not.
+
+    Args:
+        examples: The documents of a corpus.
+        seed: The seed of the build.
+        settings: Fields of `ChooseSettings`, such as ``min_types``.
+    """
+    return list(choose_rows(ChooseSettings(**settings), seed, examples))
 
 
-@pytest.mark.parametrize(("least_types", "is_sure"), [(1, True), (2, False)])
-def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_sure: bool) -> None:
-    doubtful = replace(candidate("It was.", "link"), doubtful=2)
-    (row,) = chosen(
-        [example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types
-    )
-    assert isinstance(row, ChosenRow)
-    assert (doubtful not in row.contradictions) is is_sure
-    (row,) = chosen([example([candidate("It is 1."), candidate("It is 2."), doubtful])])
-    assert isinstance(row, ChosenRow)
-    assert doubtful in row.contradictions
+def choose_all_rows(examples: Iterable[Example], seed: int = 0, **settings: Any) -> list[ChosenRow]:
+    """Return the rows of documents, each of which has to give one. `choose` has the arguments."""
+    rows = []
+    for outcome in choose(examples, seed, **settings):
+        assert isinstance(outcome, ChosenRow)
+        rows.append(outcome)
+    return rows
 
 
-def test_the_less_doubtful_come_first() -> None:
-    """Though they edit the same words."""
-    texts = {
-        "It is not so old.": 0,
-        "He says it is so old.": 0,
-        "It is so not old.": 1,
-        "Here it is so old.": 2,
-    }
-    each = [replace(candidate(text), doubtful=doubtful) for text, doubtful in texts.items()]
-    for row in chosen(example(each, str(n), "It is so old.") for n in range(10)):
-        assert isinstance(row, ChosenRow)
-        assert sorted(found.doubtful for found in row.contradictions) == [0, 0, 1]
+def texts_of(contradictions: Iterable[Candidate]) -> set[str]:
+    """Return the distinct texts of contradictions."""
+    return {contradiction.text for contradiction in contradictions}
 
 
-def test_no_more_doubtful_than_the_settings_allow() -> None:
-    each = [replace(candidate(f"It is {doubtful}."), doubtful=doubtful) for doubtful in (0, 1, 2)]
-    for most_doubtful, is_row in ((0, False), (1, False), (2, True)):
-        (row,) = chosen([example(each)], most_doubtful=most_doubtful)
-        assert isinstance(row, ChosenRow) is is_row
+def types_of(row: ChosenRow) -> set[str]:
+    """Return the distinct error types in a row."""
+    return {contradiction.type for contradiction in row.contradictions}
+
+
+@pytest.fixture
+def doubtful_link() -> Candidate:
+    """Return a contradiction that may be true after all. It is of the type link."""
+    return make_candidate("It was.", "link", doubtful=2)
+
+
+THREE_SURE = [make_candidate("It is 1."), make_candidate("It is 2."), make_candidate("It is 3.")]
+"""Contradictions of one type, which suffice for a row of one type."""
+
+
+def test_a_doubtful_contradiction_is_left_out_if_the_others_suffice(
+    doubtful_link: Candidate,
+) -> None:
+    [row] = choose_all_rows([make_example([*THREE_SURE, doubtful_link])], min_types=1)
+
+    assert doubtful_link not in row.contradictions
+
+
+def test_a_doubtful_contradiction_is_taken_if_the_others_are_of_too_few_types(
+    doubtful_link: Candidate,
+) -> None:
+    [row] = choose_all_rows([make_example([*THREE_SURE, doubtful_link])], min_types=2)
+
+    assert doubtful_link in row.contradictions
+
+
+def test_a_doubtful_contradiction_is_taken_if_the_others_are_too_few(
+    doubtful_link: Candidate,
+) -> None:
+    [row] = choose_all_rows([make_example([*THREE_SURE[:2], doubtful_link])])
+
+    assert doubtful_link in row.contradictions
+
+
+def test_the_less_doubtful_contradictions_are_taken_even_if_they_edit_the_same_words() -> None:
+    candidates = [
+        make_candidate("It is not so old.", doubtful=0),
+        make_candidate("He says it is so old.", doubtful=0),
+        make_candidate("It is so not old.", doubtful=1),
+        make_candidate("Here it is so old.", doubtful=2),
+    ]
+    # The order of the candidates is random in each document.
+    documents = [
+        make_example(candidates, f"document {number}", "It is so old.") for number in range(10)
+    ]
+
+    rows = choose_all_rows(documents)
+
+    for row in rows:
+        doubts = sorted(contradiction.doubtful for contradiction in row.contradictions)
+        assert doubts == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("most_doubtful", "gives_row"),
+    [
+        pytest.param(0, False, id="sure ones only"),
+        pytest.param(1, False, id="slightly doubtful ones"),
+        pytest.param(2, True, id="all"),
+    ],
+)
+def test_contradictions_more_doubtful_than_the_setting_are_not_used(
+    most_doubtful: int, gives_row: bool
+) -> None:
+    candidates = [
+        make_candidate("It is certain.", doubtful=0),
+        make_candidate("It is likely.", doubtful=1),
+        make_candidate("It is possible.", doubtful=2),
+    ]
+
+    [outcome] = choose([make_example(candidates)], most_doubtful=most_doubtful)
+
+    assert isinstance(outcome, ChosenRow) is gives_row
+
+
+COMMON_TYPES = [
+    make_candidate(f"It is {number}.", ("entity", "predicate")[number % 2]) for number in range(200)
+]
+"""Far more contradictions of two types than the choice can compare."""
+
+RARE_TYPES = [
+    make_candidate("It was.", "link"),
+    make_candidate("It is here.", "circumstance"),
+    make_candidate("She is.", "coreference"),
+]
+"""One contradiction of each of the three other types."""
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
-    many = [candidate(f"It is {n}.", ("entity", "predicate")[n % 2]) for n in range(200)]
-    rare = [
-        candidate("It was.", "link"),
-        candidate("It is here.", "circumstance"),
-        candidate("She is.", "coreference"),
+def test_rare_types_are_chosen_although_others_are_far_more_common(pick: str) -> None:
+    documents = [
+        make_example([*COMMON_TYPES, *RARE_TYPES], f"document {number}") for number in range(20)
     ]
-    rows = chosen([example([*many, *rare], str(n)) for n in range(20)], pick=pick, min_types=3)
-    kinds = [
-        {each.type for each in row.contradictions} for row in rows if isinstance(row, ChosenRow)
-    ]
-    assert [len(each) for each in kinds] == [3] * 20
-    assert {"link", "circumstance", "coreference"} < set().union(*kinds)
-    for row in chosen([example([*many, *rare])], pick=pick, contradictions=5):
-        assert isinstance(row, ChosenRow)
-        assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
-    (row,) = chosen([example([*many, *rare])], pick=pick, contradictions=30)
-    assert isinstance(row, ChosenRow)
-    assert len({each.text for each in row.contradictions}) == 30
+
+    rows = choose_all_rows(documents, pick=pick, min_types=3)
+
+    types_of_rows = [types_of(row) for row in rows]
+    assert [len(types) for types in types_of_rows] == [3] * 20
+    assert set().union(*types_of_rows) >= {"link", "circumstance", "coreference"}
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_no_two_edit_the_same_words_unless_nothing_else_is_left(pick: str) -> None:
-    true = "On Monday she sold nine boats in Oslo to the bank."
-    edits = [
-        ("Monday", "Friday"),
-        ("Monday", "Tuesday"),
-        ("Oslo", "Bergen"),
-        ("nine", "eight"),
-        ("nine", "seven"),
-    ]
-    kinds = [
-        "circumstance",
-        "circumstance",
-        "circumstance",
-        "entity",
-        "link",
-    ]  # more types can be had of the same words
-    found = [
-        candidate(true.replace(old, new), kind)
-        for (old, new), kind in zip(edits, kinds, strict=True)
-    ]
-    for seed in range(10):
-        (row,) = chosen([example(found, completion=true)], seed, pick=pick)
-        assert isinstance(row, ChosenRow)
-        changed = [
-            next(old for old, _ in edits if old not in each.text) for each in row.contradictions
-        ]
-        assert sorted(changed) == ["Monday", "Oslo", "nine"]
-    (row,) = chosen([example([*found[:2], found[3]], completion=true)], pick=pick)
-    assert isinstance(row, ChosenRow)
-    assert {each.text for each in row.contradictions} == {
-        each.text for each in [*found[:2], found[3]]
-    }
+def test_a_row_of_five_contradictions_has_all_five_types(pick: str) -> None:
+    document = make_example([*COMMON_TYPES, *RARE_TYPES])
+
+    [row] = choose_all_rows([document], pick=pick, contradictions=5)
+
+    assert types_of(row) == set(ERROR_TYPES)
+
+
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_a_row_of_many_contradictions_has_no_text_twice(pick: str) -> None:
+    document = make_example([*COMMON_TYPES, *RARE_TYPES])
+
+    # More than the 24 candidates that the choice compares by default.
+    [row] = choose_all_rows([document], pick=pick, contradictions=30)
+
+    assert len(texts_of(row.contradictions)) == 30
+
+
+BOAT_SENTENCE = "On Monday she sold nine boats in Oslo to the bank."
+FRIDAY = make_candidate(BOAT_SENTENCE.replace("Monday", "Friday"), "circumstance")
+TUESDAY = make_candidate(BOAT_SENTENCE.replace("Monday", "Tuesday"), "circumstance")
+BERGEN = make_candidate(BOAT_SENTENCE.replace("Oslo", "Bergen"), "circumstance")
+EIGHT = make_candidate(BOAT_SENTENCE.replace("nine", "eight"), "entity")
+SEVEN = make_candidate(BOAT_SENTENCE.replace("nine", "seven"), "link")
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_the_contradictions_of_a_row_edit_different_words(pick: str, seed: int) -> None:
+    """A row with both edits of "nine" would have more types, but that counts less."""
+    candidates = [FRIDAY, TUESDAY, BERGEN, EIGHT, SEVEN]
+
+    [row] = choose_all_rows([make_example(candidates, completion=BOAT_SENTENCE)], seed, pick=pick)
+
+    texts = texts_of(row.contradictions)
+    assert sum("Monday" not in text for text in texts) == 1
+    assert sum("Oslo" not in text for text in texts) == 1
+    assert sum("nine" not in text for text in texts) == 1
+
+
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_two_contradictions_edit_the_same_word_if_nothing_else_is_left(pick: str) -> None:
+    candidates = [FRIDAY, TUESDAY, EIGHT]
+
+    [row] = choose_all_rows([make_example(candidates, completion=BOAT_SENTENCE)], pick=pick)
+
+    assert texts_of(row.contradictions) == texts_of(candidates)
 
 
 def test_rejected_and_repeated_candidates_do_not_count() -> None:
-    few = [
-        candidate("One."),
-        candidate("One. "),
-        candidate("Two."),
-        candidate("Three.", rejected="not fluent"),
+    candidates = [
+        make_candidate("One."),
+        make_candidate("One. "),
+        make_candidate("Two."),
+        make_candidate("Three.", rejected="not fluent"),
     ]
-    (row,) = chosen([example(few)])
-    assert isinstance(row, Example)
-    assert row.unused == "choose: fewer than 3 contradictions"
-    (row,) = chosen([example(candidate(f"It is {n}.") for n in range(4))], min_types=2)
-    assert isinstance(row, Example)
-    assert row.unused == "choose: contradictions of fewer than 2 types"
+
+    [outcome] = choose([make_example(candidates)])
+
+    assert isinstance(outcome, Example)
+    assert outcome.unused == "choose: fewer than 3 contradictions"
 
 
-def test_an_example_that_is_done_with_passes_as_it_is() -> None:
-    done = Example("a", unused="select: empty")
-    assert chosen([done]) == [done]
+def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
+    [outcome] = choose([make_example(THREE_SURE)], min_types=2)
+
+    assert isinstance(outcome, Example)
+    assert outcome.unused == "choose: contradictions of fewer than 2 types"
 
 
-def biased_examples(count: int) -> list[Example]:
-    """Prices that mostly rise, in round numbers, of short names: every edit makes the text look
-    other than the corpus does."""
-    rng, found = random.Random(0), []
+def test_a_document_that_an_earlier_stage_gave_up_passes_unchanged() -> None:
+    unused = Example("a", unused="select: empty")
+
+    assert choose([unused]) == [unused]
+
+
+def make_biased_examples(count: int) -> list[Example]:
+    """Return documents about prices of grain, in which every edit is unusual for the corpus.
+
+    Prices mostly rise, in round numbers, and names are short. The contradictions often fall, have
+    other numbers and longer names, so that a random choice gives the true completion away.
+    """
+    rng = random.Random(0)
+    examples = []
     for number in range(count):
         verb = "rose" if rng.random() < 0.65 else "fell"
-        amount, name = (
-            rng.choice([10, 20, 30, 40, 57, 68]),
-            rng.choice(["Ode", "Ilm", "Sollingen", "Harkenau"]),
-        )
+        opposite = "fell" if verb == "rose" else "rose"
+        amount = rng.choice([10, 20, 30, 40, 57, 68])
+        name = rng.choice(["Ode", "Ilm", "Sollingen", "Harkenau"])
         text = f"The price of {name} grain {verb} by {amount} percent last year."
-        other = {"rose": "fell", "fell": "rose"}[verb]
-        edits = [
-            candidate(text.replace(verb, other), "predicate"),
-            candidate(text.replace(verb, f"never {verb}"), "predicate"),
+
+        candidates = [
+            make_candidate(text.replace(verb, opposite), "predicate"),
+            make_candidate(text.replace(verb, f"never {verb}"), "predicate"),
         ]
-        edits += [
-            candidate(text.replace(str(amount), str(new)), "circumstance")
-            for new in (10, 20, 57, 68, 1057)
-            if new != amount
-        ]
-        edits += [
-            candidate(text.replace(name, new))
-            for new in ("Ode", "Ilm", "Sollingen", "Upper Sollingen", "Ülmenau")
-            if new != name
-        ]
-        found.append(example(edits, str(number), text))
-    return found
+        for new_amount in (10, 20, 57, 68, 1057):
+            if new_amount != amount:
+                edited = text.replace(str(amount), str(new_amount))
+                candidates.append(make_candidate(edited, "circumstance"))
+        for new_name in ("Ode", "Ilm", "Sollingen", "Upper Sollingen", "Ülmenau"):
+            if new_name != name:
+                candidates.append(make_candidate(text.replace(name, new_name)))
+        examples.append(make_example(candidates, str(number), text))
+    return examples
 
 
-def worst_leak(rows: Iterable[ChosenRow | Example]) -> float:
-    """The accuracy of the best surface statistic."""
-    texts = [
-        [row.example.completion, *(each.text for each in row.contradictions)]
-        for row in rows
-        if isinstance(row, ChosenRow)
-    ]
-    return max(
-        sum(pick_probabilities([sign * statistic(text) for text in row])[0] for row in texts)
-        / len(texts)
-        for statistic in STATISTICS.values()
-        for sign in (1, -1)
-    )
+def choices_of(row: ChosenRow) -> list[str]:
+    """Return the choices of a row, the true completion first."""
+    contradictions = [contradiction.text for contradiction in row.contradictions]
+    return [row.example.completion, *contradictions]
 
 
-def word_excess(rows: Iterable[ChosenRow | Example]) -> float:
-    """How many words a contradiction has too many or too few of, on average, next to a third of the
-    true completion's."""
-    heap: Counter[str] = Counter()
-    count = 0
+def best_blind_accuracy(rows: Sequence[ChosenRow]) -> float:
+    """Return the accuracy of the best rule that sees only a surface statistic, such as the length.
+
+    Each rule picks the choice with the greatest value of a statistic, or the least. By chance, it
+    is the true completion in a quarter of the rows.
+    """
+    accuracies = []
+    for statistic in STATISTICS.values():
+        for sign in (1, -1):
+            hits = 0.0
+            for row in rows:
+                values = [sign * statistic(text) for text in choices_of(row)]
+                hits += pick_probabilities(values)[0]
+            accuracies.append(hits / len(rows))
+    return max(accuracies)
+
+
+def mean_word_excess(rows: Sequence[ChosenRow]) -> float:
+    """Return by how many words per row the contradictions differ from the true completions.
+
+    Over all rows, a word that the contradictions have too often makes up for another row in which
+    they lack it. A value of 0 means that words tell nothing about truth.
+    """
+    excess: Counter[str] = Counter()
     for row in rows:
-        if isinstance(row, ChosenRow):
-            count += 1
-            for each in row.contradictions:
-                heap.update(each.text.split())
-                heap.subtract(row.example.completion.split())
-    return sum(abs(excess) for excess in heap.values()) / count
+        for contradiction in row.contradictions:
+            excess.update(contradiction.text.split())
+            excess.subtract(row.example.completion.split())
+    return sum(map(abs, excess.values())) / len(rows)
 
 
-def test_a_balanced_choice_gives_less_away_than_a_random_one() -> None:
-    examples = biased_examples(300)
-    balanced, by_lot = chosen(examples), chosen(examples, pick="random")
-    assert worst_leak(by_lot) > 0.3
-    assert worst_leak(balanced) < 0.28
-    assert word_excess(balanced) < 0.8 * word_excess(by_lot)
+def test_the_surface_of_a_balanced_choice_gives_less_away_than_that_of_a_random_one() -> None:
+    examples = make_biased_examples(300)
+
+    balanced = choose_all_rows(examples, pick="balanced")
+    random_rows = choose_all_rows(examples, pick="random")
+
+    # Chance is 0.25.
+    assert best_blind_accuracy(balanced) < 0.28
+    assert best_blind_accuracy(random_rows) > 0.3
 
 
-def most_central(row: ChosenRow) -> str:
-    """Which of the choices has the fewest words that it shares with no other."""
-    texts = [row.example.completion, *(each.text for each in row.contradictions)]
-    words = [set(text.split()) for text in texts]
-    apart = [sum(len(one ^ other) for other in words) for one in words]
-    return texts[apart.index(min(apart))]
+def test_the_words_of_a_balanced_choice_give_less_away_than_those_of_a_random_one() -> None:
+    examples = make_biased_examples(300)
+
+    balanced = choose_all_rows(examples, pick="balanced")
+    random_rows = choose_all_rows(examples, pick="random")
+
+    assert mean_word_excess(balanced) < 0.8 * mean_word_excess(random_rows)
+
+
+def most_central_choice(row: ChosenRow) -> str:
+    """Return the choice of a row that has the most words in common with the others."""
+    choices = choices_of(row)
+
+    def count_unshared_words(choice: str) -> int:
+        words = set(choice.split())
+        return sum(len(words ^ set(other_choice.split())) for other_choice in choices)
+
+    return min(choices, key=count_unshared_words)
+
+
+def count_true_central(rows: Iterable[ChosenRow]) -> int:
+    """Count the rows whose most central choice is the true completion."""
+    return sum(most_central_choice(row) == row.example.completion for row in rows)
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: str) -> None:
-    examples = biased_examples(200)
-    rows = {
-        hide: [
-            row
-            for row in chosen(examples, pick=pick, hide_most_central=hide)
-            if isinstance(row, ChosenRow)
-        ]
-        for hide in (True, False)
-    }
-    central = {
-        hide: sum(most_central(row) == row.example.completion for row in rows[hide])
-        for hide in rows
-    }
-    assert central[False] == 200
-    assert 40 <= central[True] <= 60  # one standard deviation of chance is 6
-    for row in rows[True]:
-        assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
-        assert len({each.text for each in row.contradictions} | {row.example.completion}) == 4
+def test_the_true_completion_is_always_the_most_central_choice_by_default(pick: str) -> None:
+    """Each contradiction is an edit of it, so that it has the most in common with all of them."""
+    rows = choose_all_rows(make_biased_examples(200), pick=pick)
+
+    assert count_true_central(rows) == 200
 
 
-def test_edits_that_touch_cannot_be_made_together() -> None:
-    edits = [
-        candidate("The red house fell in 1900."),
-        candidate("The blue house rose in 1900."),
-        candidate("The red barn rose in 1870."),
-    ]
-    both = combine_edits("The red house rose in 1900.", edits)
-    assert {pair: each.text for pair, each in both.items()} == {
-        (0, 1): "The blue house fell in 1900.",
-        (1, 0): "The blue house fell in 1900.",
-    }
-    (row,) = chosen(
-        [example(edits, completion="The red house rose in 1900.")], hide_most_central=True
-    )
-    assert isinstance(row, ChosenRow)
-    assert {each.text for each in row.contradictions} == {each.text for each in edits}
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_the_most_central_choice_can_be_hidden(pick: str) -> None:
+    rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=True)
+
+    # By chance it is one choice of four, in 50 rows with a standard deviation of 6.
+    assert 40 <= count_true_central(rows) <= 60
+
+
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_rows_that_hide_the_most_central_choice_keep_their_types_and_distinct_texts(
+    pick: str,
+) -> None:
+    rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=True)
+
+    for row in rows:
+        assert types_of(row) == {"entity", "predicate", "circumstance"}
+        assert len(set(choices_of(row))) == 4
+
+
+HOUSE_SENTENCE = "The red house rose in 1900."
+HOUSE_EDITS = [
+    make_candidate("The red house fell in 1900."),
+    make_candidate("The blue house rose in 1900."),
+    make_candidate("The red barn rose in 1870."),
+]
+"""Of these, the edits of the last touch those of the others: only the first two can be combined."""
+
+
+def test_only_edits_that_lie_apart_are_combined() -> None:
+    compounds = combine_edits(HOUSE_SENTENCE, HOUSE_EDITS)
+
+    assert compounds.keys() == {CandidatePair(0, 1), CandidatePair(1, 0)}
+    assert texts_of(compounds.values()) == {"The blue house fell in 1900."}
+
+
+def test_a_row_has_no_compounds_if_some_edits_cannot_be_combined() -> None:
+    document = make_example(HOUSE_EDITS, completion=HOUSE_SENTENCE)
+
+    [row] = choose_all_rows([document], hide_most_central=True)
+
+    assert texts_of(row.contradictions) == texts_of(HOUSE_EDITS)
