@@ -1,14 +1,15 @@
-"""Stops each command that works for longer at random points, starts it again, and looks at what is
-there then.
+"""Stops long commands at random points, runs them again, and checks what they leave.
 
     python -m bench.attack.kill [--how kill|interrupt|full] [--points 100] [COMMAND ...]
 
-``kill`` ends the whole process group by SIGKILL, half of the time at a random moment and half just
-before a random one of the calls by which it opens, renames or removes a file. ``interrupt`` is
-Ctrl-C at such points. ``full`` is a disk of too little room, where file systems may be mounted, or
-files that may not grow beyond a random size. A command may be stopped up to three times before it
-is let run. Then everything must be as if nobody had disturbed it: the same files with the same
-content, no others, no answer asked for twice; and while it is stopped, no file is half-written.
+``kill`` ends the whole process group by SIGKILL: half of the time at a random moment, and half of
+the time just before the command opens, renames or removes a random file. ``interrupt`` presses
+Ctrl-C at such points. ``full`` gives the command a disk with too little room, or files that may not
+grow beyond a random size where no file system can be mounted.
+
+A command is stopped up to three times. While it is stopped, no file may be half-written. Then it
+runs to its end, and everything must be as if nobody had disturbed it: the same files with the same
+content, no others, and no question asked twice.
 """
 
 from __future__ import annotations
@@ -24,18 +25,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from bench.attack.commands import COMMANDS, Attacked, World, kept, said_by
+from bench.attack.commands import COMMANDS, AttackedCommand
+from bench.attack.state import State
+from bench.attack.world import World, count_saved_replies, read_errors
 from lm_factuality.ground.console import print_table
 
 KILL, INTERRUPT, FULL = "kill", "interrupt", "full"
-_DEAR = 10  # of a command that takes long there are so many times fewer points
+
+_SLOW_COMMANDS_SHARE = 10  # slow commands are stopped at a tenth of the points
+_LONGEST_END = 60.0  # seconds that an interrupted command may take to end
+_LATE_CALLS = 0.05  # seconds after which calls on their way have arrived at the servers
+_ERROR_LENGTH = 400  # characters of an error that reports show
+_MOST_NOTES = 3  # of each kind of problem
+# What a stopped command must not print.
 _UNWANTED = (
     "Traceback",
     "Exception ignored",
@@ -44,235 +52,387 @@ _UNWANTED = (
     "was never awaited",
     "leaked",
 )
-_LATE = 60.0  # seconds that an interrupted command may take to end
+_DISK_ERRORS = ("No space left", "File too large", "disk is full", "disk I/O", "cannot")
 
 
 @dataclass
 class Outcome:
-    """What came of the points of a command: how often it was stopped, calls that were under way
-    then and calls that were asked again though their answers were on disk, and what was wrong, with
-    the folders that were kept to look at."""
+    """What became of a command at all points."""
 
     seconds: float = 0.0
-    points: int = 0
-    stops: int = 0
-    calls: int = 0
-    under_way: int = 0
-    repeated: int = 0
-    wrong: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+    """The duration of an undisturbed run."""
 
-    def blame(self, what: str, detail: str, folder: Path) -> None:
-        self.wrong[what] += 1
-        if self.wrong[what] <= 3:
-            self.notes.append(f"{what}: {detail} ({folder})")
+    points: int = 0
+    """The number of points, at each of which the command began anew."""
+
+    stops: int = 0
+    """How often the command was stopped; up to three times at a point."""
+
+    calls: int = 0
+    """The calls of an undisturbed run to the judge and the web site."""
+
+    lost_calls: int = 0
+    """The calls whose replies were lost because a stop came before they were saved."""
+
+    repeated_calls: int = 0
+    """The calls that were made again although their replies were on disk."""
+
+    problems: Counter[str] = field(default_factory=Counter)
+    """How often each kind of problem occurred."""
+
+    notes: list[str] = field(default_factory=list)
+    """The details of the first problems, with folders that are kept for a look."""
+
+    def add_problem(self, kind: str, detail: str, folder: Path) -> None:
+        """Count a problem, and note its details if there are few of its kind so far."""
+        self.problems[kind] += 1
+        if self.problems[kind] <= _MOST_NOTES:
+            self.notes.append(f"{kind}: {detail} ({folder})")
+
+
+@dataclass(frozen=True)
+class _Undisturbed:
+    """What a command does when nobody disturbs it."""
+
+    state: State
+    """What it leaves in its folder."""
+
+    seconds: float
+    """Its duration."""
+
+    file_changes: int
+    """How often it changes files."""
+
+    largest_file: int
+    """The size of its largest file in bytes."""
+
+    added_bytes: int
+    """The size of all files that it adds, in bytes."""
+
+
+class _ResizableDisk:
+    """A file system in memory whose size can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder at which the file system is mounted."""
+        self._folder = folder
+
+    def limit_free_bytes(self, free_bytes: int) -> None:
+        """Leave only some room on the disk."""
+        used_bytes = shutil.disk_usage(self._folder).used
+        self._resize(max(4096, used_bytes + free_bytes + 1))
+
+    def remove_limit(self) -> None:
+        """Give the disk more room than any command needs."""
+        self._resize(1 << 30)
+
+    def _resize(self, size: int) -> None:
+        """Change the size to a number of bytes."""
+        command = ["mount", "-o", f"remount,size={size}", str(self._folder)]
+        subprocess.run(command, check=True, capture_output=True)
 
 
 def attack(name: str, how: str, points: int, world: World, seed: int = 0) -> Outcome:
-    """Stops the command ``name`` at so many ``points``."""
-    attacked, outcome, draws = COMMANDS[name], Outcome(), random.Random(f"{name} {how} {seed}")
+    """Stop a command at random points, and run it again after each.
+
+    Args:
+        name: The name of the command in `COMMANDS`.
+        how: ``kill``, ``interrupt`` or ``full``.
+        points: The number of points.
+        world: What commands need besides their folder.
+        seed: The seed of the points.
+    """
+    command = COMMANDS[name]
+    outcome = Outcome()
+    generator = random.Random(f"{name} {how} {seed}")
     place = world.folder / re.sub(r"\W+", "_", f"{how} {name}")
-    (given := place / "given").mkdir(parents=True)
-    attacked.prepare(given, world)
-    folder = _copy(given, place / "undisturbed")
-    words, calls = attacked.words(world), world.calls()
-    begin = time.monotonic()
-    world.warm.begin(world.task(words, folder))
-    code, deeds = world.warm.end()
-    outcome.seconds, outcome.calls = time.monotonic() - begin, world.calls() - calls
-    if code:
-        outcome.blame("does not work at all", _said(folder), folder)
+    inputs = place / "inputs"
+    inputs.mkdir(parents=True)
+    command.prepare(inputs, world)
+
+    undisturbed = _run_undisturbed(command, inputs, place / "undisturbed", world, outcome)
+    if undisturbed is None:
         return outcome
-    expected = attacked.look(folder)
-    largest = max(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     for point in range(points):
         folder = place / str(point)
-        with _disk(folder, how == FULL) as disk:
-            _copy(given, folder)
-            stop = _Stop(how, draws, outcome.seconds, deeds, largest, size - _size(given))
-            _stopped(attacked, words, folder, stop, expected, world, outcome, disk)
-            is_wrong = any(str(folder) in note for note in outcome.notes)
-            if disk and is_wrong:
+        with _make_disk(folder, is_wanted=how == FULL) as disk:
+            shutil.copytree(inputs, folder, dirs_exist_ok=True)
+            trial = _Trial(command, how, folder, disk, undisturbed, world, generator, outcome)
+            trial.run()
+            has_problem = any(str(folder) in note for note in outcome.notes)
+            if disk is not None and has_problem:
+                # The disk is in memory, so its files are copied before it disappears.
                 shutil.copytree(folder, folder.with_name(f"{point} as it was"))
         outcome.points += 1
-        if not is_wrong:
+        if not has_problem:
             shutil.rmtree(folder, ignore_errors=True)
     return outcome
 
 
-@dataclass(frozen=True)
-class _Stop:
-    """How a command is stopped, and what is known of it undisturbed: its seconds, deeds to files,
-    bytes of its largest file, and of all that it adds."""
+def _run_undisturbed(
+    command: AttackedCommand, inputs: Path, folder: Path, world: World, outcome: Outcome
+) -> _Undisturbed | None:
+    """Run a command to its end, and measure what it does.
 
-    how: str
-    draws: random.Random
-    seconds: float
-    deeds: int
-    largest: int
-    added: int
+    Args:
+        command: The command.
+        inputs: The folder with what it reads.
+        folder: A new folder to run it in.
+        world: What commands need besides their folder.
+        outcome: Gets the seconds and the calls, or the problem.
 
+    Returns:
+        The measurements, or None if the command fails.
+    """
+    shutil.copytree(inputs, folder)
+    calls_before = world.count_calls()
+    start = time.monotonic()
+    ending = world.run(command.arguments(world), folder)
+    outcome.seconds = time.monotonic() - start
+    outcome.calls = world.count_calls() - calls_before
+    if ending.code:
+        outcome.add_problem("does not work at all", _last_error(folder), folder)
+        return None
 
-def _stopped(
-    attacked: Attacked,
-    words: list[str],
-    folder: Path,
-    stop: _Stop,
-    expected: Mapping[str, Any],
-    world: World,
-    outcome: Outcome,
-    disk: _Disk | None,
-) -> None:
-    for _ in range(stop.draws.choice([1, 1, 2, 3])):
-        before = kept(folder), world.calls()
-        code = _stop(words, folder, stop, world, disk)
-        time.sleep(0.05)  # for calls that are still on their way
-        if disk:
-            disk.resize(0)
-        said = said_by(folder)
-        is_lost = (
-            "__del__" in said and code == 0
-        )  # Python lets go of an interrupt that comes while it removes an object
-        is_over = code == 0 or (
-            stop.how == INTERRUPT and code == -signal.SIGINT
-        )  # as Python says it that was all but gone
-        if (is_over and (is_lost or not any(each in said for each in _UNWANTED))) or (
-            attacked.refuses and code == 1 and attacked.refuses in _said(folder)
-        ):
-            break
-        if problem := _problem_of_end(stop.how, code, folder, words):
-            outcome.blame(*problem, folder)
-            return
-        outcome.stops += 1
-        now = kept(folder), world.calls()
-        outcome.under_way += (now[1] - before[1]) - (now[0] - before[0])
-        found = {
-            name: said
-            for name, said in attacked.look(folder).items()
-            if not _may_grow(name, attacked)
-        }
-        if half := [name for name, said in found.items() if expected.get(name) != said]:
-            outcome.blame("half-written", ", ".join(half), folder)
-            return
-    before = kept(folder), world.calls()
-    if (code := world.run(words, folder)) and not (
-        attacked.refuses and attacked.refuses in _said(folder)
-    ):
-        outcome.blame("does not go on", f"exit code {code}: {_said(folder)}", folder)
-        return
-    again = (world.calls() - before[1]) - (kept(folder) - before[0])
-    outcome.repeated += again
-    found = attacked.look(folder)
-    for what, names in (
-        (
-            "other content",
-            [name for name in expected if name in found and found[name] != expected[name]],
-        ),
-        ("missing", [name for name in expected if name not in found]),
-        ("left over", [name for name in found if name not in expected]),
-        ("asked again", [f"{again} calls"] if again else []),
-    ):
-        if names:
-            outcome.blame(what, ", ".join(names[:5]), folder)
-
-
-def _stop(words: list[str], folder: Path, stop: _Stop, world: World, disk: _Disk | None) -> int:
-    """Begins the command and stops it; returns its exit code, 0 if it was faster."""
-    number = signal.SIGINT if stop.how == INTERRUPT else signal.SIGKILL
-    if stop.how == FULL:
-        room = stop.draws.random()
-        if disk:
-            disk.resize(int(shutil.disk_usage(folder).used + room * stop.added) + 1)
-            return world.run(words, folder)
-        return world.run(words, folder, most_bytes=max(1, int(room * stop.largest)))
-    if stop.deeds and stop.draws.random() < 0.5:
-        at = stop.draws.randint(1, stop.deeds)
-        return world.run(
-            words, folder, dies_at=at, signal=int(number), tears_down=stop.how == INTERRUPT
-        )
-    seconds = stop.draws.uniform(0, stop.seconds)
-    group = world.warm.begin(world.task(words, folder, tears_down=stop.how == INTERRUPT))
-    if not world.warm.is_over(seconds):
-        with suppress(ProcessLookupError):
-            os.killpg(group, number)
-        if not world.warm.is_over(_LATE):
-            os.killpg(group, signal.SIGKILL)
-    return world.warm.end()[0]
-
-
-def _problem_of_end(how: str, code: int, folder: Path, words: list[str]) -> tuple[str, str] | None:
-    """What is wrong with how a stopped command ended."""
-    said = said_by(folder)
-    if unwanted := [each for each in _UNWANTED if each in said]:
-        return unwanted[0], said[said.find(unwanted[0]) :][:600]
-    if code != {KILL: -signal.SIGKILL, INTERRUPT: 130, FULL: 1}[how]:
-        return f"exit code {code}", _said(folder)
-    last = said.rstrip().rpartition("\n")[2]
-    if how == INTERRUPT and not (
-        last.startswith(f"{words[0]}: interrupted") and all(word in last for word in words[:2])
-    ):
-        return "no word on how to go on", last
-    if how == FULL and not any(
-        word in said
-        for word in ("No space left", "File too large", "disk is full", "disk I/O", "cannot")
-    ):
-        return "no word on the disk", _said(folder)
-    return None
-
-
-def _may_grow(name: str, attacked: Attacked) -> bool:
-    """Whether a file is not promised to be whole while the command is stopped: those that are
-    hidden are not."""
-    return any(part.startswith(".") for part in Path(name).parts) or bool(
-        re.fullmatch(attacked.growing, name)
+    sizes = _file_sizes(folder)
+    return _Undisturbed(
+        state=command.read_state(folder),
+        seconds=outcome.seconds,
+        file_changes=ending.file_changes,
+        largest_file=max(sizes),
+        added_bytes=sum(sizes) - sum(_file_sizes(inputs)),
     )
 
 
-def _copy(given: Path, folder: Path) -> Path:
-    shutil.copytree(given, folder, dirs_exist_ok=True)
-    return folder
+@dataclass(frozen=True)
+class _Trial:
+    """A command that is stopped a few times in one folder, and then runs to its end."""
+
+    command: AttackedCommand
+    """The command."""
+
+    how: str
+    """How it is stopped."""
+
+    folder: Path
+    """Its folder, with what it reads."""
+
+    disk: _ResizableDisk | None
+    """The disk of the folder, if one could be mounted."""
+
+    undisturbed: _Undisturbed
+    """What it does undisturbed."""
+
+    world: World
+    """What commands need besides their folder."""
+
+    generator: random.Random
+    """The source of randomness."""
+
+    outcome: Outcome
+    """Gets the stops and the problems."""
+
+    def run(self) -> None:
+        """Stop the command one to three times, and then let it run to its end."""
+        for _ in range(self.generator.choice([1, 1, 2, 3])):
+            saved_before = count_saved_replies(self.folder)
+            calls_before = self.world.count_calls()
+            code = self._run_and_stop()
+            # Wait for calls that are still on their way.
+            time.sleep(_LATE_CALLS)
+            if self.disk is not None:
+                self.disk.remove_limit()
+            if self._is_over(code):
+                break
+            if self._has_bad_end(code):
+                return
+
+            self.outcome.stops += 1
+            new_calls = self.world.count_calls() - calls_before
+            new_replies = count_saved_replies(self.folder) - saved_before
+            self.outcome.lost_calls += new_calls - new_replies
+            if self._has_incomplete_files():
+                return
+        self._run_to_end()
+
+    def _run_and_stop(self) -> int:
+        """Start the command and stop it.
+
+        Returns:
+            Its exit code, which is 0 if the command was faster.
+        """
+        arguments = self.command.arguments(self.world)
+        if self.how == FULL:
+            return self._run_with_little_room(arguments)
+
+        is_interrupt = self.how == INTERRUPT
+        number = signal.SIGINT if is_interrupt else signal.SIGKILL
+        if self.undisturbed.file_changes and self.generator.random() < 0.5:
+            dies_at = self.generator.randint(1, self.undisturbed.file_changes)
+            ending = self.world.run(
+                arguments,
+                self.folder,
+                dies_at=dies_at,
+                signal=int(number),
+                tears_down=is_interrupt,
+            )
+            return ending.code
+
+        seconds = self.generator.uniform(0, self.undisturbed.seconds)
+        warm = self.world.warm
+        group = warm.begin(self.world.task(arguments, self.folder, tears_down=is_interrupt))
+        if not warm.is_over(seconds):
+            # The command may end just before the signal.
+            with suppress(ProcessLookupError):
+                os.killpg(group, number)
+            if not warm.is_over(_LONGEST_END):
+                os.killpg(group, signal.SIGKILL)
+        return warm.end().code
+
+    def _run_with_little_room(self, arguments: Sequence[str]) -> int:
+        """Run the command with a random share of the room that it needs on the disk."""
+        share = self.generator.random()
+        if self.disk is not None:
+            self.disk.limit_free_bytes(int(share * self.undisturbed.added_bytes))
+            return self.world.run(arguments, self.folder).code
+        most_bytes = max(1, int(share * self.undisturbed.largest_file))
+        return self.world.run(arguments, self.folder, most_bytes=most_bytes).code
+
+    def _is_over(self, code: int) -> bool:
+        """Return whether the command did all its work, although it was to be stopped."""
+        if code == 1 and self._refuses_to_repeat():
+            return True
+        errors = read_errors(self.folder)
+        # Python drops an interrupt that comes while it removes an object.
+        is_interrupt_lost = code == 0 and "__del__" in errors
+        # Python reports an interrupt that comes while the process ends by this exit code.
+        ended_during_interrupt = self.how == INTERRUPT and code == -signal.SIGINT
+        if code != 0 and not ended_during_interrupt:
+            return False
+        return is_interrupt_lost or not any(words in errors for words in _UNWANTED)
+
+    def _has_bad_end(self, code: int) -> bool:
+        """Find out whether the stopped command ended badly, and add the problem."""
+        errors = read_errors(self.folder)
+        problem: tuple[str, str] | None = None
+        for words in _UNWANTED:
+            if words in errors and problem is None:
+                problem = words, errors[errors.find(words) :][:600]
+        if problem is None and code != self._expected_code():
+            problem = f"exit code {code}", _last_error(self.folder)
+        if problem is None and self.how == INTERRUPT:
+            problem = self._problem_of_last_line(errors)
+        names_the_disk = any(words in errors for words in _DISK_ERRORS)
+        if problem is None and self.how == FULL and not names_the_disk:
+            problem = "no word on the disk", _last_error(self.folder)
+
+        if problem is None:
+            return False
+        self.outcome.add_problem(*problem, self.folder)
+        return True
+
+    def _expected_code(self) -> int:
+        """Return the exit code of a command that was stopped."""
+        codes = {KILL: -signal.SIGKILL, INTERRUPT: 130, FULL: 1}
+        return codes[self.how]
+
+    def _problem_of_last_line(self, errors: str) -> tuple[str, str] | None:
+        """Return a problem if an interrupted command does not say how to go on."""
+        last_line = errors.rstrip().rpartition("\n")[2]
+        arguments = self.command.arguments(self.world)
+        says_interrupted = last_line.startswith(f"{arguments[0]}: interrupted")
+        if says_interrupted and all(word in last_line for word in arguments[:2]):
+            return None
+        return "no word on how to go on", last_line
+
+    def _has_incomplete_files(self) -> bool:
+        """Find out whether a file has other content than at the end, and add the problem."""
+        incomplete = []
+        for name, content in self.command.read_state(self.folder).items():
+            is_whole = self.undisturbed.state.get(name) == content
+            if not is_whole and not self._may_be_incomplete(name):
+                incomplete.append(name)
+        if not incomplete:
+            return False
+        self.outcome.add_problem("half-written", ", ".join(incomplete), self.folder)
+        return True
+
+    def _may_be_incomplete(self, name: str) -> bool:
+        """Return whether a file may be incomplete while the command is stopped: hidden ones may."""
+        if any(part.startswith(".") for part in Path(name).parts):
+            return True
+        return re.fullmatch(self.command.growing, name) is not None
+
+    def _run_to_end(self) -> None:
+        """Run the command undisturbed, and compare what it leaves with an undisturbed run."""
+        saved_before = count_saved_replies(self.folder)
+        calls_before = self.world.count_calls()
+        code = self.world.run(self.command.arguments(self.world), self.folder).code
+        if code and not self._refuses_to_repeat():
+            detail = f"exit code {code}: {_last_error(self.folder)}"
+            self.outcome.add_problem("does not go on", detail, self.folder)
+            return
+
+        new_calls = self.world.count_calls() - calls_before
+        new_replies = count_saved_replies(self.folder) - saved_before
+        repeated_calls = new_calls - new_replies
+        self.outcome.repeated_calls += repeated_calls
+        if repeated_calls:
+            self.outcome.add_problem("asked again", f"{repeated_calls} calls", self.folder)
+
+        expected = self.undisturbed.state
+        state = self.command.read_state(self.folder)
+        shared = state.keys() & expected.keys()
+        self._add_files("other content", {name for name in shared if state[name] != expected[name]})
+        self._add_files("missing", expected.keys() - state.keys())
+        self._add_files("left over", state.keys() - expected.keys())
+
+    def _add_files(self, kind: str, names: set[str]) -> None:
+        """Add a problem with some files, unless there are none."""
+        if names:
+            self.outcome.add_problem(kind, ", ".join(sorted(names)[:5]), self.folder)
+
+    def _refuses_to_repeat(self) -> bool:
+        """Return whether the command's error says that its work was done before."""
+        refuses = self.command.refuses
+        return bool(refuses) and refuses in _last_error(self.folder)
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _last_error(folder: Path) -> str:
+    """Return the end of what the last command in a folder printed as errors."""
+    return read_errors(folder).strip()[-_ERROR_LENGTH:]
 
 
-def _said(folder: Path) -> str:
-    return said_by(folder).strip()[-400:]
-
-
-class _Disk:
-    """A file system in memory, whose size can be changed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def resize(self, size: int) -> None:
-        """To so many bytes; 0: as many as anybody needs."""
-        option = f"remount,size={max(4096, size) if size else 1 << 30}"
-        subprocess.run(["mount", "-o", option, str(self.folder)], check=True, capture_output=True)
+def _file_sizes(folder: Path) -> list[int]:
+    """Return the size of each file below a folder, in bytes."""
+    return [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
 
 
 @contextmanager
-def _disk(folder: Path, is_wanted: bool) -> Iterator[_Disk | None]:
-    """A file system at ``folder``; None where it is not wanted or may not be mounted."""
+def _make_disk(folder: Path, is_wanted: bool) -> Iterator[_ResizableDisk | None]:
+    """Make a folder, with a disk of its own within a ``with`` block.
+
+    Args:
+        folder: The folder.
+        is_wanted: Whether the folder gets a disk of its own.
+
+    Yields:
+        The disk. None if it is not wanted, or may not be mounted.
+    """
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", str(folder)]
-    if (
-        not is_wanted
-        or os.name == "nt"
-        or subprocess.run(mount, check=False, capture_output=True).returncode
-    ):
+    can_mount = is_wanted and os.name != "nt"
+    if not can_mount or subprocess.run(mount, check=False, capture_output=True).returncode:
         yield None
         return
     try:
-        yield _Disk(folder)
+        yield _ResizableDisk(folder)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack commands and print a table. The exit code is 1 if there is a problem."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -280,51 +440,75 @@ def main(arguments: list[str] | None = None) -> int:
         "commands", nargs="*", metavar="COMMAND", help=f"of {', '.join(COMMANDS)} (default: all)"
     )
     parser.add_argument(
-        "--how", choices=(KILL, INTERRUPT, FULL), default=KILL, help="default %(default)s"
+        "--how",
+        choices=(KILL, INTERRUPT, FULL),
+        default=KILL,
+        help="how commands are stopped (default: %(default)s)",
     )
     parser.add_argument(
         "--points",
         type=int,
         default=100,
-        help=f"a command; a {_DEAR}th of it for dear ones (default %(default)s)",
+        help="points for each command, a tenth of them for slow ones (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parsed = parser.parse_args(arguments)
-    if unknown := set(parsed.commands) - set(COMMANDS):
-        parser.error(f"unknown: {', '.join(unknown)}")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random points")
+    options = parser.parse_args(arguments)
+    for name in options.commands:
+        if name not in COMMANDS:
+            parser.error(f"no command {name!r}, expected some of {', '.join(COMMANDS)}")
+
     folder = Path(tempfile.mkdtemp(prefix="attack-"))
-    rows, is_sound = [], True
+    rows = []
+    has_problem = False
     with closing(World(folder)) as world:
-        for name in parsed.commands or COMMANDS:
-            if COMMANDS[name].needs and not find_spec(COMMANDS[name].needs):
+        for name in options.commands or COMMANDS:
+            command = COMMANDS[name]
+            if command.needs and not find_spec(command.needs):
                 continue
-            points = -(-parsed.points // _DEAR) if COMMANDS[name].is_dear else parsed.points
-            found = attack(name, parsed.how, points, world, parsed.seed)
-            wrong = "; ".join(f"{count} x {what}" for what, count in found.wrong.items()) or "-"
-            numbers = found.points, found.stops, found.calls, found.under_way, found.repeated
-            rows.append((name, f"{found.seconds:.1f}", *map(str, numbers), wrong))
-            sys.stderr.write(
-                f"{name}: {found.stops} stops, {wrong}\n"
-                + "".join(f"  {note}\n" for note in found.notes)
-            )
-            is_sound &= not found.wrong
+            points = options.points
+            if command.is_slow:
+                points = max(1, points // _SLOW_COMMANDS_SHARE)
+            outcome = attack(name, options.how, points, world, options.seed)
+            has_problem = has_problem or bool(outcome.problems)
+            rows.append(_table_row(name, outcome))
+            # Those who wait see what is known so far.
+            lines = [f"{name}: {outcome.stops} stops, {rows[-1][-1]}", *outcome.notes]
+            sys.stderr.write("\n  ".join(lines) + "\n")
+
     columns = (
         "command",
         "#seconds",
         "#points",
         "#stops",
         "#calls",
-        "#under way",
+        "#lost",
         "#asked again",
-        "wrong",
+        "problems",
     )
     notes = (
-        "calls: of a run that nobody disturbs; under way: answers that a stop took away, of all stops",
+        "calls: of an undisturbed run",
+        "lost: replies that came, but were not saved before a stop, at all stops",
     )
-    print_table(f"{parsed.how}: stopped at random points", columns, rows, notes)
-    if is_sound:
-        shutil.rmtree(folder)
-    return 0 if is_sound else 1
+    print_table(f"{options.how}: stopped at random points", columns, rows, notes)
+    if has_problem:
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+def _table_row(name: str, outcome: Outcome) -> tuple[str, ...]:
+    """Return the cells of a command in the table."""
+    problems = [f"{count} x {kind}" for kind, count in outcome.problems.items()]
+    return (
+        name,
+        f"{outcome.seconds:.1f}",
+        str(outcome.points),
+        str(outcome.stops),
+        str(outcome.calls),
+        str(outcome.lost_calls),
+        str(outcome.repeated_calls),
+        "; ".join(problems) or "-",
+    )
 
 
 if __name__ == "__main__":

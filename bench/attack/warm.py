@@ -1,9 +1,9 @@
-"""A process that has imported the whole suite; each command is a fork of it, so that starting one
-takes milliseconds.
+"""Starts commands of the suite within milliseconds, as forks of a process that imported it before.
 
-It reads a line of JSON a command (:class:`Task`) from its standard input, and writes one when the
-command has begun and one when it is over. A command is a process group of its own and ends as any
-process does: what Python says at its end is in its files too.
+`bench.attack` and the tests use `WarmProcess`. The process reads one line of JSON (a `Task`) per
+command from its standard input. It writes one line when the command has begun, and one when the
+command is over. Each command has a process group of its own and ends as any process does, so what
+Python prints at its end is in the command's files as well.
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, NoReturn
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _PACKAGES = ("lm_factuality", "judges", "factor_gen")
-_NOT_HERE = (
-    "__main__",
-    "ray_engine",
-)  # these begin to work when they are imported, or need what may not be installed
-_ALSO = (
+# Importing these starts a command, or needs a package that may not be installed.
+_NOT_IMPORTED = ("__main__", "ray_engine")
+_LIBRARIES = (
     "lm_eval.evaluator",
     "lm_eval.models.huggingface",
     "lm_eval._cli",
@@ -39,42 +37,78 @@ _ALSO = (
     "transformers.models.gpt2",
     "matplotlib.pyplot",
 )
-# What a process does to files, as Python's audit events name it; "open" counts where it is for
-# writing.
-_DEEDS = {
-    f"os.{name}"
-    for name in ("rename", "remove", "mkdir", "rmdir", "truncate", "link", "symlink", "chmod")
-}
-_DEEDS |= {"sqlite3.connect", "shutil.rmtree"}
+# The changes to files, by the names of Python's audit events. The event "open" is a change only if
+# the file is opened for writing.
+_FILE_CHANGES = frozenset(
+    {
+        "os.rename",
+        "os.remove",
+        "os.mkdir",
+        "os.rmdir",
+        "os.truncate",
+        "os.link",
+        "os.symlink",
+        "os.chmod",
+        "sqlite3.connect",
+        "shutil.rmtree",
+    }
+)
+_MOST_COUNTED = 1 << 20  # changes to files
 
 
 @dataclass(frozen=True)
 class Task:
-    """A command and the folder that it runs in. It gets ``signal`` before its ``dies_at``-th deed
-    to a file, if it has so many (0: never), and no file may grow beyond ``most_bytes`` (0: as it
-    likes). What stands in memory is torn down at the end only if it ``tears_down``: it takes
-    seconds, and what Python says of it matters where a command was interrupted."""
+    """A command to run, and how it is disturbed."""
 
     command: Sequence[str]
+    """The program, ``lm-factuality`` or ``factor-gen``, and its arguments."""
+
     folder: str
+    """The working directory. The output goes to files beside it, since it may have no room."""
+
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Additional environment variables."""
+
     dies_at: int = 0
+    """Before which change to a file the command gets the signal, counted from 1. 0: before none."""
+
     signal: int = signal.SIGKILL
+    """The signal."""
+
     most_bytes: int = 0
+    """The size in bytes beyond which no file may grow. 0: there is no limit."""
+
     tears_down: bool = False
+    """Whether Python removes all objects at the end, as it usually does.
+
+    This takes seconds. It matters only for interrupted commands, which may print errors then.
+    """
 
     @property
-    def output(self) -> dict[int, str]:
-        """The files for the standard output and for errors: beside the folder, in which there may
-        be no room."""
+    def output_files(self) -> dict[int, str]:
+        """The file of each output, by its descriptor: 1 for the output and 2 for errors."""
         return {1: f"{self.folder}.stdout", 2: f"{self.folder}.stderr"}
 
 
-class Warm:
-    """The process, from outside."""
+class Ending(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    """Its exit code, or the negative number of the signal that killed it."""
+
+    file_changes: int
+    """How often it changed files. 0 if it was killed by a signal."""
+
+
+class WarmProcess:
+    """The process that has imported the suite, as other processes use it."""
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
-        """``modules`` are imported there instead of everything, which takes 10 s."""
+        """Start the process, and wait until it has imported everything, which takes 10 s.
+
+        Args:
+            modules: What to import instead of the whole suite.
+        """
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -83,8 +117,8 @@ class Warm:
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, *modules],
-            stdin=-1,
-            stdout=-1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
             cwd=_REPOSITORY,
             env=environment,
@@ -92,140 +126,188 @@ class Warm:
         self._read()
 
     def begin(self, task: Task) -> int:
-        """Starts a command, whose output goes to the task's files ``output``; returns the process's
-        id, which is that of its group, too."""
-        self._write().write(json.dumps(asdict(task)) + "\n")
-        self._write().flush()
+        """Start a command, and return the id of its process, which is that of its group as well."""
+        self._input.write(json.dumps(asdict(task)) + "\n")
+        self._input.flush()
         return int(self._read()["pid"])
 
     def is_over(self, seconds: float) -> bool:
-        """Waits for so long at most; whether the command has ended."""
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+        """Wait for the end of the command, but at most some seconds. Return whether it ended."""
+        readable, _, _ = select.select([self._output], [], [], seconds)
+        return bool(readable)
 
-    def end(self) -> tuple[int, int]:
-        """Waits for it; returns its exit code (the negative of a signal) and how many deeds it did
-        to files, 0 if it was killed."""
-        said = self._read()
-        return int(said["code"]), int(said["deeds"])
+    def end(self) -> Ending:
+        """Wait for the end of the command, and return how it ended."""
+        ending = self._read()
+        return Ending(int(ending["code"]), int(ending["file_changes"]))
 
     def close(self) -> None:
-        self._write().close()
+        """End the process."""
+        self._input.close()
         self._process.wait()
 
-    def _write(self) -> IO[str]:
+    @property
+    def _input(self) -> IO[str]:
         assert self._process.stdin is not None
         return self._process.stdin
 
-    def _read(self) -> Any:
+    @property
+    def _output(self) -> IO[str]:
         assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+        return self._process.stdout
+
+    def _read(self) -> Any:
+        """Wait for the process's next line."""
+        return json.loads(self._output.readline())
 
 
-def _import_all() -> None:
-    for path in sorted(
-        path for package in _PACKAGES for path in (_REPOSITORY / package).rglob("*.py")
-    ):
-        if path.stem not in _NOT_HERE:
-            importlib.import_module(
-                ".".join(path.relative_to(_REPOSITORY).with_suffix("").parts).removesuffix(
-                    ".__init__"
-                )
-            )
-    for name in _ALSO:
+def _import_suite() -> None:
+    """Import every module of the suite, and the libraries that its commands import later."""
+    for package in _PACKAGES:
+        for path in sorted((_REPOSITORY / package).rglob("*.py")):
+            if path.stem not in _NOT_IMPORTED:
+                parts = path.relative_to(_REPOSITORY).with_suffix("").parts
+                importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    for name in _LIBRARIES:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
 
 
 def _serve() -> Callable[[], int] | None:
-    """What a fork is to do; None in the process itself, when there are no more commands."""
+    """Import the suite, and fork for each command that comes in.
+
+    Returns:
+        In a fork, the function that runs the command. In the process itself, None once there are no
+        more commands.
+    """
+    # Whatever an import prints goes to the errors, so that it cannot mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(**said: int) -> None:
-        answers.write(json.dumps(said) + "\n")
+    def answer(**values: int) -> None:
+        answers.write(json.dumps(values) + "\n")
         answers.flush()
 
-    if sys.argv[1:]:
-        list(map(importlib.import_module, sys.argv[1:]))
-    else:
-        _import_all()
+    modules = sys.argv[1:]
+    for module in modules:
+        importlib.import_module(module)
+    if not modules:
+        _import_suite()
     gc.collect()
-    gc.freeze()  # otherwise each fork's collector would copy all of it
-    tell(ready=1)
+    # Otherwise the garbage collector of each fork would copy all memory.
+    gc.freeze()
+    answer(ready=1)
+
     for line in iter(sys.stdin.readline, ""):
         task = Task(**json.loads(line))
-        ready, is_ready = os.pipe()
-        counted, count = os.pipe()
-        if (pid := os.fork()) == 0:
+        ready_reader, ready_writer = os.pipe()
+        changes_reader, changes_writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
             answers.close()
-            os.close(ready)
-            os.close(counted)
-            return _become(task, is_ready, count)
-        os.close(is_ready)
-        os.close(count)
-        os.read(ready, 1)
-        tell(pid=pid)
+            os.close(ready_reader)
+            os.close(changes_reader)
+            return _become(task, ready_writer, changes_writer)
+
+        os.close(ready_writer)
+        os.close(changes_writer)
+        os.read(ready_reader, 1)
+        answer(pid=pid)
         _, status = os.waitpid(pid, 0)
+        # End the processes that the command has left behind.
         with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)  # whom it has left behind
-        deeds = len(os.read(counted, 1 << 20))
-        tell(code=os.waitstatus_to_exitcode(status), deeds=deeds)
-        os.close(ready)
-        os.close(counted)
+            os.killpg(pid, signal.SIGKILL)
+        file_changes = len(os.read(changes_reader, _MOST_COUNTED))
+        answer(code=os.waitstatus_to_exitcode(status), file_changes=file_changes)
+        os.close(ready_reader)
+        os.close(changes_reader)
     return None
 
 
-def _become(task: Task, is_ready: int, count: int) -> Callable[[], int]:
+def _become(task: Task, ready_writer: int, changes_writer: int) -> Callable[[], int]:
+    """Turn a fork into the process of a command.
+
+    Args:
+        task: The command, and how it is disturbed.
+        ready_writer: The pipe that gets a byte when the command begins.
+        changes_writer: The pipe that gets a byte for each change to a file.
+
+    Returns:
+        The function that runs the command.
+    """
     os.setsid()
     os.chdir(task.folder)
     os.environ.update(task.environment)
-    os.set_inheritable(count, False)
-    for number, name in {0: os.devnull, **task.output}.items():
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY)
-        os.dup2(file, number)
-        os.close(file)
+    os.set_inheritable(changes_writer, False)
+    _redirect(0, os.devnull, os.O_RDONLY)
+    for descriptor, name in task.output_files.items():
+        _redirect(descriptor, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    # The folder for temporary files was chosen before the environment changed.
     tempfile.tempdir = None
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if task.most_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (task.most_bytes, task.most_bytes))
-    here, done = os.getpid(), 0
+    sys.addaudithook(_file_change_hook(task, changes_writer))
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal done
-        is_deed = event in _DEEDS or (
-            event == "open"
-            and isinstance(arguments[2], int)
-            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        )
-        if not is_deed or os.getpid() != here:
-            return
-        done += 1
-        os.write(count, b".")
-        if done == task.dies_at:
-            os.killpg(0, task.signal)
-
-    sys.addaudithook(watch)
-    program, *arguments = sys.argv = list(task.command)
-    os.write(is_ready, b".")
-    os.close(is_ready)
+    sys.argv = list(task.command)
+    os.write(ready_writer, b".")
+    os.close(ready_writer)
 
     def run() -> int:
         from factor_gen.cli import main as factor_gen
         from lm_factuality.cli import main as lm_factuality
 
-        code = (factor_gen if program == "factor-gen" else lm_factuality)(arguments)
+        program, *arguments = sys.argv
+        code = factor_gen(arguments) if program == "factor-gen" else lm_factuality(arguments)
         if not task.tears_down:
-            atexit._run_exitfuncs()
-            for stream in (sys.stdout, sys.stderr):
-                if not stream.closed:
-                    stream.flush()
-            os._exit(code)
+            _exit_at_once(code)
         return code
 
     return run
 
 
+def _redirect(descriptor: int, path: str, flags: int) -> None:
+    """Let a file descriptor stand for a file."""
+    file = os.open(path, flags)
+    os.dup2(file, descriptor)
+    os.close(file)
+
+
+def _file_change_hook(task: Task, changes_writer: int) -> Callable[[str, tuple[Any, ...]], None]:
+    """Make an audit hook that counts the changes to files and sends the task's signal before one.
+
+    Args:
+        task: The command, with the signal.
+        changes_writer: The pipe that gets a byte for each change.
+    """
+    process = os.getpid()
+    num_changes = 0
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal num_changes
+        is_change = event in _FILE_CHANGES
+        if event == "open" and isinstance(arguments[2], int):
+            is_change = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        # Worker processes of the command inherit the hook, but do not count.
+        if not is_change or os.getpid() != process:
+            return
+        num_changes += 1
+        os.write(changes_writer, b".")
+        if num_changes == task.dies_at:
+            os.killpg(0, task.signal)
+
+    return watch
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """End the process without removing the objects in its memory."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    doing = _serve()
-    sys.exit(doing() if doing else 0)
+    run_command = _serve()
+    sys.exit(run_command() if run_command else 0)

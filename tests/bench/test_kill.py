@@ -8,9 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from bench.attack.commands import COMMANDS, World
+from bench.attack.commands import COMMANDS
 from bench.attack.kill import FULL, INTERRUPT, KILL, attack
-from bench.attack.warm import Warm
+from bench.attack.warm import WarmProcess
+from bench.attack.world import World
 
 # What the first test needs, imported before the forks; the slow tests have everything.
 FEW = (
@@ -25,16 +26,16 @@ FEW = (
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with closing(World(tmp_path_factory.mktemp("few"), warm=Warm(FEW))) as world:
+    with closing(World(tmp_path_factory.mktemp("few"), warm=WarmProcess(FEW))) as world:
         yield world
 
 
 @pytest.mark.parametrize("how", [KILL, INTERRUPT, pytest.param(FULL, marks=pytest.mark.slow)])
 def test_a_judge_goes_on_where_it_was_stopped(how: str, few: World) -> None:
-    found = attack("verify", how, 3, few)
-    assert not found.wrong, found.notes
-    assert (found.points, found.calls, found.repeated) == (3, 60, 0)
-    assert found.stops
+    outcome = attack("verify", how, 3, few)
+    assert not outcome.problems, outcome.notes
+    assert (outcome.points, outcome.calls, outcome.repeated_calls) == (3, 60, 0)
+    assert outcome.stops
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [KILL, INTERRUPT, FULL])
-@pytest.mark.parametrize("name", [name for name, each in COMMANDS.items() if not each.is_dear])
+@pytest.mark.parametrize(
+    "name", [name for name, command in COMMANDS.items() if not command.is_slow]
+)
 def test_commands_go_on_where_they_were_stopped(name: str, how: str, world: World) -> None:
-    found = attack(name, how, 4, world)
-    assert not found.wrong, found.notes
+    outcome = attack(name, how, 4, world)
+    assert not outcome.problems, outcome.notes

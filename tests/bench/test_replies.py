@@ -14,7 +14,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.attack.commands import SAMPLE, STORE
+from bench.attack.commands import SAMPLE
+from bench.attack.world import STORE
 from factor_gen.cli import main as factor_gen
 from judges.store import AnswerStore
 from lm_factuality.cli import main as lm_factuality

@@ -85,11 +85,6 @@ def write_labelled_sheet(results, folder, rows=60, answer=first_segment_is_wrong
     return key_path, labels_path
 
 
-# bench/ imports both by these names.
-run = write_run
-labelled = write_labelled_sheet
-
-
 def correct(results, key, labels):
     """Return the exit code of ``people correct``."""
     return main(["people", "correct", str(results), "--key", str(key), "--labels", str(labels)])
