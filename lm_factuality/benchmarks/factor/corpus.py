@@ -182,7 +182,8 @@ class Corpus(TableYaml):
         if self.doc_to_target is not None and not has_templates:
             raise ValueError("give doc_to_text and doc_to_choice with doc_to_target")
 
-        # No template can name the column of documents, so doc_id is not redundant.
+        # No template can name the column of documents, so doc_id is not redundant. The message
+        # names one redundant column for all.
         redundant_columns = self.metadata.columns.model_fields_set - {"doc_id"}
         if redundant_columns and has_templates:
             raise ValueError(

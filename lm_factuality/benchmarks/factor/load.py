@@ -126,14 +126,15 @@ def load_table(
         DataError: Nothing can be read.
     """
     path = settings.dataset_path or ""
-    if source:
-        table, provenance = _published_table(source, data_dir)
-    elif "://" in path:
+    if not source and "://" in path:
         raise ConfigError(
             f"{settings.where}: dataset_path: found the address {path!r}, which is not read;"
             " expected a file on this machine or a dataset on the Hub; download it and name the"
             " file"
         )
+
+    if source:
+        table, provenance = _published_table(source, data_dir)
     elif path.lower().endswith(tuple(FORMATS)):
         file = _local_file(settings, path)
         table = read_table(file)

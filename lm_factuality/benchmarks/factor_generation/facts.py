@@ -100,6 +100,7 @@ def find_minimal_fact(
 
     problems = []
     for index, error_type in enumerate(row.error_types):
+        # `FIRST` accepts contradictions of every type.
         if index == row.gold or contradiction_type not in (FIRST, error_type):
             continue
         # If a contradiction leaves nothing to generate, the next one may do.
@@ -351,13 +352,12 @@ def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
         The mark. Its label is None after a tie, or if no reply can be read.
     """
     votes = Counter(reply.value.mark for reply in replies if reply.value)
-    ranking = votes.most_common(2)
-    if not ranking:
+    if not votes:
         return Mark(None, replies[0].problem)
 
-    # Two marks may have the most votes.
-    label, num_votes = ranking[0]
-    if len(ranking) > 1 and ranking[1][1] == num_votes:
+    label, num_votes = votes.most_common(1)[0]
+    # Another mark may have as many votes.
+    if list(votes.values()).count(num_votes) > 1:
         return Mark(None, "a tie between answers")
     return Mark(label)
 

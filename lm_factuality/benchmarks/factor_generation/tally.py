@@ -108,8 +108,15 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
     if doc["contradiction"] in pairs_won:
         group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
 
+    # Unscored generations have the mark None.
     counts = [verdict["marks"].count(mark) for mark in (*MARKS, None)]
-    return RowTally(doc["doc_id"], group, counts, sum(pairs_won.values()), len(pairs_won))
+    return RowTally(
+        doc["doc_id"],
+        group,
+        counts,
+        pairs_right=sum(pairs_won.values()),
+        pairs=len(pairs_won),
+    )
 
 
 def _pairs_won(doc: Doc) -> dict[int, bool]:
@@ -141,7 +148,12 @@ def _pairs_won(doc: Doc) -> dict[int, bool]:
 
 
 def sum_tallies(rows: Iterable[RowTally]) -> Sums:
-    """Add up the tallies of all rows, in the order of `Sums`."""
+    """Add up the tallies of all rows.
+
+    Returns:
+        Four sums for each group of rows (true, false, neutral and unscored generations), then the
+        number of pairs of completions in which the model is right, and of all pairs (see `Sums`).
+    """
     totals = np.zeros(_NUM_SUMS)
     for row in rows:
         totals += row.to_array()
@@ -162,8 +174,12 @@ def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
 
 
 def counts_by_group(sums: Sums) -> dict[str, list[float]]:
-    """Return the true, false, neutral and unscored generations of each group of rows."""
-    # The last two sums count pairs of completions.
+    """Return the numbers of true, false, neutral and unscored generations, by group of rows.
+
+    Example:
+        ``{"right": [8, 1, 2, 0], "wrong": [1, 4, 1, 0], "unsplit": [0, 0, 0, 1]}``
+    """
+    # The last two sums count pairs of completions. All others are four numbers for each group.
     counts = np.reshape(sums[:-2], (len(GROUPS), _NUM_COUNTS)).tolist()
     return dict(zip(GROUPS, counts, strict=True))
 

@@ -104,8 +104,9 @@ class FelmTrial:
         """
         # With --sample, the rows are those that the suite ships instead of the published file.
         shipped_file = tasks_folder() / "sample" / "sample_felm.jsonl"
-        own_file = shipped_file if options.sample else None
-        path, self.data = find_data(own_file, FELM, options.data_dir)
+        path, self.data = find_data(
+            shipped_file if options.sample else None, FELM, options.data_dir
+        )
         self._rows = read_felm_rows(path)
         # Without a file of claims, rules cut the segments into clauses.
         self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
@@ -130,6 +131,7 @@ class FelmTrial:
                 answers.get(row.index, ()),
                 # The judge's numbers of claims run consecutively through the whole response.
                 segment_of_claim=claims.segment_numbers() if claims else (),
+                # A row that was not asked about has no answers.
                 problem="" if row.index in answers else "no claims for this row",
             )
             responses.append(response)

@@ -44,6 +44,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
             "segments": record["segments"],
             "errors": record["errors"],
             "answer": responses_of(sample)[0],
+            # Why there are no marks: the judge failed, or the model gave no answer.
             "unscored": record["unscored"] or record["no_answer"],
         },
     )
