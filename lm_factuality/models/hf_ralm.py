@@ -133,9 +133,7 @@ class HFRALM(HFTree):
             counts["article_found"] += bool(row["articles"])
             counts["excluded"] += any(query["excluded"] for query in row["queries"])
 
-        # Results are written as JSON, for which plain dictionaries are needed.
-        retrieved = {task: dict(counts) for task, counts in counts_by_task.items()}
-        ralm_info = {**self.ralm_info(), "retrieved": retrieved}
+        ralm_info = {**self.ralm_info(), "retrieved": counts_by_task}
         return {**super().get_model_info(), "ralm": ralm_info}
 
     def loglikelihood(
@@ -265,16 +263,10 @@ class HFRALM(HFTree):
                 limits[window.request],
             )
             contexts.append(context)
-
-            # Windows with the same query share a record, which lists the text of each window.
-            record = records[query]
-            predicted = str(self.tok_decode(window.targets))
-            record["predicts"].append((sources[window.request].idx, predicted))
             # A context consists of the passages and of what is kept of the text.
             num_kept = max(0, len(context) - len(document))
             num_cut = len(window.before) - num_kept
-            # The record has one number, that of the window that lost most of its text.
-            record["cut"] = max(record["cut"], num_cut)
+            self._record_prediction(records[query], window, sources[window.request], num_cut)
         return contexts
 
     def _search_query(self, window: Window, source: Instance) -> Query:
@@ -351,9 +343,8 @@ class HFRALM(HFTree):
             articles: The excluded articles, each with the number of the passage that revealed it.
 
         Returns:
-            The record of the search, which is not complete yet. `augment_windows` adds to
-            ``predicts`` each text that is predicted with the passages, and sets ``cut`` to the
-            number of tokens that were cut from the text to make room for them.
+            The record of the search. What is predicted with its passages is added later, by
+            `_record_prediction`.
         """
         record: outputs.Query = {
             "query": query.text,
@@ -362,21 +353,35 @@ class HFRALM(HFTree):
             "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        # Several searches may be for the same row.
-        if query.row not in self.retrieved:
-            _, doc_id = query.row
-            self.retrieved[query.row] = {
-                "doc_id": doc_id,
-                "articles": {},
-                "queries": [],
-                "passages": {},
-            }
-        row = self.retrieved[query.row]
+        # Another search may be for the same row.
+        _, doc_id = query.row
+        row = self.retrieved.setdefault(
+            query.row, {"doc_id": doc_id, "articles": {}, "queries": [], "passages": {}}
+        )
         row["queries"].append(record)
         row["articles"].update(articles)
         for hit in (*passages.hits, *passages.excluded):
             row["passages"][str(hit.number)] = asdict(hit.passage)
         return record
+
+    def _record_prediction(
+        self, record: outputs.Query, window: Window, source: Instance, num_cut: int
+    ) -> None:
+        """Add what is predicted in a window to the record of its search.
+
+        Windows with the same query share a record.
+
+        Args:
+            record: The record, whose ``predicts`` and ``cut`` are changed.
+            window: The tokens to predict.
+            source: The lm_eval request that the window was cut from.
+            num_cut: How many tokens of the text were cut to make room for the passages.
+        """
+        predicted = str(self.tok_decode(window.targets))
+        # ``idx`` is the number of the choice, such as 0 to 3 for FACTOR's four completions.
+        record["predicts"].append((source.idx, predicted))
+        # The record has one number, that of the window that lost most of its text.
+        record["cut"] = max(record["cut"], num_cut)
 
     def _tokens_of_passage(self, hit: Hit) -> list[int]:
         """Return the token ids of a passage, which is cut if it is too long, and of the separator.
