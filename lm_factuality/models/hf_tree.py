@@ -166,14 +166,23 @@ class HFTree(HFLM):  # type: ignore[misc]
         # Every token of a continuation is a target, whose log-probability is needed.
         num_targets = [len(continuation) for _, _, continuation in requests]
         trie = build_trie(self._join_and_truncate(requests), num_targets)
-        # The trie is scored in parts, on a CPU in several threads.
         with tqdm(
             total=len(trie),
             desc="Running loglikelihood requests",
             unit=" tokens",
             disable=disable_tqdm or self.rank != 0,
         ) as bar:
-            score_part = functools.partial(self._score_part, bar)
+
+            def score_part(
+                part: TokenTrie, engine: PackedEngine, budget: PassBudget
+            ) -> TargetScores:
+                """Score some branches of the trie, in one of several threads."""
+                # Turning off gradients holds only for the thread that does it.
+                with self._forward_context():
+                    return score_trie(
+                        part, engine, budget, self.softmax_dtype, self._rescore(), bar.update
+                    )
+
             budget = self._budget(trie)
             scores = score_in_threads(trie, self.engine, budget, score_part, self._cores())
 
@@ -185,21 +194,6 @@ class HFTree(HFLM):  # type: ignore[misc]
             answers.append((logprob, is_greedy))
         self._keep_answers(requests, answers)
         return answers
-
-    def _score_part(
-        self, bar: "tqdm[Any]", part: TokenTrie, engine: PackedEngine, budget: PassBudget
-    ) -> TargetScores:
-        """Score the targets of a part of the trie, in one of several threads.
-
-        Args:
-            bar: The progress bar, which counts the computed positions.
-            part: Some branches of the trie.
-            engine: The thread's copy of the engine.
-            budget: The limits of one forward pass of this thread.
-        """
-        # Turning off gradients holds only for the thread that does it.
-        with self._forward_context():
-            return score_trie(part, engine, budget, self.softmax_dtype, self._rescore(), bar.update)
 
     def _keep_answers(self, requests: Sequence[TokenRequest], answers: Sequence[Answer]) -> None:
         """Add the answers to lm_eval's response cache, in the order of the requests.

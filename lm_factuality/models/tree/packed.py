@@ -209,15 +209,15 @@ class PackedEngine:
         blocks = split_into_query_blocks(trie, pass_range)
         batches, output_rows = batch_query_blocks(blocks, max_keys, device)
 
-        # The next pass needs the positions whose subtrees reach beyond this one. Their indices
-        # count from 0 at the first ancestor.
-        is_needed_later = trie.subtree_ends[pass_range.with_ancestors()] > pass_range.stop
-        next_ancestors = torch.from_numpy(np.flatnonzero(is_needed_later))
+        # The index of each ancestor of the next pass among the ancestors and positions of this one.
+        next_ancestors = np.searchsorted(
+            pass_range.with_ancestors(), pass_range.next_ancestors(trie)
+        )
         num_ancestors = len(pass_range.ancestors)
         return _Pass(
             batches=batches,
             output_rows=output_rows,
-            next_ancestors=next_ancestors.to(device),
+            next_ancestors=torch.from_numpy(next_ancestors).to(device),
             num_ancestors=num_ancestors,
             ancestor_states=self._ancestor_states if num_ancestors else {},
         )

@@ -306,16 +306,29 @@ def score_in_threads(
         # The copy shares the weights, but stores keys and values of its own.
         return score(branches, copy.copy(engine), thread_budget)
 
+    return TargetScores.concatenate(_map_in_threads(score_group, groups, num_threads, cores))
+
+
+def _map_in_threads(
+    score_group: Callable[[range], TargetScores], groups: list[range], num_threads: int, cores: int
+) -> list[TargetScores]:
+    """Score groups of branches in several threads, and return the scores in order.
+
+    Args:
+        score_group: Scores the group with these positions.
+        groups: The positions of each group.
+        num_threads: How many groups are scored at the same time.
+        cores: How many threads PyTorch may use in all. It is set to this number again at the end.
+    """
     # PyTorch's own threads must not compete for the same cores.
     cores_per_thread = max(1, cores // num_threads)
     pool = ThreadPoolExecutor(num_threads, "tree", torch.set_num_threads, (cores_per_thread,))
     try:
         with pool:
-            parts = list(pool.map(score_group, groups))
+            return list(pool.map(score_group, groups))
     finally:
         # A thread may have set the number for the whole process.
         torch.set_num_threads(cores)
-    return TargetScores.concatenate(parts)
 
 
 def _group_branches(trie: TokenTrie, max_size: int) -> list[range]:
