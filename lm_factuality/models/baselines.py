@@ -78,7 +78,8 @@ class ConstantAnswer(UntrainedModel):
                 f"constant-answer: answer: lm_eval has read a {type(answer).__name__} ({answer!r}),"
                 ' expected text; quote it: --model_args \'{"answer": "..."}\''
             )
-        # The pattern matches the two characters of an escape, i.e. a backslash and n, t or another.
+        # The pattern matches the two characters of an escape: a backslash, and then n, t or another
+        # backslash. The table has what each pair stands for.
         self._answer = re.sub(r"\\[nt\\]", lambda match: _ESCAPES[match[0]], str(answer))
 
     @property
@@ -99,6 +100,7 @@ class ConstantAnswer(UntrainedModel):
         stops = [stop] if isinstance(stop, str) else list(stop or ())
         # -1 stands for a stop string that the answer does not contain.
         ends = [self._answer.find(text) for text in stops if text]
+        # Without any of them the answer is not cut, because a slice up to None is the whole text.
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
 
@@ -147,6 +149,8 @@ class SurfaceBaseline(UntrainedModel):
 
     def _score(self, context: str, continuation: str) -> float:
         """Return the rule's value, plus a tie-break of less than 0.5 that depends on the text."""
+        # Python's own hash of a text differs between runs, and SHA-256 does not.
         digest = hashlib.sha256(f"{context}\0{continuation}".encode()).digest()
+        # Lengths and counts are whole numbers, so less than 0.5 never changes their order.
         tie_break = int.from_bytes(digest[:4], "big") / 2**32 * 0.5
         return self._rule(continuation) + tie_break

@@ -204,12 +204,13 @@ class PackedEngine:
         It has the keys and values that the pass before stored for this one.
         """
         device = device_of(self._model)
-        # Only a GPU gains from computing several blocks in one call. 0 is for one block a call.
+        # Only a GPU gains from several blocks in one call. 0 means one block in each call.
         max_keys = 0 if device.type == "cpu" else MAX_KEYS
         blocks = split_into_query_blocks(trie, pass_range)
         batches, output_rows = batch_query_blocks(blocks, max_keys, device)
 
-        # The index of each ancestor of the next pass among the ancestors and positions of this one.
+        # The ancestors of the next pass are among the ancestors and positions of this one. Their
+        # indices count from 0 at the first ancestor of this pass.
         next_ancestors = np.searchsorted(
             pass_range.with_ancestors(), pass_range.next_ancestors(trie)
         )

@@ -85,7 +85,8 @@ class TokenTrie:
         shift = start - common_length
         positions = np.concatenate([np.arange(common_length), np.arange(start, stop)])
 
-        # The first branch does not move, so the positions of the targets before it stay right, too.
+        # Targets on the common beginning go with the first branch. It does not move, i.e. ``shift``
+        # is 0, so their positions stay right as well.
         is_first = start == common_length
         targets = self.targets_between(0 if is_first else start, stop)
         return TokenTrie(
@@ -128,12 +129,13 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
     # numbers do, and are compared at the speed of memory.
     order = sorted(range(len(arrays)), key=lambda index: arrays[index][:-1].astype(">u4").tobytes())
     builder = _TrieBuilder(sum(map(len, arrays)))
-    # For each request, a row for each target: the position before it, and its token.
+    # For each request, an array with a row for each target: the position before it, and its token.
     pairs_by_request = [_EMPTY] * len(arrays)
     for index in order:
+        # The position of each token that the model reads.
         path = builder.add(arrays[index][:-1])
         first = len(path) - num_targets[index]
-        # The token after the one at ``path[first]`` is the first target.
+        # A target is the token after its position, so the tokens begin one later than the path.
         pairs_by_request[index] = np.stack([path[first:], arrays[index][first + 1 :]], axis=1)
     subtree_ends = builder.finish()
 
@@ -173,7 +175,7 @@ class _TrieBuilder:
         self.depths = [_EMPTY]
         """The depths of these positions."""
         self._num_positions = 0
-        # The number after the last descendant of each position that gets no more of them.
+        # The number after the last descendant of each position, as soon as it gets no more of them.
         self._subtree_ends = np.empty(max_positions, dtype=np.int64)
         self._previous_tokens = _EMPTY
         # The position of each token of the previous input.
@@ -190,7 +192,8 @@ class _TrieBuilder:
         """
         overlap = min(len(self._previous_tokens), len(tokens))
         num_shared = _first_true(self._previous_tokens[:overlap] != tokens[:overlap])
-        # No later input has the rest of the previous path, because inputs are sorted.
+        # Inputs are sorted, so no later one continues the rest of the previous path. Its positions
+        # get no more descendants.
         self._subtree_ends[self._previous_path[num_shared:]] = self._num_positions
 
         # The tokens that are not shared get new positions.
