@@ -238,6 +238,7 @@ def _dates_agree(change: TextChange) -> bool:
         Whether the dates are equal in each part that both state. Dates such as *Monday* and *1985*,
         which have no part in common, agree too. False if one of the texts is no date.
     """
+    # "May 1985" and "the 1980s" have the decade in common.
     old_parts = _parts_of_date(change.old)
     new_parts = _parts_of_date(change.new)
     if not old_parts or not new_parts:
@@ -317,6 +318,7 @@ def _regions_by_place() -> Mapping[str, set[str]]:
     regions: dict[str, set[str]] = defaultdict(set)
     for country, continent in _continents_of_countries():
         regions[country].add(continent)
+    # So far, only the countries have regions.
     for state in geonames().get_us_states().values():
         # The name of a state and a country, such as Georgia, means the country.
         if state["name"] not in regions:
@@ -360,10 +362,13 @@ def _regions_of_cities() -> Iterator[tuple[str, str]]:
         # The name of a city and a country, such as Singapore, means the country.
         if name in countries():
             continue
-        if city["countrycode"] in countries_by_code:
-            yield name, countries_by_code[city["countrycode"]]
-        if city["countrycode"] == "US" and city["admin1code"] in states_by_code:
-            yield name, states_by_code[city["admin1code"]]["name"]
+        country = countries_by_code.get(city["countrycode"])
+        if country:
+            yield name, country
+        # The cities of other countries may have the codes of American states.
+        state = states_by_code.get(city["admin1code"])
+        if country == "United States" and state:
+            yield name, state["name"]
 
 
 _TABLES = Tables(

@@ -142,10 +142,11 @@ class Tables:
         feature_name = name.removeprefix("not ")
         if isinstance(expected, bool):
             # "has title: false" says the same as "not has title: true".
-            is_negated = is_negated is expected
+            if not expected:
+                is_negated = not is_negated
             return Condition(self._parse_feature(feature_name), bool, is_negated)
         if feature_name == "is":
-            # The value is true for each of these tables that has a rule that holds.
+            # There is one value for each of these tables: whether a rule of it holds.
             return Condition(lambda context: map(context.matches, expected), bool, is_negated)
         is_expected = self._parse_expected(expected)
         return Condition(self._parse_feature(feature_name), is_expected, is_negated)
@@ -206,9 +207,11 @@ class Tables:
         words: set[str] = set()
         for word in expected:
             if word.startswith("<"):
+                # "<months>" stands for all words of this list.
                 words |= self.words[word[1:-1]]
             else:
                 words.add(word)
+        # "NN*" gives the beginning "NN".
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
         return lambda value: value in words or value.startswith(beginnings)
 
@@ -288,6 +291,7 @@ class TokenContext(NamedTuple):
             column: Which values, such as ``tag``.
             side: ``before`` or ``after`` these tokens. The nearest value comes first.
         """
+        # The words say how many tokens the clause has, whatever column is asked for.
         num_tokens = 0
         for word in self.values_around("word", side):
             if word in _CLAUSE_ENDS:

@@ -97,6 +97,7 @@ def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
 
         if not open_fence:
             open_fence = fence
+        # Only a fence of the same kind closes the open one. The other kind is text.
         elif fence == open_fence:
             open_fence = ""
     return fenced
@@ -258,6 +259,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     """
     for block in _blocks(lines):
         start = block.start
+        # The first and the last line of the block lack a neighbour.
         for index in block[1:-1]:
             usual_indent = _indent(lines[index - 1])
             is_deeper = _indent(lines[index]) > usual_indent

@@ -129,6 +129,7 @@ def _draw_earlier_and_later(
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
+    # Chance decides which of the two comes first.
     for numbers in rng.sample([earlier, later], 2):
         if numbers:
             drawn.append(rng.choice(numbers))

@@ -109,6 +109,7 @@ def add_negation(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
     """
     denials = find_denials(sentence)
     if not sentence.offers_all_edits:
+        # Few true sentences have a "not", so that one in many false ones would give them away.
         is_denied = rng.random() < ADDED_DENIAL_SHARE
         denials = sample_up_to(rng, denials, 1) if is_denied else []
     for denial in denials:
@@ -149,6 +150,7 @@ def find_denials(sentence: TaggedSentence) -> Sequence[Denial]:
     denials = [
         _fill_denial(sentence, index, _DENIED_IMPERATIVE) for index in _imperative_indices(sentence)
     ]
+    # Table "purpose" of conditions.yaml tells whether the sentence begins with a purpose.
     if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
         return denials
     for index in range(len(sentence.tokens)):

@@ -41,7 +41,9 @@ def change_quantities(sentence: TaggedSentence, rng: Random) -> Iterator[Sentenc
         if entity.kind not in _QUANTITIES or not _is_changeable(sentence, entity):
             continue
         number = _written_number(entity.text)
+        # "1,200" becomes a number in digits, and "two" one in words.
         draw_numbers = _draw_digits if number[:1].isdigit() else _draw_number_words
+        # Only the number is replaced, and not the "$" or "weeks" of the quantity.
         start = entity.start + entity.text.lower().index(number)
         for new_number in draw_numbers(sentence, entity, number, rng):
             replacement = Replacement(start, start + len(number), new_number)
@@ -190,9 +192,11 @@ def _nearby_numerals(number: str) -> Sequence[str]:
         *Two* to *seven* for *four*, *twenty* to *sixty* for *forty*, and nothing for *fifteen*.
     """
     is_tens = number in TENS
+    # Numbers above twelve are mostly written in digits.
     numerals = TENS if is_tens else CARDINALS[:12]
     if number not in numerals:
         return []
+    # How far the new number is away in its list.
     most_away = 2 if is_tens else 3
     index = numerals.index(number)
     return numerals[max(0, index - most_away) : index + most_away + 1]

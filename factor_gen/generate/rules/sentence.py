@@ -307,6 +307,7 @@ def _kinds_of_names(entities: Iterable[Entity]) -> Mapping[str, str]:
     """
     kinds: dict[str, str] = {}
     for entity in entities:
+        # "Hollis" alone has no clear kind, and gets that of "Mary Hollis".
         if entity.kind == PERSON and " " in entity.text:
             surname = entity.text.split()[-1]
             kinds.setdefault(surname, PERSON)

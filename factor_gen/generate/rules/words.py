@@ -129,14 +129,16 @@ def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
             continue
         # Only verbs and nouns are inflected. Other words have one form, without a tag.
         for tag in INFLECTION_TAGS.get(operator, [""]):
-            forms = [_inflected_form(operator, word.removeprefix("="), tag) for word in words]
-            for word, form in zip(words, forms, strict=True):
-                # The line "men  women" lists plurals, which have no plural of their own.
-                is_plural_already = tag == "NNS" and form.text == form.base
-                if word.startswith("=") or is_plural_already:
+            forms = {word: _inflected_form(operator, word.removeprefix("="), tag) for word in words}
+            for word, form in forms.items():
+                # Nothing replaces a word with "=".
+                if word.startswith("="):
                     continue
-                substitutes = tuple(substitute for substitute in forms if substitute != form)
-                yield ListEntry(form, error_type, frame, tag, substitutes)
+                # The line "men  women" lists plurals, which have no plural of their own.
+                if tag == "NNS" and form.text == form.base:
+                    continue
+                substitutes = [other_form for other_form in forms.values() if other_form != form]
+                yield ListEntry(form, error_type, frame, tag, tuple(substitutes))
 
 
 def _inflected_form(operator: str, base: str, tag: str) -> WordForm:
